@@ -1,0 +1,204 @@
+"""Made-up rewards with a known drift: the paper's bump, Gaussian-process drift, abrupt switches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits.domains import Box, Candidates
+from tvbandits.linalg import square_root
+from tvbandits.observations import Array
+
+
+def _whole_step(t: float, horizon: int, name: str) -> int:
+    """Index of step `t` = 1, ..., horizon."""
+    if t != int(t) or not 1 <= t <= horizon:
+        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {t}")
+    return int(t) - 1
+
+
+@dataclass(frozen=True)
+class DriftingBump:
+    """The synthetic experiment of SparQ-GP-UCB, section 4.1.
+
+    f(x, t) = exp(-0.05 (x - 5 sin(0.1 t))^2) + 0.5 cos(0.2 x) + 1.5   on [-50, 50].
+
+    Parameters
+    ----------
+    candidates : int
+        Number of evenly spaced candidates; 0 for the whole interval as a `Box`.
+    horizon : int
+    noise_variance : float
+    """
+
+    candidates: int = 1001
+    horizon: int = 500
+    noise_variance: float = 0.01
+    name: str = "drifting-bump"
+    unit: str = ""
+
+    @cached_property
+    def domain(self) -> Candidates | Box:
+        """The interval [-50, 50], or a grid on it."""
+        if self.candidates == 0:
+            return Box(np.array([[-50.0, 50.0]]))
+        return Candidates(np.linspace(-50.0, 50.0, self.candidates)[:, None])
+
+    @property
+    def kernel(self) -> Any:
+        """RBF(3.5), about what log evidence gives on a uniform sample."""
+        return RBF(3.5)
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on a fine grid."""
+        X = np.linspace(-50.0, 50.0, 2001)[:, None]
+        path = np.array([self.value(X, t) for t in range(1, self.horizon + 1)])
+        return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, 1), shape (n,)."""
+        x = np.asarray(X, dtype=np.float64)[:, 0]
+        bump = np.exp(-0.05 * (x - 5.0 * np.sin(0.1 * t)) ** 2)
+        return np.asarray(bump + 0.5 * np.cos(0.2 * x) + 1.5)
+
+    def best(self, t: float) -> float:
+        """Largest reward over the domain at time `t`."""
+        if isinstance(self.domain, Candidates):
+            return float(self.value(self.domain.X, t).max())
+        # Both terms peak within [-5, 5]; the grid's spacing of 1e-3 leaves an error below 1e-7.
+        return float(self.value(np.linspace(-6.0, 6.0, 12001)[:, None], t).max())
+
+
+@dataclass(frozen=True)
+class GPDrift:
+    """A sample path of the model behind TV-GP-UCB (Bogunovic 2016), exact in time.
+
+    f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
+    independent draws of GP(0, k) on a grid of the unit square. It is known at whole steps.
+    """
+
+    epsilon: float = 0.01
+    points_per_axis: int = 15
+    length_scale: float = 0.2
+    horizon: int = 500
+    noise_variance: float = 0.01
+    seed: int = 0
+    name: str = "gp-drift"
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise ValueError(f"epsilon must lie in [0, 1], got {self.epsilon}")
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """The grid."""
+        return Candidates.grid([(0.0, 1.0), (0.0, 1.0)], self.points_per_axis)
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel that the path is drawn from."""
+        return RBF(self.length_scale)
+
+    @cached_property
+    def path(self) -> Array:
+        """Rewards of all steps and candidates, shape (horizon, A)."""
+        root = square_root(self.kernel(self.domain.X))
+        rng = np.random.default_rng([self.seed, 0x6D])
+        fresh = rng.standard_normal((self.horizon, root.shape[1])) @ root.T
+        path = np.empty_like(fresh)
+        path[0] = fresh[0]
+        for step in range(1, self.horizon):
+            path[step] = (1 - self.epsilon) ** 0.5 * path[step - 1] + self.epsilon**0.5 * fresh[
+                step
+            ]
+        return path
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
+        return _variation(self.path)
+
+    def realise(self, seed: int) -> GPDrift:
+        """Another path of the same model."""
+        return replace(self, seed=seed)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at grid points (n, 2), shape (n,)."""
+        return self.path[_whole_step(t, self.horizon, self.name), self.domain.index(X)]
+
+    def best(self, t: float) -> float:
+        """Largest reward over the grid at time `t`."""
+        return float(self.path[_whole_step(t, self.horizon, self.name)].max())
+
+
+@dataclass(frozen=True)
+class Switching:
+    """A reward that stays still, then changes abruptly: a new GP draw every `every` steps.
+
+    The draws are of GP(0, RBF) on a grid of [0, 1]; between switches nothing moves.
+    """
+
+    every: int = 100
+    candidates: int = 201
+    length_scale: float = 0.08
+    horizon: int = 500
+    noise_variance: float = 0.01
+    seed: int = 0
+    name: str = "switching"
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ValueError(f"every must be at least 1, got {self.every}")
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """The grid."""
+        return Candidates(np.linspace(0.0, 1.0, self.candidates)[:, None])
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel that the pieces are drawn from."""
+        return RBF(self.length_scale)
+
+    @cached_property
+    def pieces(self) -> Array:
+        """One reward for each piece between switches, shape (pieces, A)."""
+        root = square_root(self.kernel(self.domain.X))
+        rng = np.random.default_rng([self.seed, 0x53])
+        count = -(-self.horizon // self.every)
+        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)), switches spread over all steps."""
+        jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1, initial=0.0).sum()
+        return float(jumps) / max(self.horizon - 1, 1)
+
+    def realise(self, seed: int) -> Switching:
+        """Other pieces of the same kind."""
+        return replace(self, seed=seed)
+
+    def _piece(self, t: float) -> Array:
+        if not 1 <= t < self.horizon + 1:
+            raise ValueError(f"{self.name} is known for 1 <= t < {self.horizon + 1}; got t = {t}")
+        return np.asarray(self.pieces[(int(t) - 1) // self.every])
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at grid points (n, 1), shape (n,)."""
+        return self._piece(t)[self.domain.index(X)]
+
+    def best(self, t: float) -> float:
+        """Largest reward over the grid at time `t`."""
+        return float(self._piece(t).max())
+
+
+def _variation(path: Array) -> float:
+    """Mean sup-norm change per step of a path (T, A)."""
+    return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0

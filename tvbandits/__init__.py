@@ -1,0 +1,25 @@
+"""Gaussian-process bandits for rewards that drift, with an interface for asking an expert."""
+
+from tvbandits import policies
+from tvbandits._version import __version__
+from tvbandits.bandit import Bandit
+from tvbandits.domains import Box, Candidates
+from tvbandits.observations import Observations
+from tvbandits.protocols import Answers, Expert, ExpertError, Problem
+from tvbandits.recipe import Info, Recipe, State
+
+__all__ = [
+    "Answers",
+    "Bandit",
+    "Box",
+    "Candidates",
+    "Expert",
+    "ExpertError",
+    "Info",
+    "Observations",
+    "Problem",
+    "Recipe",
+    "State",
+    "__version__",
+    "policies",
+]

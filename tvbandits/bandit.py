@@ -1,0 +1,364 @@
+"""The bandit: ask where to play, tell what came of it.
+
+A `Recipe` says which parts a policy is made of; a `State` is everything it has learned. Both are frozen:
+`ask` and `tell` build the next state aside and put it in place in one assignment at the end, so a call
+that fails leaves the bandit as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits import scaling
+from tvbandits.aging import Ages
+from tvbandits.confidence import Situation
+from tvbandits.domains import Candidates
+from tvbandits.kernels import inputs
+from tvbandits.observations import Array, Observations, Source, as_column, as_points
+from tvbandits.posterior import Data, Surface
+from tvbandits.protocols import Answers, Expert, ExpertError
+from tvbandits.queries import Choice, Pool
+from tvbandits.recipe import Info, Recipe, State, is_finite_number
+from tvbandits.scaling import Scaling
+
+
+class Bandit:
+    """A bandit: `ask` for points to play, `tell` their rewards.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    seed : int or numpy.random.Generator
+        The only source of randomness. A generator is not advanced: a child is spawned from it.
+    """
+
+    def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
+        rng = (
+            seed.spawn(1)[0]
+            if isinstance(seed, np.random.Generator)
+            else np.random.default_rng(seed)
+        )
+        none = Observations.empty(recipe.domain.dimension)
+        first = Scaling(0.0 if recipe.mean == "online" else recipe.mean, 1.0)
+        self._recipe = recipe
+        self._state = State(none, none, none.X, None, None, first, None, rng.bit_generator.state)
+
+    @classmethod
+    def from_state(cls, recipe: Recipe, state: State) -> Bandit:
+        """Continue from `state` as if nothing had happened in between, bit for bit."""
+        if state.rewards.dimension != recipe.domain.dimension:
+            raise ValueError(
+                f"the state has points of {state.rewards.dimension} coordinates, "
+                f"the recipe's domain of {recipe.domain.dimension}"
+            )
+        bandit = cls(recipe)
+        bandit._state = state
+        return bandit
+
+    @property
+    def recipe(self) -> Recipe:
+        """The parts this bandit is made of."""
+        return self._recipe
+
+    @property
+    def state(self) -> State:
+        """Everything it has learned, frozen."""
+        return self._state
+
+    @property
+    def info(self) -> Info:
+        """What happened in the last `ask` and `tell`."""
+        return self._state.info
+
+    def ask(self, t: float | None = None) -> Array:
+        """Where to play at time `t`, shape (1, d).
+
+        Parameters
+        ----------
+        t : float, optional
+            Time of the decision; by default one unit after the latest time told, 1 at the start.
+
+        Raises
+        ------
+        ValueError
+            If `t` is not finite, or before a time already told.
+        """
+        state = self._state
+        now = self._decision_time(t)
+        if state.time is not None and now < state.time:
+            raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
+        rng = _generator(state.random)
+        state = self._conditioned(state, now)
+        started = time.perf_counter()
+        beta = self._beta(state)
+
+        def acquisition(X: Array) -> Array:
+            mean, deviation = self._predict(state, X, now)
+            return np.asarray(mean + beta * deviation)
+
+        x, _ = self._recipe.domain.maximise(acquisition, rng)
+        seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
+        self._state = replace(
+            state,
+            asked_for=now,
+            random=rng.bit_generator.state,
+            info=replace(state.info, beta=beta, seconds=seconds),
+        )
+        return x[None, :].copy()
+
+    def tell(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: ArrayLike | None = None,
+        variance: ArrayLike | None = None,
+    ) -> Info:
+        """Learn rewards; then ask the expert, if there is one.
+
+        It happens wholly or not at all: whatever is wrong, the bandit stays as it was.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            The points that were played, asked for or not.
+        y : array of shape (n,)
+            Their rewards (larger is better).
+        t : float or array of shape (n,), optional
+            The times of the rewards; older ones than the latest are welcome. By default the time that
+            was asked for, or one unit after the latest time told.
+        variance : float or array of shape (n,), optional
+            Noise variance of the rewards; the recipe's by default.
+
+        Raises
+        ------
+        ValueError
+            If a shape is wrong, a value is not finite, a variance is not positive, or a point lies
+            outside the domain.
+        ExpertError
+            If the expert raises, or answers in a form that cannot be used.
+        """
+        state = self._state
+        told = self._observed(X, y, t, variance)
+        rng = _generator(state.random)
+        latest = float(told.t.max())
+        rewards = state.rewards.append(told)
+        state = replace(
+            state,
+            rewards=rewards,
+            visited=_with_new_points(state.visited, told.X),
+            time=latest if state.time is None else max(state.time, latest),
+            asked_for=None,
+            info=replace(state.info, told=len(rewards)),
+        )
+        state = self._queried(state, rng)
+        self._state = replace(state, random=rng.bit_generator.state)
+        return self._state.info
+
+    def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
+        """Posterior mean and deviation of the reward, in its unit.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            Any finite points.
+        t : float, optional
+            The time spoken about; by default the time of the next decision.
+
+        Returns
+        -------
+        mean, deviation : arrays of shape (m,)
+        """
+        points = as_points(X, self._recipe.domain.dimension)
+        now = self._decision_time(t)
+        return self._predict(self._conditioned(self._state, now), points, now)
+
+    def recommend(self, t: float | None = None) -> Array:
+        """The point (d,) of the best posterior mean at time `t`, by default the next decision's."""
+        now = self._decision_time(t)
+        state = self._conditioned(self._state, now)
+        rng = _generator(state.random)
+        x, _ = self._recipe.domain.maximise(lambda X: self._predict(state, X, now)[0], rng)
+        return x.copy()
+
+    def _decision_time(self, t: float | None) -> float:
+        if t is None:
+            return 1.0 if self._state.time is None else self._state.time + 1.0
+        if not is_finite_number(t):
+            raise ValueError(f"t must be a finite number, got {t!r}")
+        return float(t)
+
+    def _observed(
+        self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None, variance: ArrayLike | None
+    ) -> Observations:
+        """Check what was told."""
+        points = self._recipe.domain.check(as_points(X, self._recipe.domain.dimension))
+        n = len(points)
+        if n == 0:
+            raise ValueError(f"X must have at least one point, got shape {points.shape}")
+        if t is None:
+            asked = self._state.asked_for
+            t = self._decision_time(None) if asked is None else asked
+        if variance is None:
+            variance = self._recipe.noise_variance
+        rewards = as_column(np.atleast_1d(np.asarray(y)) if n == 1 else y, n, "y")
+        if np.ndim(y) == 0 and n != 1:
+            raise ValueError(f"y must have shape ({n},), got ()")
+        return Observations(
+            points, as_column(t, n, "t"), rewards, as_column(variance, n, "variance")
+        )
+
+    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
+        """All observations, their effective variances, and which are in use, at the time `now`."""
+        seen = state.rewards.append(state.answers)
+        latest = now if state.time is None else max(state.time, now - self._recipe.lead)
+        effective = self._recipe.aging(seen.variance, Ages.of(seen, latest))
+        return seen, effective, np.isfinite(effective)
+
+    def _conditioned(self, state: State, now: float) -> State:
+        """The state with its posterior speaking about the time `now`."""
+        started = time.perf_counter()
+        recipe = self._recipe
+        seen, effective, used = self._aged(state, now)
+        learned = state.scaling
+        if recipe.mean == "online":
+            learned = scaling.learn(learned, recipe.kernel, seen, used, recipe.noise_variance)
+        kept = seen.take(used)
+        values = np.stack([kept.y - self._origin(state), np.ones(len(kept))], axis=1)
+        posterior = recipe.posterior.condition(
+            recipe.kernel,
+            Data(inputs(recipe.kernel, kept.X, kept.t), values, effective[used] / learned.scale**2),
+            surface=self._surface,
+            now=now,
+            previous=state.posterior,
+        )
+        info = replace(
+            state.info,
+            jitter=posterior.jitter,
+            condition=posterior.condition_number,
+            in_use=len(kept),
+            forgotten=len(seen) - len(kept),
+            effective_sample_size=float((kept.variance / effective[used]).sum()),
+            information_gain=posterior.log_det_ratio / 2,
+            centre=learned.centre(posterior.weights.array, self._origin(state)),
+            scale=learned.scale,
+            seconds={**state.info.seconds, "posterior": time.perf_counter() - started},
+        )
+        return replace(state, scaling=learned, posterior=posterior, info=info)
+
+    def _queried(self, state: State, rng: np.random.Generator) -> State:
+        """Ask the expert about the latest time, as the query plan says."""
+        recipe = self._recipe
+        if recipe.expert is None or recipe.queries is None or state.time is None:
+            return state
+        started = time.perf_counter()
+        choice = recipe.queries.choose(self._pool(state), rng)
+        chosen = time.perf_counter()
+        points = state.visited[choice.rows].copy()
+        said = _answers(recipe.expert, points, state.time)
+        seconds = {"queries": chosen - started, "expert": time.perf_counter() - chosen}
+        has = said.answered
+        fresh = Observations(
+            state.visited[choice.rows][has],
+            np.full(int(has.sum()), state.time),
+            said.values[has],
+            said.variance[has],
+            np.full(int(has.sum()), Source.EXPERT, dtype=np.uint8),
+        )
+        answers = state.answers.append(fresh) if recipe.reuse_answers else fresh
+        info = _with_queries(state.info, choice, said, {**state.info.seconds, **seconds})
+        return replace(state, answers=answers, info=info)
+
+    def _pool(self, state: State) -> Pool:
+        kernel, visited = self._recipe.kernel, state.visited
+        at = np.full(len(visited), 0.0 if state.time is None else state.time)
+        return Pool(visited, len(state.rewards), lambda: kernel(inputs(kernel, visited, at)))
+
+    def _beta(self, state: State) -> float:
+        domain, posterior = self._recipe.domain, state.posterior
+        size = len(domain) if isinstance(domain, Candidates) else None
+        gain = 0.0 if posterior is None else posterior.log_det_ratio
+        return self._recipe.confidence(Situation(gain, len(state.rewards), size))
+
+    def _predict(self, state: State, X: Array, now: float) -> tuple[Array, Array]:
+        """Mean and deviation in the user's unit from a conditioned state."""
+        posterior = state.posterior
+        assert posterior is not None  # every caller conditions first
+        if self._surface is not None and X is self._surface.points:
+            columns, variance = posterior.on_surface()
+        else:
+            at = np.full(len(X), now)
+            columns, variance = posterior.predict(inputs(self._recipe.kernel, X, at))
+        # The mean is linear in the values: conditioning y - centre is conditioning y - origin, less
+        # (centre - origin) times conditioning the constant 1.
+        centre, origin = state.info.centre, self._origin(state)
+        mean = centre + columns[:, 0] - (centre - origin) * columns[:, 1]
+        return mean, state.scaling.scale * np.sqrt(variance)
+
+    @staticmethod
+    def _origin(state: State) -> float:
+        """A constant near the rewards: values are kept relative to it against cancellation."""
+        return float(state.rewards.y[0]) if len(state.rewards) else 0.0
+
+    @cached_property
+    def _surface(self) -> Surface | None:
+        domain = self._recipe.domain
+        if not isinstance(domain, Candidates):
+            return None
+        return Surface(self._recipe.kernel, domain.X)
+
+
+def _answers(expert: Expert, points: Array, t: float) -> Answers:
+    """Ask, and check the form of the answer."""
+    q = len(points)
+    if q == 0:
+        return Answers(np.empty(0), np.empty(0))
+    try:
+        said = expert.query(points, t)
+    except Exception as error:
+        raise ExpertError(
+            f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(said, Answers):
+        raise ExpertError(f"the expert must return Answers, got {type(said).__name__}")
+    if len(said) != q:
+        raise ExpertError(f"the expert must answer {q} points, got {len(said)} values")
+    return said
+
+
+def _with_queries(info: Info, choice: Choice, said: Answers, seconds: Mapping[str, float]) -> Info:
+    asked, answered = len(choice.rows), int(said.answered.sum())
+    return replace(
+        info,
+        queries_asked=asked,
+        queries_answered=answered,
+        queries_refused=asked - answered,
+        total_asked=info.total_asked + asked,
+        total_answered=info.total_answered + answered,
+        total_refused=info.total_refused + asked - answered,
+        cost=said.cost,
+        total_cost=info.total_cost + said.cost,
+        acceptance=choice.acceptance,
+        seconds=seconds,
+    )
+
+
+def _with_new_points(visited: Array, X: Array) -> Array:
+    """`visited` and those rows of `X` that are not in it, each once."""
+    for x in X:
+        if not (visited == x).all(axis=1).any():
+            visited = np.concatenate([visited, x[None, :]])
+    return visited
+
+
+def _generator(random: Mapping[str, Any]) -> np.random.Generator:
+    """A generator that continues from a stored state."""
+    bits = getattr(np.random, random["bit_generator"])()
+    bits.state = random
+    return np.random.Generator(bits)

@@ -1,0 +1,138 @@
+"""Confidence widths: the beta of mu(x) + beta sigma(x), in units of the posterior deviation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a width may depend on.
+
+    Attributes
+    ----------
+    log_det_ratio : float
+        log det(Sigma + K) - log det Sigma over the observations in use: twice the information gain.
+    told : int
+        Number of rewards told so far, the "t" of the schedules is `told + 1` (the next decision).
+    candidates : int or None
+        Size of the domain where it is finite.
+    """
+
+    log_det_ratio: float
+    told: int
+    candidates: int | None
+
+
+class Confidence(Protocol):
+    """A rule for the width beta of the next decision."""
+
+    def __call__(self, situation: Situation) -> float:
+        """Return beta; not negative."""
+        ...
+
+
+@dataclass(frozen=True)
+class Theory:
+    """The width of SparQ-GP-UCB's Theorem 3.1, valid for heteroscedastic noise (Kirschner 2018).
+
+    beta = sqrt(2 log(2/delta) + log det(Sigma + K) - log det Sigma) + norm_bound
+
+    Parameters
+    ----------
+    delta : float
+        Probability with which the bounds may fail, in (0, 1].
+    norm_bound : float
+        B >= ||f||_k, the bound on the norm of the (standardised) reward.
+    """
+
+    delta: float = 0.05
+    norm_bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_delta(self.delta)
+        _check_not_negative("norm_bound", self.norm_bound)
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the information of the observations in use."""
+        return math.sqrt(2 * math.log(2 / self.delta) + situation.log_det_ratio) + self.norm_bound
+
+
+@dataclass(frozen=True)
+class Srinivas:
+    """sqrt(2 log(|D| t^2 pi^2 / (6 delta))) for a finite domain D (Srinivas 2010, Theorem 1)."""
+
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        _check_delta(self.delta)
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the size of the domain."""
+        if situation.candidates is None:
+            raise ValueError("this width needs a finite domain: give Candidates, or another width")
+        t = situation.told + 1
+        size = situation.candidates * t**2 * math.pi**2 / (6 * self.delta)
+        return math.sqrt(2 * math.log(size))
+
+
+@dataclass(frozen=True)
+class Logarithmic:
+    """c1 log(c2 t): Bogunovic (2016) plays TV-GP-UCB with c1 = 0.8, c2 = 4 as beta_t = width^2.
+
+    The value is the width itself; take `square_root=True` for the square root that paper uses.
+    """
+
+    c1: float = 0.8
+    c2: float = 4.0
+    square_root: bool = False
+
+    def __post_init__(self) -> None:
+        _check_not_negative("c1", self.c1)
+        if not self.c2 > 0:
+            raise ValueError(f"c2 must be positive, got {self.c2}")
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the number of decisions; never below zero."""
+        width = max(self.c1 * math.log(self.c2 * (situation.told + 1)), 0.0)
+        return math.sqrt(width) if self.square_root else width
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A constant width."""
+
+    value: float = 2.0
+
+    def __post_init__(self) -> None:
+        _check_not_negative("value", self.value)
+
+    def __call__(self, situation: Situation) -> float:  # noqa: ARG002 - one face for all
+        """Return the constant."""
+        return self.value
+
+
+def as_confidence(width: Confidence | float | str) -> Confidence:
+    """`"theory"`, a number for a constant width, or any `Confidence` as it is."""
+    if isinstance(width, str):
+        if width == "theory":
+            return Theory()
+        try:
+            width = float(width)
+        except ValueError:
+            raise ValueError(f'confidence must be "theory" or a number, got {width!r}') from None
+    if isinstance(width, int | float):
+        return Fixed(float(width))
+    return width
+
+
+def _check_delta(delta: float) -> None:
+    if not 0.0 < delta <= 1.0:
+        raise ValueError(f"delta must lie in (0, 1], got {delta}")
+
+
+def _check_not_negative(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be finite and not negative, got {value}")

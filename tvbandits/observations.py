@@ -1,0 +1,194 @@
+"""`Observations`: what has been seen, as frozen columns that are checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+class Source(IntEnum):
+    """Who made an observation."""
+
+    REWARD = 0
+    """The bandit played the point and was told its reward."""
+    EXPERT = 1
+    """An expert answered a query about the point."""
+
+
+def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Array:
+    """Return `X` as a finite float array of shape (n, d).
+
+    A single point may be given as a flat sequence of `dimension` numbers.
+
+    Raises
+    ------
+    ValueError
+        If `X` is not numeric, not two-dimensional, not finite, or not of `dimension` columns.
+    """
+    points = as_floats(X, name)
+    if points.ndim == 1 and dimension is not None and points.shape[0] == dimension:
+        points = points[None, :]
+    expected = f"(n, {'d' if dimension is None else dimension})"
+    if points.ndim != 2 or (dimension is not None and points.shape[1] != dimension):
+        raise ValueError(f"{name} must have shape {expected}, got {points.shape}")
+    bad = ~np.isfinite(points).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite, got {points[bad][0].tolist()} in row {bad.argmax()}"
+        )
+    return points
+
+
+def as_column(values: ArrayLike, n: int, name: str) -> Array:
+    """Return `values` as a finite float array of shape (n,); a scalar is repeated.
+
+    Raises
+    ------
+    ValueError
+        If `values` is not numeric, not finite, or not of length `n`.
+    """
+    column = as_floats(values, name)
+    if column.ndim == 0:
+        column = np.full(n, float(column))
+    if column.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), got {column.shape}")
+    bad = ~np.isfinite(column)
+    if bad.any():
+        raise ValueError(f"{name} must be finite, got {column[bad][0]} at position {bad.argmax()}")
+    return column
+
+
+def as_floats(values: ArrayLike, name: str) -> Array:
+    """Return a float copy of `values`; a `ValueError` names `name` if they are not numbers."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numeric, got {values!r}") from error
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Noisy values of a function of point and time, in the order they arrived.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        The points.
+    t : array of shape (n,)
+        The times the values speak about, in the user's unit of time; any order, uneven gaps.
+    y : array of shape (n,)
+        The values, in the user's unit of reward.
+    variance : array of shape (n,)
+        Noise variance each value was made with (unit of reward squared); positive.
+    source : array of shape (n,), optional
+        A `Source` for each row; all `Source.REWARD` where left out.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a value is not finite, or a variance is not positive.
+    """
+
+    X: Array
+    t: Array
+    y: Array
+    variance: Array
+    source: NDArray[np.uint8] = None  # type: ignore[assignment]  # filled in below
+
+    def __post_init__(self) -> None:
+        X = as_points(self.X)
+        n = len(X)
+        variance = as_column(self.variance, n, "variance")
+        if (variance <= 0).any():
+            row = int((variance <= 0).argmax())
+            raise ValueError(f"variance must be positive, got {variance[row]} at position {row}")
+        columns: dict[str, NDArray[Any]] = {
+            "X": X,
+            "t": as_column(self.t, n, "t"),
+            "y": as_column(self.y, n, "y"),
+            "variance": variance,
+            "source": _as_source(self.source, n),
+        }
+        for name, column in columns.items():
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+
+    @classmethod
+    def empty(cls, dimension: int) -> Observations:
+        """No observations of points with `dimension` coordinates."""
+        none = np.empty(0)
+        return cls(np.empty((0, dimension)), none, none, none)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return int(self.X.shape[1])
+
+    def append(self, other: Observations) -> Observations:
+        """These observations, then `other`'s."""
+        if other.dimension != self.dimension:
+            raise ValueError(
+                f"points of {self.dimension} coordinates cannot take points of {other.dimension}"
+            )
+        return _trusted(
+            np.concatenate([self.X, other.X]),
+            np.concatenate([self.t, other.t]),
+            np.concatenate([self.y, other.y]),
+            np.concatenate([self.variance, other.variance]),
+            np.concatenate([self.source, other.source]),
+        )
+
+    def take(self, rows: NDArray[Any] | slice) -> Observations:
+        """The chosen rows: an index array, a boolean mask or a slice."""
+        return _trusted(
+            self.X[rows], self.t[rows], self.y[rows], self.variance[rows], self.source[rows]
+        )
+
+
+def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
+    if source is None:
+        return np.full(n, Source.REWARD, dtype=np.uint8)
+    codes = np.array(source, dtype=np.uint8)
+    if codes.ndim == 0:
+        codes = np.full(n, codes, dtype=np.uint8)
+    if codes.shape != (n,):
+        raise ValueError(f"source must have shape ({n},), got {codes.shape}")
+    unknown = ~np.isin(codes, [code.value for code in Source])
+    if unknown.any():
+        raise ValueError(f"source must be one of {list(Source)}, got {codes[unknown][0]}")
+    return codes
+
+
+def _trusted(*columns: NDArray[Any]) -> Observations:
+    """Build from columns that were checked before, without checking them again."""
+    made = object.__new__(Observations)
+    for name, column in zip(("X", "t", "y", "variance", "source"), columns, strict=True):
+        column.setflags(write=False)
+        object.__setattr__(made, name, column)
+    return made
+
+
+def keyed_normal(seed: int, stream: int, X: Array, t: float) -> Array:
+    """Standard normal noise that depends on (seed, stream, point, time) only, shape (n,).
+
+    Whoever meets a point at a time, in whatever order, meets the same noise: this is what makes
+    comparisons matched, and simulated experts repeatable.
+    """
+    words = np.ascontiguousarray(X, dtype=np.float64).view(np.uint32).reshape(len(X), -1)
+    when = np.array([t], dtype=np.float64).view(np.uint32).tolist()
+    return np.array(
+        [
+            np.random.default_rng([seed, stream, *when, *row]).standard_normal()
+            for row in words.tolist()
+        ]
+    )

@@ -1,0 +1,272 @@
+"""The named algorithms, one recipe each: which parts, which defaults, from which paper.
+
+Every recipe returns a `Bandit` and takes, besides its own parameters:
+
+confidence : Confidence, float or "theory"
+    The width beta; a number is a constant width.
+posterior : Exact
+    How the posterior is computed.
+mean : float or "online"
+    Fixed prior mean of the reward, or centre and scale learned from the rewards seen.
+seed : int or numpy.random.Generator
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+
+from tvbandits import aging, recommended
+from tvbandits.aging import Aging, LogThreshold
+from tvbandits.bandit import Bandit
+from tvbandits.baselines import Uniform
+from tvbandits.confidence import Confidence, as_confidence
+from tvbandits.kernels import Drift, space_time
+from tvbandits.posterior import Exact
+from tvbandits.protocols import Domain, Expert
+from tvbandits.queries import KDPP, LogSchedule, QueryPlan
+from tvbandits.recipe import Recipe
+
+
+class Common(TypedDict, total=False):
+    """Keywords that every recipe takes."""
+
+    confidence: Confidence | float | str
+    posterior: Exact
+    mean: float | Literal["online"]
+    seed: int | np.random.Generator
+
+
+def _bandit(
+    domain: Domain, kernel: Any, noise_variance: float, common: Common, **parts: Any
+) -> Bandit:
+    recipe = Recipe(
+        domain,
+        kernel,
+        noise_variance,
+        confidence=as_confidence(common.get("confidence", "theory")),
+        posterior=common.get("posterior", Exact()),
+        mean=common.get("mean", "online"),
+        **parts,
+    )
+    return Bandit(recipe, seed=common.get("seed", 0))
+
+
+def gp_ucb(domain: Domain, kernel: Any, noise_variance: float, **common: Unpack[Common]) -> Bandit:
+    """GP-UCB (Srinivas 2010): nothing is ever forgotten."""
+    return _bandit(domain, kernel, noise_variance, common)
+
+
+def r_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    reset_every: int,
+    **common: Unpack[Common],
+) -> Bandit:
+    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh after `reset_every` rewards."""
+    return _bandit(domain, kernel, noise_variance, common, aging=aging.ResetEvery(reset_every))
+
+
+def sw_gp_ucb(
+    domain: Domain, kernel: Any, noise_variance: float, *, window: int, **common: Unpack[Common]
+) -> Bandit:
+    """SW-GP-UCB (Zhou & Shroff 2021): only the last `window` rewards."""
+    return _bandit(domain, kernel, noise_variance, common, aging=aging.Window(last=window))
+
+
+def w_gp_ucb(
+    domain: Domain, kernel: Any, noise_variance: float, *, discount: float, **common: Unpack[Common]
+) -> Bandit:
+    """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age)."""
+    return _bandit(domain, kernel, noise_variance, common, aging=aging.Exponential(discount))
+
+
+def tv_gp_ucb(
+    domain: Domain, kernel: Any, noise_variance: float, *, epsilon: float, **common: Unpack[Common]
+) -> Bandit:
+    """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2)."""
+    drifting = space_time(kernel) * Drift(epsilon)
+    return _bandit(domain, drifting, noise_variance, common)
+
+
+def ui_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    rate: float,
+    growth: Literal["wiener", "linear"] = "wiener",
+    **common: Unpack[Common],
+) -> Bandit:
+    """Uncertainty injection: noise variance s^2 + rate age (Brunzema 2022, "wiener").
+
+    With growth="linear" it is s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
+    """
+    if growth not in ("wiener", "linear"):
+        raise ValueError(f'growth must be "wiener" or "linear", got {growth!r}')
+    injected: Aging = aging.Wiener(rate) if growth == "wiener" else aging.Linear(rate)
+    return _bandit(domain, kernel, noise_variance, common, aging=injected)
+
+
+def sparq_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    expert: Expert,
+    queries: QueryPlan | None = None,
+    rate: float = 1.0,
+    threshold: Callable[[int], float] | None = None,
+    **common: Unpack[Common],
+) -> Bandit:
+    """SparQ-GP-UCB (Mauduit, Berthier & Simonetto), Algorithm 1.
+
+    Parameters
+    ----------
+    expert : Expert
+        Asked after every reward about the reward at that time.
+    queries : QueryPlan, optional
+        The paper's by default: an approximate k-DPP of ceil(6 log t) of the points played.
+    rate : float
+        Of the linear injection s^2 (1 + (rate age)^2); 1 in eq. 15.
+    threshold : callable, optional
+        g(t): observations above it are discarded; noise_variance log t by default.
+    """
+    discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
+    return _bandit(
+        domain,
+        kernel,
+        noise_variance,
+        common,
+        aging=aging.compose(aging.Linear(rate), discarded),
+        expert=expert,
+        queries=queries or KDPP(),
+        lead=1.0,
+    )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a comparison knows about a problem before the first step.
+
+    Attributes
+    ----------
+    domain, kernel, noise_variance
+        As for a recipe; the kernel describes the standardised reward.
+    horizon : int
+    variation : float
+        Sup-norm change per unit of time, in prior deviations.
+    scale : float
+        The prior deviation, in the unit of reward.
+    epsilon : float
+        Forgetting rate of the TV-GP-UCB model.
+    confidence : Confidence
+    expert : callable, optional
+        Makes the expert, for the policies that ask one.
+    seed : int
+    """
+
+    domain: Domain
+    kernel: Any
+    noise_variance: float
+    horizon: int
+    variation: float
+    scale: float
+    epsilon: float
+    information_gain: float
+    confidence: Confidence
+    expert: Callable[[], Expert] | None
+    seed: int
+
+    @property
+    def parts(self) -> tuple[Domain, Any, float]:
+        """The first three arguments of every recipe."""
+        return self.domain, self.kernel, self.noise_variance
+
+    @property
+    def common(self) -> Common:
+        """The keywords of every recipe."""
+        return {"confidence": self.confidence, "seed": self.seed}
+
+    @property
+    def budgets(self) -> tuple[int, float, float]:
+        """T, B_T and gamma_T, as the recommendations take them."""
+        return self.horizon, self.variation * self.horizon, self.information_gain
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A named policy of a comparison: how to make it, and what it is.
+
+    `make(setting, **parameters)` fills what is not given with the authors' recommendation.
+    """
+
+    make: Callable[..., Any]
+    summary: str
+
+
+def _gp(setting: Setting) -> Bandit:
+    return gp_ucb(*setting.parts, **setting.common)
+
+
+def _r(setting: Setting, reset_every: int | None = None) -> Bandit:
+    period = reset_every or recommended.reset_period(*setting.budgets)
+    return r_gp_ucb(*setting.parts, reset_every=period, **setting.common)
+
+
+def _sw(setting: Setting, window: int | None = None) -> Bandit:
+    length = window or recommended.window_length(*setting.budgets)
+    return sw_gp_ucb(*setting.parts, window=length, **setting.common)
+
+
+def _w(setting: Setting, discount: float | None = None) -> Bandit:
+    weight = recommended.discount(*setting.budgets) if discount is None else discount
+    return w_gp_ucb(*setting.parts, discount=weight, **setting.common)
+
+
+def _tv(setting: Setting, epsilon: float | None = None) -> Bandit:
+    rate = setting.epsilon if epsilon is None else epsilon
+    return tv_gp_ucb(*setting.parts, epsilon=rate, **setting.common)
+
+
+def _ui(setting: Setting, rate: float | None = None, growth: str = "wiener") -> Bandit:
+    if rate is None:
+        # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
+        increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+        rate = max(increment * setting.scale**2, 1e-12) if growth == "wiener" else 1.0
+    return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, **setting.common)  # type: ignore[arg-type]
+
+
+def _sparq(
+    setting: Setting, queries: float = 6.0, rate: float = 1.0, sweeps: float | None = None
+) -> Bandit:
+    if setting.expert is None:
+        raise ValueError("sparq-gp-ucb asks an expert, and none is given")
+    from_schedule = (
+        KDPP(LogSchedule(queries)) if sweeps is None else KDPP(LogSchedule(queries), sweeps)
+    )
+    return sparq_gp_ucb(
+        *setting.parts, expert=setting.expert(), queries=from_schedule, rate=rate, **setting.common
+    )
+
+
+def _uniform(setting: Setting) -> Uniform:
+    return Uniform(setting.domain, seed=setting.seed)
+
+
+POLICIES: dict[str, Policy] = {
+    "uniform": Policy(_uniform, "a point of the domain at random"),
+    "gp-ucb": Policy(_gp, "never forgets (Srinivas 2010)"),
+    "r-gp-ucb": Policy(_r, "starts afresh every reset_every rewards (Bogunovic 2016)"),
+    "sw-gp-ucb": Policy(_sw, "the last window rewards (Zhou & Shroff 2021)"),
+    "w-gp-ucb": Policy(_w, "weights discount^age (Deng 2022)"),
+    "tv-gp-ucb": Policy(_tv, "a kernel that forgets at rate epsilon (Bogunovic 2016)"),
+    "ui-gp-ucb": Policy(_ui, "injects noise at rate, growth=wiener|linear (Brunzema 2022)"),
+    "sparq-gp-ucb": Policy(_sparq, "asks an expert about queries * log t points (Mauduit 2025)"),
+}
+"""The policies by command-line name, in the order of the first comparison."""

@@ -1,0 +1,438 @@
+"""The exact heteroscedastic Gaussian-process posterior.
+
+With observations at inputs Z, values y and noise variances v (Sigma = diag(v)), [S] eqs. 11-12:
+
+    mu(z)      = k(z)^T (K + Sigma)^-1 y
+    sigma^2(z) = k(z, z) - k(z)^T (K + Sigma)^-1 k(z)
+
+computed as in Rasmussen & Williams, Algorithm 2.1. The factor depends on inputs and variances only.
+Values may have several columns, because the mean is linear in them: a bandit conditions the reward and
+the constant 1 together, so that the prior mean may move without a new factorisation.
+
+Three exact routes lead to a posterior, and `condition` takes the cheapest that applies:
+
+* nothing older changed: the new rows are appended, O(n^2 + n A) each;
+* the oldest rows were forgotten: they are rotated out, O(n (n + A)) each, then rows are appended;
+* anything else: a new factorisation, after observations of one input are merged into one of their
+  joint precision, which is the same posterior.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tvbandits import linalg
+from tvbandits.growing import GrowingRows
+from tvbandits.kernels import advance, inputs, is_space_time
+from tvbandits.observations import Array
+
+NEGLIGIBLE = 1e16
+"""An observation whose noise variance exceeds the largest prior variance by this factor cannot move
+the posterior by one rounding error; it is left out, so a long discounted history costs nothing."""
+
+ROTATE_FROM = 96
+"""Below this many rows a new factorisation is faster than rotating rows out."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a posterior is conditioned on.
+
+    Attributes
+    ----------
+    Z : array of shape (n, p)
+        Kernel inputs: points, or points and times for a space-time kernel.
+    Y : array of shape (n, c)
+        Value columns.
+    variance : array of shape (n,)
+        Finite positive noise variances.
+    """
+
+    Z: Array
+    Y: Array
+    variance: Array
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def starts_with(self, other: Data, skip: int = 0) -> bool:
+        """Whether these rows begin with `other`'s rows from `skip` on, bit for bit."""
+        m = len(other) - skip
+        return (
+            len(self) >= m
+            and np.array_equal(self.variance[:m], other.variance[skip:])
+            and np.array_equal(self.Z[:m], other.Z[skip:])
+            and np.array_equal(self.Y[:m], other.Y[skip:])
+        )
+
+    def row(self, i: int) -> Data:
+        """Row i alone."""
+        return Data(self.Z[i : i + 1], self.Y[i : i + 1], self.variance[i : i + 1])
+
+    def rows(self, start: int) -> Data:
+        """The rows from `start` on."""
+        return Data(self.Z[start:], self.Y[start:], self.variance[start:])
+
+
+class Surface:
+    """The fixed points at which a posterior is wanted again and again, and kernel rows to them.
+
+    Rows of a kernel that does not see time are kept: each input is evaluated once.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    points : array of shape (A, d)
+    """
+
+    def __init__(self, kernel: Any, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+        self._keep = not is_space_time(kernel)
+        self._rows: GrowingRows = GrowingRows.of(np.empty((0, len(points))))
+        self._where: dict[bytes, int] = {}
+
+    def at(self, now: float) -> Array:
+        """Kernel inputs of the points at the time `now`."""
+        return inputs(self.kernel, self.points, np.full(len(self.points), now))
+
+    def prior_variance(self, now: float) -> Array:
+        """k(x, x) at the points, shape (A,)."""
+        return np.asarray(self.kernel.diag(self.at(now)))
+
+    def rows(self, Z: Array, now: float) -> Array:
+        """Kernel rows k(Z, points at now), shape (n, A), in an array of their own."""
+        if not self._keep:
+            return np.array(self.kernel(Z, self.at(now)), order="C")
+        keys = [row.tobytes() for row in Z]
+        fresh = [key for key in dict.fromkeys(keys) if key not in self._where]
+        if fresh:
+            rows = self.kernel(np.array([np.frombuffer(key) for key in fresh]), self.points)
+            for key, row in zip(fresh, rows, strict=True):
+                self._where[key] = self._rows.n
+                self._rows = self._rows.append(row)
+        return self._rows.array[[self._where[key] for key in keys]]
+
+    def index(self, x: Array) -> int | None:
+        """Which of the points `x` (d,) is, if any."""
+        return self._points_by_key.get(x.tobytes())
+
+    @cached_property
+    def _points_by_key(self) -> dict[bytes, int]:
+        return {point.tobytes(): i for i, point in enumerate(self.points)}
+
+
+@dataclass(frozen=True)
+class _OnSurface:
+    """A posterior's view of the fixed points: V = L^-1 k(Z, points), and what follows from it.
+
+    All of it speaks about the time `now`; for a kernel that only shrinks covariances as time goes on,
+    later times cost one number (`shrink`), which multiplies every row of V.
+    """
+
+    V: GrowingRows
+    now: float
+    shrink: float
+    means: Array  # (A, c): V^T L^-1 Y, without `shrink`
+    explained: Array  # (A,): squared column lengths of V, without `shrink`
+    prior: Array  # (A,)
+
+    def moved(self, kernel: Any, now: float) -> _OnSurface | None:
+        """The same for a later time, if the kernel allows it."""
+        if now == self.now:
+            return self
+        if not is_space_time(kernel):
+            return replace(self, now=now)
+        factor = advance(kernel, now - self.now) if now > self.now else None
+        if factor is None:
+            return None
+        moved = replace(self, now=now, shrink=self.shrink * factor)
+        return moved._rescaled() if moved.shrink < 1e-6 else moved
+
+    def _rescaled(self) -> _OnSurface:
+        """Fold `shrink` into the rows, so that new rows need not be divided by a tiny number."""
+        return replace(
+            self,
+            V=GrowingRows.of(self.V.array * self.shrink),
+            shrink=1.0,
+            means=self.means * self.shrink,
+            explained=self.explained * self.shrink**2,
+        )
+
+    def appended(self, row: Array, weights: Array) -> _OnSurface:
+        """With one more row of V (speaking about `now`) and its weights (c,)."""
+        row = row / self.shrink
+        return replace(
+            self,
+            V=self.V.append(row),
+            means=self.means + row[:, None] * weights,
+            explained=self.explained + row**2,
+        )
+
+
+@dataclass(frozen=True)
+class ExactPosterior:
+    """A conditioned Gaussian process. Made by `Exact.condition`."""
+
+    kernel: Any
+    data: Data
+    rows: Data  # what was factored: `data`, with observations of one input merged
+    factor: GrowingRows  # L
+    weights: GrowingRows  # L^-1 Y of `rows`, (u, c)
+    log_det_ratio: float
+    """log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
+    jitter: float
+    """What had to be added to the diagonal for the factorisation; 0 in good health."""
+    merged_log_density: Array  # (c,): what merging takes out of the log evidence
+    surface: _OnSurface | None
+
+    @property
+    def size(self) -> int:
+        """Number of rows of the factor."""
+        return len(self.rows)
+
+    @cached_property
+    def _L(self) -> Array:
+        return np.asfortranarray(self.factor.array)
+
+    @property
+    def condition_number(self) -> float:
+        """Lower estimate of the condition number of K + Sigma, from the diagonal of its factor."""
+        diagonal = np.diagonal(self.factor.array)
+        return float((diagonal.max() / diagonal.min()) ** 2) if len(diagonal) else 1.0
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
+        prior = np.asarray(self.kernel.diag(Z))
+        if self.size == 0:
+            return np.zeros((len(Z), self.data.Y.shape[1])), prior
+        V = linalg.solve_lower(self._L, self.kernel(self.rows.Z, Z))
+        return V.T @ self.weights.array, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
+
+    def covariance(self, Z: Array) -> Array:
+        """Posterior covariance (m, m) at kernel inputs `Z` of shape (m, p)."""
+        V = linalg.solve_lower(self._L, self.kernel(self.rows.Z, Z))
+        return np.asarray(self.kernel(Z) - V.T @ V)
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
+        if self.surface is None:
+            raise ValueError("this posterior was conditioned without fixed points")
+        on = self.surface
+        return on.means * on.shrink, np.maximum(on.prior - on.explained * on.shrink**2, 0.0)
+
+    def log_evidence(self) -> Array:
+        """Log marginal likelihood of each value column, shape (c,)."""
+        W, v = self.weights.array, self.rows.variance
+        log_det = self.log_det_ratio + float(np.log(v).sum())
+        gaussian = -0.5 * ((W**2).sum(axis=0) + log_det + self.size * math.log(2 * math.pi))
+        return np.asarray(gaussian + self.merged_log_density)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The exact posterior, as a part of a recipe."""
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: Surface | None = None,
+        now: float = 0.0,
+        previous: ExactPosterior | None = None,
+    ) -> ExactPosterior:
+        """Condition on `data`, from `previous` where that is cheaper.
+
+        Parameters
+        ----------
+        surface : Surface, optional
+            Fixed points that `on_surface` will answer for, at the time `now`.
+        previous : ExactPosterior, optional
+            A posterior of the same kernel and surface on other data.
+
+        Raises
+        ------
+        FactorisationError
+            If the kernel matrix is not positive definite.
+        """
+        data = _without_negligible(kernel, data)
+        route = None if previous is None else _extend(previous, data, surface, now)
+        return _factor(kernel, data, surface, now) if route is None else route
+
+
+def _without_negligible(kernel: Any, data: Data) -> Data:
+    if len(data) == 0:
+        return data
+    heard = data.variance <= NEGLIGIBLE * float(np.max(kernel.diag(data.Z)))
+    if heard.all():
+        return data
+    return Data(data.Z[heard], data.Y[heard], data.variance[heard])
+
+
+def _merge(data: Data) -> tuple[Data, Array]:
+    """Join observations of one input: precisions add up, values average by precision.
+
+    Returns the joined rows in order of first appearance, and the log density (c,) of the values
+    within their groups, which the joined rows no longer hold.
+    """
+    n, c = data.Y.shape
+    keys: dict[bytes, int] = {}
+    group = np.array([keys.setdefault(row.tobytes(), len(keys)) for row in data.Z], dtype=np.int64)
+    if len(keys) == n:
+        return data, np.zeros(c)
+    precision = 1.0 / data.variance
+    total = np.bincount(group, precision)
+    Y = np.stack([np.bincount(group, precision * y) / total for y in data.Y.T], axis=1)
+    first = np.full(len(keys), n)
+    np.minimum.at(first, group, np.arange(n))
+    misfit = (precision[:, None] * (data.Y - Y[group]) ** 2).sum(axis=0)
+    constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
+    return Data(data.Z[first], Y, 1.0 / total), -0.5 * (misfit + constant)
+
+
+def _factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> ExactPosterior:
+    """Condition from scratch."""
+    rows, merged_log_density = _merge(data)
+    K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
+    K[np.diag_indices_from(K)] += rows.variance
+    made = linalg.cholesky(K, "noisy kernel matrix")
+    posterior = ExactPosterior(
+        kernel=kernel,
+        data=data,
+        rows=rows,
+        factor=GrowingRows.of(made.L, square=True),
+        weights=GrowingRows.of(linalg.solve_lower(made.L, rows.Y)),
+        log_det_ratio=linalg.log_determinant(made.L) - float(np.log(rows.variance).sum()),
+        jitter=made.jitter,
+        merged_log_density=merged_log_density,
+        surface=None,
+    )
+    return replace(posterior, surface=_spread(posterior, surface, now))
+
+
+def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> _OnSurface | None:
+    """V = L^-1 k(Z, points) and what follows from it, by one triangular solve."""
+    if surface is None:
+        return None
+    W = posterior.weights.array
+    prior = surface.prior_variance(now)
+    if posterior.size == 0:
+        empty = np.empty((0, len(prior)))
+        return _OnSurface(GrowingRows.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior)
+    V = linalg.solve_lower(posterior._L, surface.rows(posterior.rows.Z, now))
+    explained = np.einsum("ij,ij->j", V, V)
+    return _OnSurface(GrowingRows.of(V), now, 1.0, V.T @ W, explained, prior)
+
+
+def _extend(
+    previous: ExactPosterior, data: Data, surface: Surface | None, now: float
+) -> ExactPosterior | None:
+    """Condition by forgetting the oldest rows of `previous` and appending new ones, or None."""
+    dropped = _dropped(previous.data, data)
+    if dropped is None or previous.jitter > 0:
+        return None
+    on = None if surface is None or previous.surface is None else previous.surface
+    posterior: ExactPosterior | None = replace(
+        previous, surface=None if on is None else on.moved(previous.kernel, now)
+    )
+    if dropped and posterior is not None:
+        posterior = _rotate_out(posterior, dropped)
+    for i in range(len(previous.data) - dropped, len(data)):
+        if posterior is None:
+            return None
+        posterior = _append(posterior, data.row(i), surface)
+    if posterior is None:
+        return None
+    if surface is not None and posterior.surface is None:
+        posterior = replace(posterior, surface=_spread(posterior, surface, now))
+    return replace(posterior, data=data)
+
+
+def _dropped(old: Data, new: Data) -> int | None:
+    """How many of the oldest rows of `old` are gone, if `new` is the rest and perhaps more."""
+    if len(old) == 0 or len(new) == 0:
+        return None
+    first = (new.Z[0] == old.Z).all(axis=1) & (old.variance == new.variance[0])
+    # Repeated points make false starts; a few are tried, then a new factorisation is no loss.
+    for skip in np.flatnonzero(first)[:4]:
+        if new.starts_with(old, int(skip)):
+            return int(skip)
+    return None
+
+
+def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
+    """Forget the `count` oldest rows of the factor."""
+    rows = posterior.rows
+    if len(rows) != len(posterior.data) or len(rows) < ROTATE_FROM or count > len(rows) // 8:
+        return None
+    on, W = posterior.surface, posterior.weights.array
+    carried = W if on is None else np.hstack([W, on.V.array])
+    L, carried = linalg.drop_rows(posterior.factor.array, carried, 0, count)
+    W = np.ascontiguousarray(carried[:, : W.shape[1]])
+    if on is not None:
+        V = np.ascontiguousarray(carried[:, W.shape[1] :])
+        on = replace(on, V=GrowingRows.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
+    kept = rows.rows(count)
+    return replace(
+        posterior,
+        rows=kept,
+        factor=GrowingRows.of(L, square=True),
+        weights=GrowingRows.of(W),
+        log_det_ratio=linalg.log_determinant(L) - float(np.log(kept.variance).sum()),
+        surface=on,
+    )
+
+
+def _append(posterior: ExactPosterior, row: Data, surface: Surface | None) -> ExactPosterior | None:
+    """Add one observation: a row of L, of L^-1 Y and of V."""
+    kernel, on = posterior.kernel, posterior.surface
+    below = _solved_column(posterior, row.Z, surface)
+    diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
+    pivot = diagonal - float(below @ below)
+    if pivot <= 1e-13 * diagonal:
+        return None  # lost to rounding: a new factorisation decides about jitter
+    pivot = math.sqrt(pivot)
+    weights = (row.Y[0] - below @ posterior.weights.array) / pivot
+    if on is not None and surface is not None:
+        spread = surface.rows(row.Z, on.now)[0]
+        spread -= (below @ on.V.array) * on.shrink
+        spread /= pivot
+        on = on.appended(spread, weights)
+    rows = posterior.rows
+    return replace(
+        posterior,
+        rows=Data(
+            np.concatenate([rows.Z, row.Z]),
+            np.concatenate([rows.Y, row.Y]),
+            np.concatenate([rows.variance, row.variance]),
+        ),
+        factor=posterior.factor.append(np.append(below, pivot)),
+        weights=posterior.weights.append(weights),
+        log_det_ratio=posterior.log_det_ratio
+        + 2 * math.log(pivot)
+        - math.log(float(row.variance[0])),
+        surface=on,
+    )
+
+
+def _solved_column(posterior: ExactPosterior, z: Array, surface: Surface | None) -> Array:
+    """L^-1 k(Z, z) for one input z (1, p): at hand in V where z is one of the fixed points."""
+    kernel, on = posterior.kernel, posterior.surface
+    if surface is not None and on is not None:
+        dimension = surface.points.shape[1]
+        where = surface.index(z[0, :dimension])
+        # V speaks about the points at `on.now`; an observation that is not older than any in the
+        # factor differs from that by one number.
+        back: float | None = 1.0
+        if is_space_time(kernel):
+            newest = z[0, -1] >= posterior.rows.Z[:, -1].max(initial=-math.inf)
+            back = advance(kernel, on.now - z[0, -1]) if newest and on.now >= z[0, -1] else None
+        if where is not None and back is not None and back > 1e-3:
+            return on.V.array[:, where] * (on.shrink / back)
+    column = np.asarray(kernel(posterior.rows.Z, z))[:, 0]
+    return linalg.solve_lower(posterior._L, column)

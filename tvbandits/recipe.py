@@ -1,0 +1,162 @@
+"""What a bandit is made of (`Recipe`), what it has learned (`State`), what it tells people (`Info`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from tvbandits.aging import Aging, Constant
+from tvbandits.confidence import Confidence, Theory
+from tvbandits.kernels import check_kernel, inputs
+from tvbandits.observations import Array, Observations
+from tvbandits.posterior import Exact, ExactPosterior
+from tvbandits.protocols import Domain, Expert
+from tvbandits.queries import QueryPlan
+from tvbandits.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The parts of a policy.
+
+    Parameters
+    ----------
+    domain : Domain
+        Where it may play.
+    kernel : scikit-learn kernel
+        Prior covariance of the reward: over points, or over [point, time] where it is built from
+        `OnSpace`, `OnTime` or `Drift`. See `mean` for its unit.
+    noise_variance : float
+        Noise variance of a reward told without a variance of its own (unit of reward squared).
+    aging : Aging
+        Effective noise variance of an old observation.
+    posterior : Exact
+        How the posterior is computed.
+    confidence : Confidence
+        The width beta.
+    mean : float or "online"
+        A number is the fixed prior mean of the reward, with the kernel in the unit of reward squared.
+        "online" learns a centre and a scale from the rewards seen; the kernel then describes the
+        standardised reward.
+    expert, queries : Expert and QueryPlan, optional
+        Whom to ask after every tell, and about which points.
+    lead : float
+        A decision at time t takes the ages of observations as of t - lead, though never before the
+        newest one: 0 is the age at the decision; 1 is the convention of SparQ-GP-UCB, which decides
+        for step t + 1 with the ages of step t.
+    reuse_answers : bool
+        Keep the expert's answers and age them like rewards; otherwise each query replaces the last.
+    """
+
+    domain: Domain
+    kernel: Any
+    noise_variance: float
+    aging: Aging = Constant()
+    posterior: Exact = Exact()
+    confidence: Confidence = Theory()
+    mean: float | Literal["online"] = "online"
+    expert: Expert | None = None
+    queries: QueryPlan | None = None
+    lead: float = 0.0
+    reuse_answers: bool = False
+
+    def __post_init__(self) -> None:
+        _check_positive("noise_variance", self.noise_variance)
+        if self.mean != "online" and not is_finite_number(self.mean):
+            raise ValueError(f'mean must be a finite number or "online", got {self.mean!r}')
+        if not (is_finite_number(self.lead) and self.lead >= 0):
+            raise ValueError(f"lead must be finite and not negative, got {self.lead!r}")
+        if (self.expert is None) != (self.queries is None):
+            raise ValueError("an expert needs a query plan, and a query plan an expert: give both")
+        if self.expert is not None and not callable(getattr(self.expert, "query", None)):
+            raise ValueError(f"expert must have a method query(X, t), got {self.expert!r}")
+        points = self.domain.sample(32, np.random.default_rng(0))
+        check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)))
+
+
+@dataclass(frozen=True)
+class Info:
+    """What happened in the last `ask` and `tell`, for people.
+
+    Decision fields speak about the last `ask` (or `predict`), query fields about the last `tell`.
+
+    Attributes
+    ----------
+    told : int
+        Rewards told so far.
+    beta : float
+        Confidence width, in posterior deviations.
+    jitter, condition : float
+        What the factorisation needed on its diagonal (0 in good health), and a lower estimate of the
+        condition number.
+    in_use, forgotten : int
+        Observations that the posterior uses, and those that aging has forgotten.
+    effective_sample_size : float
+        Sum over the observations in use of made-with variance over effective variance.
+    information_gain : float
+        1/2 log det(I + Sigma^-1 K), in nats.
+    dictionary_size : int or None
+        Inducing points of a sparse posterior; None for the exact one.
+    centre, scale : float
+        Prior mean and prior scale of the reward, in its unit.
+    queries_asked, queries_answered, queries_refused : int
+        Of the last tell.
+    total_asked, total_answered, total_refused : int
+        Of all tells.
+    cost, total_cost : float
+        As the expert states it.
+    acceptance : float
+        Share of the k-DPP chain's steps that moved; NaN where no chain ran.
+    seconds : mapping of str to float
+        Time of each part: posterior, acquisition, queries, expert.
+    """
+
+    told: int = 0
+    beta: float = math.nan
+    jitter: float = 0.0
+    condition: float = 1.0
+    in_use: int = 0
+    forgotten: int = 0
+    effective_sample_size: float = 0.0
+    information_gain: float = 0.0
+    dictionary_size: int | None = None
+    centre: float = 0.0
+    scale: float = 1.0
+    queries_asked: int = 0
+    queries_answered: int = 0
+    queries_refused: int = 0
+    total_asked: int = 0
+    total_answered: int = 0
+    total_refused: int = 0
+    cost: float = 0.0
+    total_cost: float = 0.0
+    acceptance: float = math.nan
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`."""
+
+    rewards: Observations
+    answers: Observations
+    visited: Array
+    time: float | None
+    asked_for: float | None
+    scaling: Scaling
+    posterior: ExactPosterior | None
+    random: Mapping[str, Any]
+    info: Info = field(default_factory=Info, compare=False)
+
+
+def is_finite_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value)
+
+
+def _check_positive(name: str, value: object) -> None:
+    if not (is_finite_number(value) and value > 0):  # type: ignore[operator]
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")

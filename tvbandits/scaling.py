@@ -1,0 +1,135 @@
+"""The prior mean and scale of the reward: fixed by the user, or learned online.
+
+A kernel describes a standardised reward. With a fixed prior mean m the reward is m + f, f ~ GP(0, k),
+and the kernel is in the user's unit squared. Online, the reward is centre + scale f:
+
+* the scale is a robust deviation of the values seen, each weighted by how much of the domain it stands
+  for, because a bandit samples where rewards are high;
+* the centre is the generalised-least-squares mean of the observations in use (ordinary kriging), drawn
+  to a robust mean of the values seen with the weight of a few independent values, so that a short
+  window at a high reward does not make everything else look high.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvbandits.kernels import inputs
+from tvbandits.observations import Array, Observations
+
+REGROWTH = 1.5
+"""The scale is estimated again when this many times as many values have been seen; between estimates
+it stays, because a new scale changes every noise variance and so costs a new factorisation."""
+
+FEWEST, MOST = 100, 256
+"""The scale comes from the values in use, but from at least (at most) this many."""
+
+ANCHOR_WEIGHT = 5.0
+"""How many independent values the anchor of the centre is worth."""
+
+CLIP = 3.0
+"""Values further than this many robust deviations from the median are moved to that distance."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Where rewards are centred, and how large one prior deviation is, in the unit of reward.
+
+    Attributes
+    ----------
+    anchor : float
+        The fixed mean, or the value that the centre is drawn to.
+    scale : float
+    estimated_at : int
+        Number of values seen when anchor and scale were estimated; 0 where nothing was learned.
+    """
+
+    anchor: float
+    scale: float
+    estimated_at: int = 0
+
+    def centre(self, weights: Array, origin: float) -> float:
+        """The prior mean of the reward.
+
+        Parameters
+        ----------
+        weights : array of shape (n, 2)
+            L^-1 [y - origin, 1] of the observations in use, (K + Sigma) = L L^T, so that products of
+            its columns are those of (K + Sigma)^-1.
+        origin : float
+        """
+        if self.estimated_at == 0:
+            return self.anchor
+        y, one = weights[:, 0], weights[:, 1]
+        drawn = ANCHOR_WEIGHT * (self.anchor - origin) + float(one @ y)
+        return origin + drawn / (ANCHOR_WEIGHT + float(one @ one))
+
+
+def learn(
+    previous: Scaling, kernel: Any, seen: Observations, used: Array, noise_variance: float
+) -> Scaling:
+    """Anchor and scale of the values in use; `previous` while not enough new ones have come.
+
+    Parameters
+    ----------
+    previous : Scaling
+    kernel : scikit-learn kernel
+    seen : Observations
+        All values, in the order they came.
+    used : boolean array of shape (n,)
+        Which of them the posterior uses.
+    noise_variance : float
+        Its root is the smallest scale: no smaller variation can be seen.
+    """
+    n = len(seen)
+    if n == 0 or n < math.ceil(REGROWTH * previous.estimated_at):
+        return previous
+    rows = np.flatnonzero(used)
+    if len(rows) < FEWEST:
+        rows = np.arange(max(0, n - FEWEST), n)
+    if len(rows) > MOST:
+        rows = rows[np.linspace(0, len(rows) - 1, MOST).astype(np.int64)]
+    sample = seen.take(rows)
+    at_one_time = inputs(kernel, sample.X, np.zeros(len(rows)))
+    weights = declustering_weights(np.asarray(kernel(at_one_time)))
+    centre, variance = robust_moments(sample.y, weights)
+    noise = float(weights @ sample.variance)
+    return Scaling(centre, math.sqrt(max(variance - noise, noise_variance)), n)
+
+
+def declustering_weights(K: Array) -> Array:
+    """Weights (n,), of sum 1, inverse to the number of neighbours a point has in the sample.
+
+    With the correlation matrix C, a point counts for 1 / sum_j C_ij: m copies of one point together
+    count as one. Preferential sampling of high values would bias a plain mean and deviation (the
+    declustering of geostatistics, with the kernel as the neighbourhood).
+    """
+    deviation = np.sqrt(np.diagonal(K))
+    weights = 1.0 / np.abs(K / np.outer(deviation, deviation)).sum(axis=1)
+    return np.asarray(weights / weights.sum())
+
+
+def robust_moments(values: Array, weights: Array) -> tuple[float, float]:
+    """Weighted mean and (unbiased) variance after outliers are clipped to the median +- 3 deviations.
+
+    The robust deviation is 1.4826 times the weighted median distance to the weighted median; where
+    it is zero, because most values agree, nothing is clipped.
+    """
+    middle = _weighted_median(values, weights)
+    spread = CLIP * 1.4826 * _weighted_median(np.abs(values - middle), weights)
+    clipped = np.clip(values, middle - spread, middle + spread) if spread > 0 else values
+    mean = float(weights @ clipped)
+    freedom = 1.0 - float(weights @ weights)
+    if freedom <= 1e-12:
+        return mean, 0.0
+    return mean, float(weights @ (clipped - mean) ** 2) / freedom
+
+
+def _weighted_median(values: Array, weights: Array) -> float:
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, 0.5 * below[-1])])
