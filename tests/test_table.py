@@ -7,7 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from tvbandits.datasets.table import TableProblem, references
+from tvbandits.datasets.table import TableProblem
+from tvbandits.references import references
 
 TABLE = np.array([[1.0, 3.0, 2.0], [4.0, 0.0, 4.0], [5.0, 6.0, 1.0]])
 

@@ -3,6 +3,7 @@
 from tvbandits import policies
 from tvbandits._version import __version__
 from tvbandits.bandit import Bandit
+from tvbandits.compare import compare
 from tvbandits.domains import Box, Candidates
 from tvbandits.observations import Observations
 from tvbandits.protocols import Answers, Expert, ExpertError, Problem
@@ -21,5 +22,6 @@ __all__ = [
     "Recipe",
     "State",
     "__version__",
+    "compare",
     "policies",
 ]

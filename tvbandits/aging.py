@@ -226,7 +226,7 @@ def compose(*maps: Aging) -> Composition:
 
 
 def _check_count(name: str, value: int) -> None:
-    if int(value) != value or value < 1:
+    if not math.isfinite(value) or int(value) != value or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
 
 

@@ -22,11 +22,12 @@ from tvbandits.confidence import Situation
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs
 from tvbandits.observations import Array, Observations, Source, as_column, as_points
-from tvbandits.posterior import Data, Surface
+from tvbandits.posterior import Data
 from tvbandits.protocols import Answers, Expert, ExpertError
 from tvbandits.queries import Choice, Pool
 from tvbandits.recipe import Info, Recipe, State, is_finite_number
 from tvbandits.scaling import Scaling
+from tvbandits.surface import Surface
 
 
 class Bandit:

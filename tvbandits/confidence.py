@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -91,8 +93,8 @@ class Logarithmic:
 
     def __post_init__(self) -> None:
         _check_not_negative("c1", self.c1)
-        if not self.c2 > 0:
-            raise ValueError(f"c2 must be positive, got {self.c2}")
+        if not (math.isfinite(self.c2) and self.c2 > 0):
+            raise ValueError(f"c2 must be positive and finite, got {self.c2}")
 
     def __call__(self, situation: Situation) -> float:
         """Width from the number of decisions; never below zero."""
@@ -123,8 +125,10 @@ def as_confidence(width: Confidence | float | str) -> Confidence:
             width = float(width)
         except ValueError:
             raise ValueError(f'confidence must be "theory" or a number, got {width!r}') from None
-    if isinstance(width, int | float):
+    if isinstance(width, int | float | np.integer | np.floating):
         return Fixed(float(width))
+    if not callable(width):
+        raise ValueError(f'confidence must be "theory", a number or a Confidence, got {width!r}')
     return width
 
 

@@ -30,7 +30,7 @@ class Cholesky:
     jitter: float
 
 
-def cholesky(A: Array, what: str = "kernel matrix") -> Cholesky:
+def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = None) -> Cholesky:
     """Factor a symmetric positive definite matrix: no jitter first, then more and more.
 
     Parameters
@@ -39,21 +39,24 @@ def cholesky(A: Array, what: str = "kernel matrix") -> Cholesky:
         Only its lower triangle is read.
     what : str
         The name of the matrix in an error.
+    scale : float, optional
+        What jitters are relative to; by default the mean of the diagonal.
 
     Raises
     ------
     FactorisationError
         If `A` has an entry that is not finite, or is not positive definite with a jitter of 1e-6
-        times its mean diagonal.
+        times `scale`.
     """
     if not np.isfinite(A).all():
         raise FactorisationError(f"{what} of shape {A.shape} has entries that are not finite")
     if len(A) == 0:
         return Cholesky(np.empty((0, 0)), 0.0)
-    scale = float(np.mean(np.diagonal(A)))
+    if scale is None:
+        scale = float(np.mean(np.diagonal(A)))
     for relative in JITTERS:
         jitter = relative * scale
-        shifted = np.array(A, order="F")
+        shifted = np.array(A, dtype=np.float64, order="F")
         if jitter:
             shifted[np.diag_indices_from(shifted)] += jitter
         L, status = lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
@@ -91,10 +94,19 @@ def append_rows(L: Array, cross: Array, corner: Array, what: str = "kernel matri
     L : array of shape (n, n)
     cross : array of shape (n, m)
     corner : array of shape (m, m)
+
+    The jitter is added to the new rows alone, relative to their diagonal before what is known is
+    taken off: for rows that follow from the old ones what is left is rounding, and no yardstick.
+
+    Raises
+    ------
+    FactorisationError
+        As `cholesky` does.
     """
     n, m = cross.shape
     below = solve_lower(L, cross)
-    schur = cholesky(corner - below.T @ below, f"Schur complement of the {what}")
+    scale = float(np.mean(np.diagonal(corner))) if m else 0.0
+    schur = cholesky(corner - below.T @ below, f"Schur complement of the {what}", scale=scale)
     grown = np.zeros((n + m, n + m), order="F")
     grown[:n, :n] = L
     grown[n:, :n] = below.T
@@ -120,7 +132,7 @@ def drop_rows(L: Array, V: Array, first: int, count: int) -> tuple[Array, Array]
     factor, rows = R[:kept].T.copy(order="F"), Q[:m, :kept].T.copy()
     # Rotations may leave a negative diagonal; a Cholesky factor has none.
     signs = np.sign(np.diagonal(factor))
-    return np.asfortranarray(factor * signs), rows * signs[:, None]
+    return np.asfortranarray(factor * signs), np.asarray(rows * signs[:, None], dtype=np.float64)
 
 
 def rank_one_update(L: Array, x: Array) -> Array:
@@ -191,7 +203,7 @@ def pivoted_cholesky(
 
 def eigenvalues(A: Array) -> Array:
     """Eigenvalues of a symmetric matrix, ascending."""
-    return np.linalg.eigvalsh(A)
+    return np.asarray(np.linalg.eigvalsh(A), dtype=np.float64)
 
 
 def eigenpairs(A: Array) -> tuple[Array, Array]:
@@ -203,5 +215,5 @@ def eigenpairs(A: Array) -> tuple[Array, Array]:
 def square_root(A: Array) -> Array:
     """A root R (n, r) with R R^T = A, for a positive semi-definite A of any rank r."""
     values, vectors = eigenpairs(A)
-    kept = values > 1e-14 * max(float(values[-1]), 0.0)
+    kept = values > 1e-14 * float(values.max(initial=0.0))
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

@@ -158,15 +158,12 @@ class Observations:
 def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
     if source is None:
         return np.full(n, Source.REWARD, dtype=np.uint8)
-    codes = np.array(source, dtype=np.uint8)
-    if codes.ndim == 0:
-        codes = np.full(n, codes, dtype=np.uint8)
-    if codes.shape != (n,):
-        raise ValueError(f"source must have shape ({n},), got {codes.shape}")
+    codes = as_column(source, n, "source")
+    # Compared before the cast, which would wrap 257 around to 1 and cut 0.7 to 0.
     unknown = ~np.isin(codes, [code.value for code in Source])
     if unknown.any():
-        raise ValueError(f"source must be one of {list(Source)}, got {codes[unknown][0]}")
-    return codes
+        raise ValueError(f"source must be one of {list(Source)}, got {codes[unknown][0]:g}")
+    return codes.astype(np.uint8)
 
 
 def _trusted(*columns: NDArray[Any]) -> Observations:
@@ -184,7 +181,7 @@ def keyed_normal(seed: int, stream: int, X: Array, t: float) -> Array:
     Whoever meets a point at a time, in whatever order, meets the same noise: this is what makes
     comparisons matched, and simulated experts repeatable.
     """
-    words = np.ascontiguousarray(X, dtype=np.float64).view(np.uint32).reshape(len(X), -1)
+    words = np.ascontiguousarray(X, dtype=np.float64).view(np.uint32)
     when = np.array([t], dtype=np.float64).view(np.uint32).tolist()
     return np.array(
         [

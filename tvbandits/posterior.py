@@ -28,8 +28,9 @@ import numpy as np
 
 from tvbandits import linalg
 from tvbandits.growing import GrowingRows
-from tvbandits.kernels import advance, inputs, is_space_time
+from tvbandits.kernels import advance, is_space_time
 from tvbandits.observations import Array
+from tvbandits.surface import OnSurface, Surface
 
 NEGLIGIBLE = 1e16
 """An observation whose noise variance exceeds the largest prior variance by this factor cannot move
@@ -79,101 +80,6 @@ class Data:
         return Data(self.Z[start:], self.Y[start:], self.variance[start:])
 
 
-class Surface:
-    """The fixed points at which a posterior is wanted again and again, and kernel rows to them.
-
-    Rows of a kernel that does not see time are kept: each input is evaluated once.
-
-    Parameters
-    ----------
-    kernel : scikit-learn kernel
-    points : array of shape (A, d)
-    """
-
-    def __init__(self, kernel: Any, points: Array) -> None:
-        self.kernel, self.points = kernel, points
-        self._keep = not is_space_time(kernel)
-        self._rows: GrowingRows = GrowingRows.of(np.empty((0, len(points))))
-        self._where: dict[bytes, int] = {}
-
-    def at(self, now: float) -> Array:
-        """Kernel inputs of the points at the time `now`."""
-        return inputs(self.kernel, self.points, np.full(len(self.points), now))
-
-    def prior_variance(self, now: float) -> Array:
-        """k(x, x) at the points, shape (A,)."""
-        return np.asarray(self.kernel.diag(self.at(now)))
-
-    def rows(self, Z: Array, now: float) -> Array:
-        """Kernel rows k(Z, points at now), shape (n, A), in an array of their own."""
-        if not self._keep:
-            return np.array(self.kernel(Z, self.at(now)), order="C")
-        keys = [row.tobytes() for row in Z]
-        fresh = [key for key in dict.fromkeys(keys) if key not in self._where]
-        if fresh:
-            rows = self.kernel(np.array([np.frombuffer(key) for key in fresh]), self.points)
-            for key, row in zip(fresh, rows, strict=True):
-                self._where[key] = self._rows.n
-                self._rows = self._rows.append(row)
-        return self._rows.array[[self._where[key] for key in keys]]
-
-    def index(self, x: Array) -> int | None:
-        """Which of the points `x` (d,) is, if any."""
-        return self._points_by_key.get(x.tobytes())
-
-    @cached_property
-    def _points_by_key(self) -> dict[bytes, int]:
-        return {point.tobytes(): i for i, point in enumerate(self.points)}
-
-
-@dataclass(frozen=True)
-class _OnSurface:
-    """A posterior's view of the fixed points: V = L^-1 k(Z, points), and what follows from it.
-
-    All of it speaks about the time `now`; for a kernel that only shrinks covariances as time goes on,
-    later times cost one number (`shrink`), which multiplies every row of V.
-    """
-
-    V: GrowingRows
-    now: float
-    shrink: float
-    means: Array  # (A, c): V^T L^-1 Y, without `shrink`
-    explained: Array  # (A,): squared column lengths of V, without `shrink`
-    prior: Array  # (A,)
-
-    def moved(self, kernel: Any, now: float) -> _OnSurface | None:
-        """The same for a later time, if the kernel allows it."""
-        if now == self.now:
-            return self
-        if not is_space_time(kernel):
-            return replace(self, now=now)
-        factor = advance(kernel, now - self.now) if now > self.now else None
-        if factor is None:
-            return None
-        moved = replace(self, now=now, shrink=self.shrink * factor)
-        return moved._rescaled() if moved.shrink < 1e-6 else moved
-
-    def _rescaled(self) -> _OnSurface:
-        """Fold `shrink` into the rows, so that new rows need not be divided by a tiny number."""
-        return replace(
-            self,
-            V=GrowingRows.of(self.V.array * self.shrink),
-            shrink=1.0,
-            means=self.means * self.shrink,
-            explained=self.explained * self.shrink**2,
-        )
-
-    def appended(self, row: Array, weights: Array) -> _OnSurface:
-        """With one more row of V (speaking about `now`) and its weights (c,)."""
-        row = row / self.shrink
-        return replace(
-            self,
-            V=self.V.append(row),
-            means=self.means + row[:, None] * weights,
-            explained=self.explained + row**2,
-        )
-
-
 @dataclass(frozen=True)
 class ExactPosterior:
     """A conditioned Gaussian process. Made by `Exact.condition`."""
@@ -188,7 +94,7 @@ class ExactPosterior:
     jitter: float
     """What had to be added to the diagonal for the factorisation; 0 in good health."""
     merged_log_density: Array  # (c,): what merging takes out of the log evidence
-    surface: _OnSurface | None
+    surface: OnSurface | None
 
     @property
     def size(self) -> int:
@@ -196,7 +102,7 @@ class ExactPosterior:
         return len(self.rows)
 
     @cached_property
-    def _L(self) -> Array:
+    def _lower(self) -> Array:
         return np.asfortranarray(self.factor.array)
 
     @property
@@ -210,12 +116,12 @@ class ExactPosterior:
         prior = np.asarray(self.kernel.diag(Z))
         if self.size == 0:
             return np.zeros((len(Z), self.data.Y.shape[1])), prior
-        V = linalg.solve_lower(self._L, self.kernel(self.rows.Z, Z))
+        V = linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z))
         return V.T @ self.weights.array, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def covariance(self, Z: Array) -> Array:
         """Posterior covariance (m, m) at kernel inputs `Z` of shape (m, p)."""
-        V = linalg.solve_lower(self._L, self.kernel(self.rows.Z, Z))
+        V = linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z))
         return np.asarray(self.kernel(Z) - V.T @ V)
 
     def on_surface(self) -> tuple[Array, Array]:
@@ -315,7 +221,7 @@ def _factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> Exa
     return replace(posterior, surface=_spread(posterior, surface, now))
 
 
-def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> _OnSurface | None:
+def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> OnSurface | None:
     """V = L^-1 k(Z, points) and what follows from it, by one triangular solve."""
     if surface is None:
         return None
@@ -323,10 +229,10 @@ def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> _
     prior = surface.prior_variance(now)
     if posterior.size == 0:
         empty = np.empty((0, len(prior)))
-        return _OnSurface(GrowingRows.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior)
-    V = linalg.solve_lower(posterior._L, surface.rows(posterior.rows.Z, now))
+        return OnSurface(GrowingRows.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior)
+    V = linalg.solve_lower(posterior._lower, surface.rows(posterior.rows.Z, now))
     explained = np.einsum("ij,ij->j", V, V)
-    return _OnSurface(GrowingRows.of(V), now, 1.0, V.T @ W, explained, prior)
+    return OnSurface(GrowingRows.of(V), now, 1.0, V.T @ W, explained, prior)
 
 
 def _extend(
@@ -338,7 +244,7 @@ def _extend(
         return None
     on = None if surface is None or previous.surface is None else previous.surface
     posterior: ExactPosterior | None = replace(
-        previous, surface=None if on is None else on.moved(previous.kernel, now)
+        previous, surface=None if on is None else on.moved(previous.kernel, previous.rows.Z, now)
     )
     if dropped and posterior is not None:
         posterior = _rotate_out(posterior, dropped)
@@ -435,4 +341,4 @@ def _solved_column(posterior: ExactPosterior, z: Array, surface: Surface | None)
         if where is not None and back is not None and back > 1e-3:
             return on.V.array[:, where] * (on.shrink / back)
     column = np.asarray(kernel(posterior.rows.Z, z))[:, 0]
-    return linalg.solve_lower(posterior._L, column)
+    return linalg.solve_lower(posterior._lower, column)

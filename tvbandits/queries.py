@@ -107,10 +107,11 @@ class KDPP:
         `schedule(t)` returns how many points to ask about after t told rewards. Where fewer distinct
         points have been played, all of them are asked.
     sweeps : float
-        Length of the chain, in proposals for each chosen point: `ceil(sweeps k)` lazy steps from the
-        greedy set. About 5 N / k sweeps of a pool of N cannot be told from an exact draw; the short
-        default stays nearer to the greedy set, whose trace tr(K - Q), the quantity the guarantee is
-        about, is smaller than that of a typical draw.
+        Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
+        set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw;
+        but the greedy set has a smaller trace tr(K - Q), the quantity that the guarantee is about, than
+        a typical draw, and regret under the theorem's width follows the trace. The short default keeps
+        near it.
     accuracy : float, optional
         Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
     jitter : float
@@ -118,7 +119,7 @@ class KDPP:
     """
 
     schedule: Callable[[int], int] = LogSchedule()
-    sweeps: float = 1.0
+    sweeps: float = 0.5
     accuracy: float | None = None
     jitter: float = 1e-8
 

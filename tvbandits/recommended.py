@@ -16,10 +16,10 @@ from tvbandits.kernels import inputs
 from tvbandits.observations import Array
 
 
-def maximum_information_gain(
+def information_gains(
     kernel: Any, points: Array, noise_variance: float, observations: int
-) -> float:
-    """gamma_T = max 1/2 log det(I + K/noise_variance) over T observations, greedily.
+) -> Array:
+    """gamma_1, ..., gamma_T: the largest 1/2 log det(I + K/noise_variance), greedily, shape (T,).
 
     The greedy value is at least (1 - 1/e) of the maximum (Srinivas 2010): repeatedly observe the point
     of largest posterior variance.
@@ -38,14 +38,22 @@ def maximum_information_gain(
     Z = inputs(kernel, points, np.zeros(len(points)))
     variance = np.array(kernel.diag(Z), dtype=np.float64)
     rows = np.empty((observations, len(points)))
-    gain = 0.0
+    gains = np.empty(observations)
     for step in range(observations):
         best = int(variance.argmax())
-        gain += 0.5 * math.log1p(variance[best] / noise_variance)
+        gains[step] = 0.5 * math.log1p(variance[best] / noise_variance)
         row = np.asarray(kernel(Z[best : best + 1], Z))[0] - rows[:step, best] @ rows[:step]
         rows[step] = row / math.sqrt(max(variance[best], 0.0) + noise_variance)
         variance = np.maximum(variance - rows[step] ** 2, 0.0)
-    return gain
+    return np.cumsum(gains)
+
+
+def maximum_information_gain(
+    kernel: Any, points: Array, noise_variance: float, observations: int
+) -> float:
+    """gamma_T, the last of `information_gains`; 0 for no observations."""
+    gains = information_gains(kernel, points, noise_variance, observations)
+    return float(gains[-1]) if observations else 0.0
 
 
 def reset_period(horizon: int, variation_budget: float, information_gain: float) -> int:
@@ -57,7 +65,7 @@ def reset_period_under_drift(horizon: int, epsilon: float) -> int:
     """H = ceil(min(T, 12 epsilon^(-1/4))) of R-GP-UCB for the SE kernel (Bogunovic 2016)."""
     if epsilon <= 0:
         return horizon
-    return math.ceil(min(horizon, 12 * epsilon**-0.25))
+    return math.ceil(min(horizon, 12 * float(epsilon**-0.25)))
 
 
 def window_length(horizon: int, variation_budget: float, information_gain: float) -> int:
@@ -78,7 +86,7 @@ def discount(horizon: int, variation_budget: float, information_gain: float) -> 
 def _window(horizon: int, variation_budget: float, information_gain: float) -> int:
     if variation_budget <= 0:
         return horizon
-    length = math.ceil(information_gain**0.25 * math.sqrt(horizon / variation_budget))
+    length = math.ceil(float(information_gain**0.25) * math.sqrt(horizon / variation_budget))
     return max(1, min(horizon, length))
 
 

@@ -1,0 +1,275 @@
+"""The command line: compare, plot, policies, problems."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tvbandits import output
+from tvbandits._version import __version__
+from tvbandits.compare import Run, iterate
+from tvbandits.confidence import as_confidence
+from tvbandits.datasets import DriftingBump, GPDrift, Switching, ozone, ozone_network
+from tvbandits.policies import POLICIES
+from tvbandits.protocols import ExpertError, Problem
+from tvbandits.references import References
+from tvbandits.specs import accepts, check_parameters, parse_spec
+from tvbandits.tables import problem_references, summarise
+
+PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
+    "drifting-bump": (DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"),
+    "gp-drift": (GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
+    "switching": (Switching, "a new draw of a Gaussian process every so many steps"),
+    "ozone": (ozone, "daily ozone at EPA sites, from files given by --data"),
+    "ozone-network": (ozone_network, "simulated daily ozone at 28 stations"),
+}
+NEEDS_FILES = {"ozone"}
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Gaussian-process bandits for rewards that drift.",
+)
+messages = Console(stderr=True)
+
+
+def main() -> None:
+    """Run the command line: a bad argument is one line and exit status 2."""
+    try:
+        status = app(standalone_mode=False)
+    except (ValueError, ExpertError) as error:
+        status = _complain(str(error))
+    except Exception as error:
+        # What the command-line parser raises knows how to speak for itself.
+        if not hasattr(error, "format_message"):
+            raise
+        status = _complain(error.format_message()) if error.format_message() else 2
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(message: str) -> int:
+    print("tvbandits: " + " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command("compare")
+def compare_command(
+    problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", help="NAME[:key=value,...]; all by default.")
+    ] = None,
+    confidence: Annotated[
+        str, typer.Option(help='The width: "theory", or a number for a constant width.')
+    ] = "theory",
+    horizon: Annotated[
+        int | None, typer.Option(help="Steps; the problem's own by default.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 10,
+    jobs: Annotated[int, typer.Option(help="Runs at the same time; -1 for all cores.")] = -1,
+    data: Annotated[
+        list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for rows, summary and picture.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    bound: Annotated[bool, typer.Option("--bound", help="Draw the theorem's bound.")] = False,
+) -> None:
+    """Run policies on problems, print a summary, and write rows and a picture."""
+    if format_ not in ("table", "json"):
+        raise ValueError(f'--format must be table or json, got "{format_}"')
+    if seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, got {seeds}")
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
+    if horizon is not None and horizon < 1:
+        raise ValueError(f"--horizon must be at least 1, got {horizon}")
+    width = as_confidence(confidence) and confidence
+    problems = {text: make_problem(text, data or [], horizon) for text in problem}
+    folder = output.writable_folder(out) if out is not None else None
+    policies = policy or list(POLICIES)
+    runs = iterate(problems, policies, seeds, horizon, jobs, confidence=width)
+    rows, interrupted = _collect(runs, len(problems) * len(policies) * seeds)
+    if rows.empty:
+        messages.print("stopped before the first run was done: nothing to show")
+        raise typer.Exit(130)
+    references = {text: problem_references(made, seeds, horizon) for text, made in problems.items()}
+    units = {text: made.unit for text, made in problems.items()}
+    if format_ == "json":
+        print(json.dumps(_json(rows, references)))
+    else:
+        _print_tables(rows, references, problems, units)
+    if folder is not None:
+        arguments = {
+            "problems": problem,
+            "policies": policies,
+            "confidence": confidence,
+            "horizon": horizon,
+            "seeds": seeds,
+            "jobs": jobs,
+            "data": [path.name for path in data or []],
+            "interrupted": interrupted,
+        }
+        output.write(folder, rows, references, units, arguments, bound=bound)
+        names = ", ".join((output.ROWS, output.SUMMARY, output.PICTURE, output.RUN))
+        messages.print(f"wrote {names} in {folder}")
+    if interrupted:
+        raise typer.Exit(130)
+
+
+@app.command("plot")
+def plot_command(folder: Annotated[Path, typer.Argument(help="A folder made by compare.")]) -> None:
+    """Draw the picture of a comparison again from its rows."""
+    rows, references, units, bound = output.read(folder)
+    output.draw(output.writable_folder(folder), rows, references, units, bound=bound)
+    messages.print(f"wrote {output.PICTURE} in {folder}")
+
+
+@app.command("policies")
+def policies_command() -> None:
+    """List the policies."""
+    _print_list({name: policy.summary for name, policy in POLICIES.items()})
+
+
+@app.command("problems")
+def problems_command() -> None:
+    """List the problems."""
+    _print_list({name: summary for name, (_, summary) in PROBLEMS.items()})
+
+
+def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
+    """Make the problem that "name:key=value,..." describes.
+
+    Raises
+    ------
+    ValueError
+        If the name or a parameter is unknown, a value cannot be used, or files are missing.
+    """
+    name, parameters = parse_spec(text)
+    if name not in PROBLEMS:
+        raise ValueError(f'unknown problem "{name}"; there are: {", ".join(PROBLEMS)}')
+    make, _ = PROBLEMS[name]
+    given: list[Any] = []
+    if name in NEEDS_FILES:
+        if not files:
+            raise ValueError(f'"{name}" reads files: give them by --data FILE')
+        given = [files]
+    check_parameters(make, text, parameters, given=len(given))
+    if horizon is not None and accepts(make, "horizon"):
+        parameters.setdefault("horizon", horizon)
+    try:
+        return make(*given, **parameters)
+    except TypeError as error:
+        raise ValueError(f'"{text}": {error}') from error
+
+
+def _collect(runs: Iterator[Run], total: int) -> tuple[pd.DataFrame, bool]:
+    """The rows of all runs; of those that are done, if interrupted."""
+    rows: list[dict[str, Any]] = []
+    done = 0
+    with _progress() as progress:
+        task = progress.add_task("preparing", total=total)
+        try:
+            for run in runs:
+                rows.extend(run.rows)
+                done += 1
+                progress.update(task, advance=1, description=f"{run.problem} {run.policy}")
+        except KeyboardInterrupt:
+            progress.stop()
+            messages.print(f"interrupted: {done} of {total} runs are done and kept")
+            with contextlib.suppress(Exception):
+                runs.close()  # type: ignore[attr-defined]
+            return pd.DataFrame(rows), True
+    return pd.DataFrame(rows), False
+
+
+def _progress() -> Progress:
+    """A bar on a terminal, and silence elsewhere."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+        transient=True,
+        disable=not messages.is_terminal,
+    )
+
+
+def _json(rows: pd.DataFrame, references: dict[str, References]) -> dict[str, Any]:
+    """One object; what is not a number becomes null."""
+    summary = summarise(rows).astype(object)
+    records = summary.where(summary.notna(), None).to_dict(orient="records")
+    return {"summary": records, "references": output.as_plain(references)}
+
+
+def _print_tables(
+    rows: pd.DataFrame,
+    references: dict[str, References],
+    problems: dict[str, Problem],
+    units: dict[str, str],
+) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for (problem, confidence), group in summarise(rows).groupby(
+        ["problem", "confidence"], sort=False
+    ):
+        unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
+        first = group.iloc[0]
+        table = Table(
+            title=f"{problem}, width {confidence}, {first['seeds']} seeds, "
+            f"{first['horizon']} steps{unit}",
+            title_justify="left",
+        )
+        table.add_column("policy")
+        for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
+            table.add_column(heading, justify="right")
+        for line in group.to_dict(orient="records"):
+            table.add_row(str(line["policy"]), *_cells(line))
+        console.print(table)
+        found = references[str(problem)]
+        console.print(
+            f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
+            f"last step's best {found.last_best:.2f}"
+        )
+        summary = getattr(problems[str(problem)], "summary", "")
+        if summary:
+            console.print(f"data: {summary}")
+
+
+def _cells(line: dict[Any, Any]) -> list[str]:
+    return [
+        f"{line['average_regret']:.3f}",
+        _or_dash(line["average_regret_sd"], ".3f"),
+        _or_dash(line["average_regret_ci95"], ".3f"),
+        f"{line['last_fifth_regret']:.3f}",
+        f"{line['queries_per_step']:.1f}",
+        f"{1e3 * line['seconds_per_step']:.2f}",
+    ]
+
+
+def _or_dash(value: float, form: str) -> str:
+    return "-" if value != value else format(value, form)
+
+
+def _print_list(entries: dict[str, str]) -> None:
+    width = max(map(len, entries))
+    for name, summary in entries.items():
+        print(f"{name:<{width}}  {summary}")

@@ -1,0 +1,265 @@
+"""Comparisons: policies x problems x seeds -> flat rows -> tables.
+
+Every policy of one seed meets the same realisation of a problem, and the same noise where it plays the
+same point at the same time. A row is a plain dict; files, tables, pictures and tests share it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
+from tvbandits.confidence import Confidence, as_confidence
+from tvbandits.experts.simulator import SimulatorExpert
+from tvbandits.observations import Array, keyed_normal
+from tvbandits.policies import POLICIES, Setting
+from tvbandits.prepare import REWARD_NOISE, Prepared, prepare
+from tvbandits.protocols import Expert, Problem
+from tvbandits.recipe import Info
+from tvbandits.recommended import regret_bound
+from tvbandits.specs import check_parameters, parse_spec
+from tvbandits.tables import Row, as_seeds
+
+
+class Player(Protocol):
+    """What a comparison can play: a `Bandit`, or anything with its ask and tell."""
+
+    @property
+    def info(self) -> Info:
+        """What happened in the last ask and tell."""
+        ...
+
+    def ask(self, t: float | None = None) -> Array:
+        """Where to play at time `t`, shape (b, d)."""
+        ...
+
+    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
+        """Learn rewards."""
+        ...
+
+
+Maker = Callable[[Setting], Player]
+MakeExpert = Callable[[Problem, int], Expert]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run: its label, and a row for every step."""
+
+    problem: str
+    policy: str
+    seed: int
+    rows: list[Row]
+
+
+def simulated(problem: Problem, seed: int) -> Expert:
+    """The expert a comparison asks by default: the problem's truth with noise of the same variance."""
+    return SimulatorExpert(problem, seed=seed)
+
+
+def compare(
+    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
+    policies: Sequence[str] | Mapping[str, Maker],
+    seeds: int | Sequence[int] = 10,
+    horizon: int | None = None,
+    n_jobs: int = 1,
+    *,
+    confidence: Confidence | float | str = "theory",
+    expert: MakeExpert | None = simulated,
+) -> Iterator[Row]:
+    """Play every policy on every problem with every seed.
+
+    Parameters
+    ----------
+    problems : problems, or a mapping of labels to problems
+    policies : names as on the command line ("sw-gp-ucb:window=40"), or a mapping of labels to makers
+        A maker takes a `tvbandits.policies.Setting` and returns something with `ask` and `tell`.
+    seeds : int or sequence of int
+        A number n means the seeds 0, ..., n - 1.
+    horizon : int, optional
+        Number of steps; each problem's own by default.
+    n_jobs : int
+        Runs at the same time, each with one BLAS thread.
+    confidence : Confidence, float or "theory"
+    expert : callable, optional
+        `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
+        noise of the same variance.
+
+    Yields
+    ------
+    dict
+        One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
+        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
+        answered, cost, seconds, beta, bound. `reward` and `best` are noise-free; `bound` is the bound
+        of SparQ-GP-UCB's theorem on the average regret, at the width that was used.
+    """
+    for run in iterate(
+        problems, policies, seeds, horizon, n_jobs, confidence=confidence, expert=expert
+    ):
+        yield from run.rows
+
+
+def iterate(
+    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
+    policies: Sequence[str] | Mapping[str, Maker],
+    seeds: int | Sequence[int] = 10,
+    horizon: int | None = None,
+    n_jobs: int = 1,
+    *,
+    confidence: Confidence | float | str = "theory",
+    expert: MakeExpert | None = simulated,
+) -> Iterator[Run]:
+    """As `compare`, but one `Run` at a time, as soon as it and all runs before it are done."""
+    labelled = _labelled_problems(problems)
+    makers = _makers(policies)
+    width = as_confidence(confidence)
+    chosen = as_seeds(seeds)
+    steps = {label: _steps(label, problem, horizon) for label, problem in labelled.items()}
+    workers = Parallel(n_jobs=n_jobs, return_as="generator")
+    prepared = {
+        (made.label, made.seed): made
+        for made in workers(
+            delayed(_one_thread)(prepare, label, problem, seed, steps[label])
+            for label, problem in labelled.items()
+            for seed in chosen
+        )
+    }
+    tasks = [
+        delayed(_one_thread)(_play, prepared[label, seed], name, maker, width, expert)
+        for label in labelled
+        for name, maker in makers.items()
+        for seed in chosen
+    ]
+    text = confidence if isinstance(confidence, str) else _text(confidence)
+    for run in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+        for row in run.rows:
+            row["confidence"] = text
+        yield run
+
+
+def _one_thread(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Parallel runs share the cores; threads of BLAS inside them would only get in their way."""
+    with threadpool_limits(limits=1):
+        return call(*arguments)
+
+
+def _play(
+    prepared: Prepared, name: str, maker: Maker, confidence: Confidence, expert: MakeExpert | None
+) -> Run:
+    """One run of one policy."""
+    problem, seed = prepared.problem, prepared.seed
+    player = maker(prepared.setting(confidence, expert))
+    rows: list[Row] = []
+    cumulative = 0.0
+    for step in range(1, prepared.horizon + 1):
+        started = time.perf_counter()
+        X = player.ask(float(step))
+        asked = time.perf_counter() - started
+        beta = player.info.beta
+        rewards = problem.value(X, float(step))
+        noise = keyed_normal(seed, REWARD_NOISE, X, float(step))
+        told = rewards + problem.noise_variance**0.5 * noise
+        started = time.perf_counter()
+        info = player.tell(X, told, float(step))
+        seconds = asked + time.perf_counter() - started
+        best = problem.best(float(step))
+        for i, x in enumerate(X):
+            regret = best - float(rewards[i])
+            cumulative += regret
+            row: Row = {
+                "problem": prepared.label,
+                "policy": name,
+                "confidence": "",
+                "seed": seed,
+                "t": step,
+                **{f"x{j}": float(coordinate) for j, coordinate in enumerate(x)},
+                "reward": float(rewards[i]),
+                "best": best,
+                "regret": regret,
+                "cumulative_regret": cumulative,
+                "average_regret": cumulative / (len(rows) + 1),
+                "queries": info.queries_asked,
+                "answered": info.queries_answered,
+                "cost": info.cost,
+                "seconds": seconds,
+                "beta": beta,
+                "bound": _bound(prepared, step, beta),
+            }
+            rows.append(row)
+    return Run(prepared.label, name, seed, rows)
+
+
+def _bound(prepared: Prepared, step: int, beta: float) -> float:
+    """The theorem's bound on the average regret, in the unit of reward."""
+    noise = prepared.problem.noise_variance / prepared.scale**2
+    gain = float(prepared.gains[step - 1])
+    return prepared.scale * regret_bound(step, beta, noise, gain)
+
+
+def _text(confidence: Confidence | float) -> str:
+    return f"{confidence:g}" if isinstance(confidence, int | float) else repr(confidence)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A maker of a named policy that can be sent to another process."""
+
+    text: str
+
+    def __call__(self, setting: Setting) -> Player:
+        name, parameters = parse_spec(self.text)
+        made: Player = POLICIES[name].make(setting, **parameters)
+        return made
+
+
+def _makers(policies: Sequence[str] | Mapping[str, Maker]) -> dict[str, Maker]:
+    if isinstance(policies, Mapping):
+        makers = dict(policies)
+    else:
+        for text in policies:
+            _check_policy(text)
+        makers = {text: _Named(text) for text in policies}
+    if not makers:
+        raise ValueError("policies must name at least one policy")
+    return makers
+
+
+def _check_policy(text: str) -> None:
+    name, parameters = parse_spec(text)
+    if name not in POLICIES:
+        raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
+    check_parameters(POLICIES[name].make, text, parameters, given=1)
+
+
+def _labelled_problems(
+    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
+) -> dict[str, Problem]:
+    if isinstance(problems, Mapping):
+        labelled = dict(problems)
+    else:
+        listed = [problems] if isinstance(problems, Problem) else list(problems)
+        labelled = {problem.name: problem for problem in listed}
+        if len(labelled) < len(listed):
+            names = [problem.name for problem in listed]
+            raise ValueError(f"problems must have different names, or labels of yours; got {names}")
+    if not labelled:
+        raise ValueError("problems must hold at least one problem")
+    return labelled
+
+
+def _steps(label: str, problem: Problem, horizon: int | None) -> int:
+    steps = problem.horizon if horizon is None else horizon
+    if steps < 1:
+        raise ValueError(f"horizon must be at least 1, got {steps}")
+    if steps > problem.horizon:
+        raise ValueError(
+            f"{label} has {problem.horizon} steps, got horizon = {steps}; "
+            "where it is made up, make a longer one"
+        )
+    return steps

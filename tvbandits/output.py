@@ -1,0 +1,116 @@
+"""The files of a comparison: written beside their names, then put in place, so none is half-written."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tvbandits._version import __version__
+from tvbandits.plots import regret_figure, save_figure
+from tvbandits.references import References
+from tvbandits.tables import summarise
+
+ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
+
+
+def writable_folder(path: Path) -> Path:
+    """Make the folder if need be; a `ValueError` says why it cannot be written to."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ValueError(f'cannot write to the folder "{path}": {reason}') from error
+    return path
+
+
+def write(
+    out: Path,
+    rows: pd.DataFrame,
+    references: Mapping[str, References],
+    units: Mapping[str, str],
+    arguments: Mapping[str, Any],
+    *,
+    bound: bool,
+) -> None:
+    """Write rows, summary, picture and the record of the run into the folder `out`."""
+    record = {
+        "tvbandits": __version__,
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "arguments": dict(arguments),
+        "seeds": sorted(int(seed) for seed in rows["seed"].unique()),
+        "units": dict(units),
+        "bound": bound,
+        "references": as_plain(references),
+    }
+    _place(out / ROWS, lambda path: rows.to_csv(path, index=False, compression=_GZIP))
+    _place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
+    _place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
+    draw(out, rows, references, units, bound=bound)
+
+
+def draw(
+    out: Path,
+    rows: pd.DataFrame,
+    references: Mapping[str, References],
+    units: Mapping[str, str],
+    *,
+    bound: bool,
+) -> None:
+    """Write the picture alone."""
+    figure = regret_figure(rows, references, units, bound=bound)
+    _place(out / PICTURE, lambda path: save_figure(figure, path))
+
+
+def read(out: Path) -> tuple[pd.DataFrame, dict[str, References], dict[str, str], bool]:
+    """Rows, references, units and whether the bound was drawn, from a folder that `write` made.
+
+    Raises
+    ------
+    ValueError
+        If the folder does not hold a comparison.
+    """
+    for name in (ROWS, RUN):
+        if not (out / name).is_file():
+            raise ValueError(f'no comparison in "{out}": {name} is missing')
+    try:
+        record = json.loads((out / RUN).read_text())
+        rows = pd.read_csv(out / ROWS, dtype={"confidence": str})
+        references = {
+            name: References(*(math.nan if v is None else v for v in found.values()))
+            for name, found in record["references"].items()
+        }
+        return rows, references, record["units"], bool(record["bound"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f'the comparison in "{out}" cannot be read: {error}') from error
+
+
+def as_plain(references: Mapping[str, References]) -> dict[str, dict[str, float]]:
+    """References as plain dictionaries."""
+    return {name: found._asdict() for name, found in references.items()}
+
+
+_GZIP: dict[str, Any] = {"method": "gzip", "mtime": 0}
+
+
+def _place(path: Path, write_to: Callable[[Path], object]) -> None:
+    """Write to a neighbour of `path` and rename it, so that `path` is whole or absent."""
+    stem, _, ending = path.name.partition(".")
+    draft = path.with_name(f".{stem}-{os.getpid()}.{ending}")
+    try:
+        write_to(draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

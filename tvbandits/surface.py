@@ -1,0 +1,111 @@
+"""The fixed points at which a posterior is wanted again and again, and what is kept about them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tvbandits.growing import GrowingRows
+from tvbandits.kernels import advance, inputs, is_space_time
+from tvbandits.observations import Array
+
+
+class Surface:
+    """The fixed points at which a posterior is wanted again and again, and kernel rows to them.
+
+    Rows of a kernel that does not see time are kept: each input is evaluated once.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    points : array of shape (A, d)
+    """
+
+    def __init__(self, kernel: Any, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+        self._keep = not is_space_time(kernel)
+        self._rows: GrowingRows = GrowingRows.of(np.empty((0, len(points))))
+        self._where: dict[bytes, int] = {}
+
+    def at(self, now: float) -> Array:
+        """Kernel inputs of the points at the time `now`."""
+        return inputs(self.kernel, self.points, np.full(len(self.points), now))
+
+    def prior_variance(self, now: float) -> Array:
+        """k(x, x) at the points, shape (A,)."""
+        return np.asarray(self.kernel.diag(self.at(now)))
+
+    def rows(self, Z: Array, now: float) -> Array:
+        """Kernel rows k(Z, points at now), shape (n, A), in an array of their own."""
+        if not self._keep:
+            return np.array(self.kernel(Z, self.at(now)), order="C")
+        keys = [row.tobytes() for row in Z]
+        fresh = [key for key in dict.fromkeys(keys) if key not in self._where]
+        if fresh:
+            rows = self.kernel(np.array([np.frombuffer(key) for key in fresh]), self.points)
+            for key, row in zip(fresh, rows, strict=True):
+                self._where[key] = self._rows.n
+                self._rows = self._rows.append(row)
+        return self._rows.array[[self._where[key] for key in keys]]
+
+    def index(self, x: Array) -> int | None:
+        """Which of the points `x` (d,) is, if any."""
+        return self._points_by_key.get(x.tobytes())
+
+    @cached_property
+    def _points_by_key(self) -> dict[bytes, int]:
+        return {point.tobytes(): i for i, point in enumerate(self.points)}
+
+
+@dataclass(frozen=True)
+class OnSurface:
+    """A posterior's view of the fixed points: V = L^-1 k(Z, points), and what follows from it.
+
+    All of it speaks about the time `now`; for a kernel that only shrinks covariances as time goes on,
+    later times cost one number (`shrink`), which multiplies every row of V.
+    """
+
+    V: GrowingRows
+    now: float
+    shrink: float
+    means: Array  # (A, c): V^T L^-1 Y, without `shrink`
+    explained: Array  # (A,): squared column lengths of V, without `shrink`
+    prior: Array  # (A,)
+
+    def moved(self, kernel: Any, Z: Array, now: float) -> OnSurface | None:
+        """The same for a later time, if the kernel allows it; `Z` are the inputs of the rows."""
+        if now == self.now:
+            return self
+        if not is_space_time(kernel):
+            return replace(self, now=now)
+        # Inputs that were in the future of `self.now` do not all shrink by one number.
+        later = now > self.now and Z[:, -1].max(initial=-math.inf) <= self.now
+        factor = advance(kernel, now - self.now) if later else None
+        if factor is None:
+            return None
+        moved = replace(self, now=now, shrink=self.shrink * factor)
+        return moved._rescaled() if moved.shrink < 1e-6 else moved
+
+    def _rescaled(self) -> OnSurface:
+        """Fold `shrink` into the rows, so that new rows need not be divided by a tiny number."""
+        return replace(
+            self,
+            V=GrowingRows.of(self.V.array * self.shrink),
+            shrink=1.0,
+            means=self.means * self.shrink,
+            explained=self.explained * self.shrink**2,
+        )
+
+    def appended(self, row: Array, weights: Array) -> OnSurface:
+        """With one more row of V (speaking about `now`) and its weights (c,)."""
+        row = row / self.shrink
+        return replace(
+            self,
+            V=self.V.append(row),
+            means=self.means + row[:, None] * weights,
+            explained=self.explained + row**2,
+        )
