@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ Scheme = Callable[[Array, Array, int], Array]
 # --- forgetting: what an observation of time i is worth for the decision of time t + 1 --------------
 
 
-def never(s2: Array, i: Array, t: int) -> Array:
+def never(s2: Array, _i: Array, _t: int) -> Array:
     """GP-UCB and TV-GP-UCB."""
     return s2
 
@@ -75,7 +75,7 @@ def theorem(log_det_ratio: float) -> float:
     return math.sqrt(2 * math.log(math.exp(log_det_ratio / 2) * 2 / 0.05)) + 1.0
 
 
-def two(log_det_ratio: float) -> float:
+def two(_log_det_ratio: float) -> float:
     """A constant."""
     return 2.0
 
@@ -100,11 +100,15 @@ def moments(y: Array, s2: Array, correlation: Array, floor: float) -> tuple[floa
     median = weighted_median(y, weights)
     deviation = 1.4826 * weighted_median(abs(y - median), weights)
     if deviation > 0:
-        y = np.array([min(max(value, median - 3 * deviation), median + 3 * deviation) for value in y])
+        y = np.array(
+            [min(max(value, median - 3 * deviation), median + 3 * deviation) for value in y]
+        )
     mean = sum(weights * y)
-    unbiased = 1 - sum(weights**2)
-    variance = sum(weights * (y - mean) ** 2) / unbiased if unbiased > 1e-12 else 0.0
-    return float(mean), math.sqrt(max(variance - sum(weights * s2), floor))
+    spread = sum(weights * (y - mean) ** 2)
+    # What the spread of that sample would be if the reward had a prior deviation of 1, and noise's.
+    of_prior = max(1 - sum(sum(np.outer(weights, weights) * np.abs(correlation))), 0.1)
+    of_noise = sum(weights * (1 - weights) * s2)
+    return float(mean), math.sqrt(max((spread - of_noise) / of_prior, floor))
 
 
 # --- the policy -----------------------------------------------------------------------------------
@@ -151,11 +155,7 @@ class Plain:
     @property
     def visited(self) -> Array:
         """The distinct points played, in the order of their first play."""
-        distinct: list[Array] = []
-        for x in self.X:
-            if not any(np.array_equal(x, other) for other in distinct):
-                distinct.append(x)
-        return np.array(distinct)
+        return np.array(list(dict.fromkeys(tuple(x.tolist()) for x in self.X)))
 
     def tell(self, x: Array, y: float) -> None:
         """The reward of the next step; answers of the step before are gone."""
@@ -240,3 +240,23 @@ class Plain:
             self.scale,
         )
         return int(chosen), figures
+
+
+# --- comparing --------------------------------------------------------------------------------------
+
+
+def fingerprint(value: Any) -> Any:
+    """Something that is equal for two states exactly where they agree bit for bit.
+
+    Measured seconds are left out, and so is where and how arrays are stored.
+    """
+    if isinstance(value, np.ndarray):
+        return value.shape, str(value.dtype), np.ascontiguousarray(value).tobytes()
+    if hasattr(value, "buffer"):  # rows that grow: what is behind the last one is not theirs
+        return fingerprint(value.array)
+    if is_dataclass(value):
+        names = [column.name for column in fields(value) if column.name != "seconds"]
+        return {name: fingerprint(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        return {name: fingerprint(entry) for name, entry in value.items()}
+    return repr(value)

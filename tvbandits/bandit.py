@@ -21,7 +21,7 @@ from tvbandits.aging import Ages
 from tvbandits.confidence import Situation
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs
-from tvbandits.observations import Array, Observations, Source, as_column, as_points
+from tvbandits.observations import Array, Observations, Source, as_column, as_floats, as_points
 from tvbandits.posterior import Data
 from tvbandits.protocols import Answers, Expert, ExpertError
 from tvbandits.queries import Choice, Pool
@@ -47,20 +47,39 @@ class Bandit:
             else np.random.default_rng(seed)
         )
         none = Observations.empty(recipe.domain.dimension)
-        first = Scaling(0.0 if recipe.mean == "online" else recipe.mean, 1.0)
         self._recipe = recipe
-        self._state = State(none, none, none.X, None, None, first, None, rng.bit_generator.state)
+        self._state = State(
+            rewards=none,
+            answers=none,
+            visited=none.X,
+            time=None,
+            asked_for=None,
+            scaling=_first_scaling(recipe),
+            posterior=None,
+            random=rng.bit_generator.state,
+            domain=recipe.domain,
+        )
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
-        """Continue from `state` as if nothing had happened in between, bit for bit."""
+        """Continue from `state` as if nothing had happened in between, bit for bit.
+
+        The recipe may also be another one than the state comes from: what was told stays, and what
+        was computed from it by other parts is computed again.
+
+        Raises
+        ------
+        ValueError
+            If a point that was played lies outside the recipe's domain.
+        """
         if state.rewards.dimension != recipe.domain.dimension:
             raise ValueError(
                 f"the state has points of {state.rewards.dimension} coordinates, "
                 f"the recipe's domain of {recipe.domain.dimension}"
             )
+        recipe.domain.check(state.visited, "points played")
         bandit = cls(recipe)
-        bandit._state = state
+        bandit._state = _fitted_to(recipe, state)
         return bandit
 
     @property
@@ -150,12 +169,14 @@ class Bandit:
         rng = _generator(state.random)
         latest = float(told.t.max())
         rewards = state.rewards.append(told)
+        # A late reward does not take the time of the decision that is still out.
+        pending = state.asked_for is not None and latest < state.asked_for
         state = replace(
             state,
             rewards=rewards,
             visited=_with_new_points(state.visited, told.X),
             time=latest if state.time is None else max(state.time, latest),
-            asked_for=None,
+            asked_for=state.asked_for if pending else None,
             info=replace(state.info, told=len(rewards)),
         )
         state = self._queried(state, rng)
@@ -208,11 +229,14 @@ class Bandit:
             t = self._decision_time(None) if asked is None else asked
         if variance is None:
             variance = self._recipe.noise_variance
-        rewards = as_column(np.atleast_1d(np.asarray(y)) if n == 1 else y, n, "y")
-        if np.ndim(y) == 0 and n != 1:
+        rewards = as_floats(y, "y")
+        if rewards.ndim == 0 and n != 1:
             raise ValueError(f"y must have shape ({n},), got ()")
         return Observations(
-            points, as_column(t, n, "t"), rewards, as_column(variance, n, "variance")
+            points,
+            as_column(t, n, "t"),
+            as_column(rewards, n, "y"),
+            as_column(variance, n, "variance"),
         )
 
     def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
@@ -315,6 +339,20 @@ class Bandit:
         return Surface(self._recipe.kernel, domain.X)
 
 
+def _first_scaling(recipe: Recipe) -> Scaling:
+    return Scaling(0.0 if recipe.mean == "online" else recipe.mean, 1.0)
+
+
+def _fitted_to(recipe: Recipe, state: State) -> State:
+    """`state` without what was computed by parts that are not the recipe's."""
+    if recipe.mean != "online" or state.scaling.estimated_at == 0:
+        state = replace(state, scaling=_first_scaling(recipe))
+    if state.posterior is None:
+        return replace(state, domain=recipe.domain)
+    same = state.domain == recipe.domain and bool(state.posterior.kernel == recipe.kernel)
+    return replace(state, domain=recipe.domain, posterior=state.posterior if same else None)
+
+
 def _answers(expert: Expert, points: Array, t: float) -> Answers:
     """Ask, and check the form of the answer."""
     q = len(points)
@@ -355,6 +393,7 @@ def _with_new_points(visited: Array, X: Array) -> Array:
     for x in X:
         if not (visited == x).all(axis=1).any():
             visited = np.concatenate([visited, x[None, :]])
+    visited.setflags(write=False)
     return visited
 
 

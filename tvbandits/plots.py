@@ -14,16 +14,16 @@ from matplotlib.figure import Figure
 from tvbandits.observations import Array
 from tvbandits.references import References
 
-# Dark to light and thick to thin in turn with different dashes: colours are a help, not the carrier.
+# Colours are a help, not the carrier: dashes, widths and markers tell the curves apart in grey.
 STYLES = [
-    ("#222222", "-", 2.4),
+    ("#999999", "-", 1.4),
     ("#d55e00", "-", 1.8),
     ("#0072b2", "--", 1.8),
     ("#009e73", "-.", 1.8),
     ("#cc79a7", ":", 2.4),
     ("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8),
-    ("#56b4e9", (0, (3, 1)), 2.2),
-    ("#999999", "-", 1.4),
+    ("#3a86c8", (0, (3, 1)), 2.2),
+    ("#111111", "-", 2.8),
 ]
 MARKERS = "osD^vP*X"
 REFERENCE_NAMES = {
@@ -108,7 +108,10 @@ def _draw_panel(
     axes.set_xlim(0, horizon)
     _limit(axes, group, bound=bound)
     if references is not None:
+        played = set(group["policy"])
         for name, value in references._asdict().items():
+            if name in played:
+                continue  # its expectation would lie on the policy's own curve
             axes.axhline(value, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
             ends.append((float(value), REFERENCE_NAMES[name], "#444444"))
     _label_ends(axes, ends)

@@ -39,6 +39,10 @@ the posterior by one rounding error; it is left out, so a long discounted histor
 ROTATE_FROM = 96
 """Below this many rows a new factorisation is faster than rotating rows out."""
 
+CANCELLED, CANCELLED_IF_REPEATED = 1e-13, 1e-10
+"""An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
+decides about jitter; sooner for a repeated input, which a new factorisation merges without loss."""
+
 
 @dataclass(frozen=True)
 class Data:
@@ -187,8 +191,11 @@ def _merge(data: Data) -> tuple[Data, Array]:
     within their groups, which the joined rows no longer hold.
     """
     n, c = data.Y.shape
+    # Adding 0.0 turns -0.0, which is the same input in other bytes, into 0.0.
     keys: dict[bytes, int] = {}
-    group = np.array([keys.setdefault(row.tobytes(), len(keys)) for row in data.Z], dtype=np.int64)
+    group = np.array(
+        [keys.setdefault(row.tobytes(), len(keys)) for row in data.Z + 0.0], dtype=np.int64
+    )
     if len(keys) == n:
         return data, np.zeros(c)
     precision = 1.0 / data.variance
@@ -300,8 +307,9 @@ def _append(posterior: ExactPosterior, row: Data, surface: Surface | None) -> Ex
     below = _solved_column(posterior, row.Z, surface)
     diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
     pivot = diagonal - float(below @ below)
-    if pivot <= 1e-13 * diagonal:
-        return None  # lost to rounding: a new factorisation decides about jitter
+    repeated = (posterior.rows.Z == row.Z).all(axis=1).any()
+    if pivot <= (CANCELLED_IF_REPEATED if repeated else CANCELLED) * diagonal:
+        return None
     pivot = math.sqrt(pivot)
     weights = (row.Y[0] - below @ posterior.weights.array) / pivot
     if on is not None and surface is not None:

@@ -150,6 +150,7 @@ class State:
     scaling: Scaling
     posterior: ExactPosterior | None
     random: Mapping[str, Any]
+    domain: Domain
     info: Info = field(default_factory=Info, compare=False)
 
 

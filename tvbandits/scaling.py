@@ -31,6 +31,9 @@ FEWEST, MOST = 100, 256
 ANCHOR_WEIGHT = 5.0
 """How many independent values the anchor of the centre is worth."""
 
+LEAST_INDEPENDENT = 0.1
+"""A sample from one spot says little about the scale: its spread is at most multiplied by ten."""
+
 CLIP = 3.0
 """Values further than this many robust deviations from the median are moved to that distance."""
 
@@ -94,27 +97,30 @@ def learn(
     if len(rows) > MOST:
         rows = rows[np.linspace(0, len(rows) - 1, MOST).astype(np.int64)]
     sample = seen.take(rows)
-    at_one_time = inputs(kernel, sample.X, np.zeros(len(rows)))
-    weights = declustering_weights(np.asarray(kernel(at_one_time)))
-    centre, variance = robust_moments(sample.y, weights)
-    noise = float(weights @ sample.variance)
-    return Scaling(centre, math.sqrt(max(variance - noise, noise_variance)), n)
+    K = np.asarray(kernel(inputs(kernel, sample.X, np.zeros(len(rows)))))
+    correlation = np.abs(K / np.sqrt(np.outer(np.diagonal(K), np.diagonal(K))))
+    weights = declustering_weights(correlation)
+    centre, spread = robust_moments(sample.y, weights)
+    # Under the prior the spread has mean scale^2 (1 - w^T C w) + sum_i w_i (1 - w_i) noise_i: values
+    # that are correlated spread less about their mean than independent ones.
+    noise = float((weights * (1.0 - weights)) @ sample.variance)
+    independent = max(1.0 - float(weights @ correlation @ weights), LEAST_INDEPENDENT)
+    return Scaling(centre, math.sqrt(max((spread - noise) / independent, noise_variance)), n)
 
 
-def declustering_weights(K: Array) -> Array:
+def declustering_weights(correlation: Array) -> Array:
     """Weights (n,), of sum 1, inverse to the number of neighbours a point has in the sample.
 
-    With the correlation matrix C, a point counts for 1 / sum_j C_ij: m copies of one point together
-    count as one. Preferential sampling of high values would bias a plain mean and deviation (the
-    declustering of geostatistics, with the kernel as the neighbourhood).
+    With correlations C, a point counts for 1 / sum_j C_ij: m copies of one point together count as
+    one. Preferential sampling of high values would bias a plain mean and deviation (the declustering
+    of geostatistics, with the kernel as the neighbourhood).
     """
-    deviation = np.sqrt(np.diagonal(K))
-    weights = 1.0 / np.abs(K / np.outer(deviation, deviation)).sum(axis=1)
+    weights = 1.0 / correlation.sum(axis=1)
     return np.asarray(weights / weights.sum())
 
 
 def robust_moments(values: Array, weights: Array) -> tuple[float, float]:
-    """Weighted mean and (unbiased) variance after outliers are clipped to the median +- 3 deviations.
+    """Weighted mean and mean square deviation, with outliers clipped to the median +- 3 deviations.
 
     The robust deviation is 1.4826 times the weighted median distance to the weighted median; where
     it is zero, because most values agree, nothing is clipped.
@@ -123,10 +129,7 @@ def robust_moments(values: Array, weights: Array) -> tuple[float, float]:
     spread = CLIP * 1.4826 * _weighted_median(np.abs(values - middle), weights)
     clipped = np.clip(values, middle - spread, middle + spread) if spread > 0 else values
     mean = float(weights @ clipped)
-    freedom = 1.0 - float(weights @ weights)
-    if freedom <= 1e-12:
-        return mean, 0.0
-    return mean, float(weights @ (clipped - mean) ** 2) / freedom
+    return mean, float(weights @ (clipped - mean) ** 2)
 
 
 def _weighted_median(values: Array, weights: Array) -> float:
