@@ -14,9 +14,14 @@ from tvbandits.linalg import square_root
 from tvbandits.observations import Array
 
 
+def _check_horizon(horizon: int) -> None:
+    if horizon < 1:
+        raise ValueError(f"horizon must be at least 1, got {horizon}")
+
+
 def _whole_step(t: float, horizon: int, name: str) -> int:
     """Index of step `t` = 1, ..., horizon."""
-    if t != int(t) or not 1 <= t <= horizon:
+    if not 1 <= t <= horizon or t != int(t):
         raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {t}")
     return int(t) - 1
 
@@ -40,6 +45,11 @@ class DriftingBump:
     noise_variance: float = 0.01
     name: str = "drifting-bump"
     unit: str = ""
+
+    def __post_init__(self) -> None:
+        _check_horizon(self.horizon)
+        if self.candidates < 0:
+            raise ValueError(f"candidates must not be negative, got {self.candidates}")
 
     @cached_property
     def domain(self) -> Candidates | Box:
@@ -92,6 +102,7 @@ class GPDrift:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        _check_horizon(self.horizon)
         if not 0.0 <= self.epsilon <= 1.0:
             raise ValueError(f"epsilon must lie in [0, 1], got {self.epsilon}")
 
@@ -154,6 +165,7 @@ class Switching:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        _check_horizon(self.horizon)
         if self.every < 1:
             raise ValueError(f"every must be at least 1, got {self.every}")
 

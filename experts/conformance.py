@@ -1,4 +1,4 @@
-"""`check_expert`: does an expert keep to the protocol?"""
+"""`check_expert` finds out whether an expert keeps to the protocol."""
 
 from __future__ import annotations
 
@@ -65,10 +65,12 @@ def check_expert(expert: Expert, X: ArrayLike, t: float, *, deterministic: bool 
     ]
     if deterministic:
         checks.append(("answers the same question the same way", _repeatable))
+        checks.append(("gives the same answers whatever the order of points", _same_order))
     report = Report(
         tuple((sentence, _outcome(check, expert, points, t)) for sentence, check in checks)
     )
-    assert report.passed, f"the expert does not keep to the protocol:\n{report}"
+    if not report.passed:
+        raise AssertionError(f"the expert does not keep to the protocol:\n{report}")
     return report
 
 
@@ -106,8 +108,29 @@ def _single(expert: Expert, X: Array, t: float) -> str | None:
 
 def _order(expert: Expert, X: Array, t: float) -> str | None:
     forward, backward = expert.query(X.copy(), t), expert.query(X[::-1].copy(), t)
-    same = np.array_equal(forward.answered, backward.answered[::-1])
-    return None if same else "reversing the points changed which of them were answered"
+    if not np.array_equal(forward.answered, backward.answered[::-1]):
+        return "reversing the points changed which of them were answered"
+    # Honest noise stays within 8 deviations of the difference of two answers.
+    deviation = np.sqrt(forward.variance + backward.variance[::-1])
+    return _moved(forward, backward, 8.0 * deviation)
+
+
+def _same_order(expert: Expert, X: Array, t: float) -> str | None:
+    forward, backward = expert.query(X.copy(), t), expert.query(X[::-1].copy(), t)
+    return _moved(forward, backward, 1e-9 * np.abs(forward.values))
+
+
+def _moved(forward: Answers, backward: Answers, tolerance: Array) -> str | None:
+    """How the answers to the same points in reverse differ by more than a tolerance (q,)."""
+    reversed_back = backward.values[::-1]
+    off = np.abs(forward.values - reversed_back) > tolerance
+    if not off.any():
+        return None
+    row = int(off.argmax())
+    return (
+        f"reversing the points changed the answer for row {row} "
+        f"from {forward.values[row]} to {reversed_back[row]}"
+    )
 
 
 def _repeatable(expert: Expert, X: Array, t: float) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
 
@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain import fingerprint
 from sklearn.gaussian_process.kernels import RBF, Matern
-from threadpoolctl import threadpool_limits
 
 from tvbandits import Answers, Bandit, Box, Candidates, Info, Observations, Recipe, policies
 from tvbandits.aging import Linear
@@ -27,13 +26,6 @@ LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
 SQUARE = Candidates(np.random.default_rng(1).random((50, 2)))
 KERNEL = RBF(1.5)
 NOISE = 0.01
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Matrices are small here: threads would only wait for each other."""
-    with threadpool_limits(limits=1):
-        yield
 
 
 def wave(X: Array, t: float) -> Array:

@@ -230,7 +230,7 @@ def test_duplicates_with_hardly_any_noise(noise: float, step_by_step: bool) -> N
         data = Data(Z[:n], y[:n, None], variance[:n])
         made = Exact().condition(kernel, data, previous=made)
     assert made is not None
-    means = np.array([y[(Z == p).all(axis=1)].mean() for p in points])
+    means = np.array([y[(p == Z).all(axis=1)].mean() for p in points])
     A, k = kernel(points) + noise / 5 * np.eye(6), kernel(points, X)
     mean, var = made.predict(X)
     np.testing.assert_allclose(mean[:, 0], k.T @ np.linalg.solve(A, means), atol=2e-6)
@@ -266,12 +266,11 @@ def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> Non
     np.testing.assert_allclose(var, noise / (25 + noise), atol=1e-6)
 
 
-def test_jitter_is_reported_and_no_longer_built_upon() -> None:
+def test_jitter_is_reported() -> None:
     rng = np.random.default_rng(7)
     Z, y = rng.random((40, 1)), np.ones(40)
     made = condition(RBF(10.0), Z, y, np.full(40, 1e-18))
-    assert made.jitter in [relative * 1.0 for relative in linalg.JITTERS[1:]] or made.jitter > 0
-    assert made.jitter <= 1e-6
+    assert made.jitter in linalg.JITTERS[1:]
     np.testing.assert_allclose(made.predict(rng.random((5, 1)))[0], 1.0, atol=1e-3)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -144,16 +144,16 @@ def test_points_of_the_surface_need_no_triangular_solve(monkeypatch: pytest.Monk
     surface = Surface(kernel, run.points)
     solved = Count(monkeypatch, "solve_lower")
     for step in range(60):
-        now = run.step()
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        run.step()
+        made = Exact().condition(kernel, run.all, surface=surface, now=run.time, previous=made)
         if step == 0:
             solved.calls = 0
     assert solved.calls == 0
     assert made is not None
-    assert_same(made, run.all, surface, now)
+    assert_same(made, run.all, surface, run.time)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 0.5, 0.95])
+@pytest.mark.parametrize("epsilon", [0.4, 0.95])
 def test_thousands_of_steps_of_fast_forgetting(epsilon: float) -> None:
     """Covariances shrink below any float many times over; the scale is folded in on the way."""
     kernel = OnSpace(RBF(0.3)) * Drift(epsilon)
@@ -178,7 +178,7 @@ def test_thousands_of_steps_of_fast_forgetting(epsilon: float) -> None:
     assert made is not None
     assert made.size == steps
     assert min(shrinks) >= 1e-6
-    assert sum(b > a for a, b in zip(shrinks, shrinks[1:], strict=False)) >= 20  # folded in
+    assert sum(b > a for a, b in itertools.pairwise(shrinks)) >= 20  # folded in
 
 
 def test_a_gap_beyond_the_range_of_a_float() -> None:
@@ -223,7 +223,7 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
     surface = Surface(kernel, run.points)
     made = Exact().condition(kernel, run.all, surface=surface, now=run.time)
     factored, rotated = Count(monkeypatch, "cholesky"), Count(monkeypatch, "drop_rows")
-    for step in range(1, 361):
+    for step in range(1, 181):
         now = run.step()
         data = run.all.rows(step)
         made = Exact().condition(kernel, data, surface=surface, now=now, previous=made)
@@ -232,11 +232,13 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
             assert_same(made, data, surface, now)
             factored.calls = before
     assert factored.calls == 0
-    assert rotated.calls == 360
+    assert rotated.calls == 180
     assert made.size == length
 
 
-@pytest.mark.parametrize("surface", [None, Surface(RBF(0.2), np.random.default_rng(0).random((9, 2)))])
+@pytest.mark.parametrize(
+    "surface", [None, Surface(RBF(0.2), np.random.default_rng(0).random((9, 2)))]
+)
 def test_a_long_window_with_repeated_points(surface: Surface | None) -> None:
     """Points recur, so that where the window starts must be found by more than one row."""
     rng = np.random.default_rng(9)
@@ -325,14 +327,15 @@ def test_jittered_factors_are_not_built_upon(monkeypatch: pytest.MonkeyPatch) ->
     assert factored.calls == 1
 
 
-def test_a_lost_pivot_is_factored_anew() -> None:
+def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A nearly repeated input without noise: appending would take a root of rounding."""
     Z = np.array([[0.0], [0.5], [0.5 + 1e-9]])
     data = Data(Z, np.array([[0.0], [1.0], [1.0]]), np.full(3, 1e-17))
     made = Exact().condition(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
     assert made.jitter == 0.0
+    factored = Count(monkeypatch, "cholesky")
     grown = Exact().condition(RBF(1.0), data, previous=made)
-    assert grown.jitter > 0.0
+    assert factored.calls == 1
     assert grown.predict(np.array([[0.5]]))[0][0, 0] == pytest.approx(1.0, abs=1e-4)
 
 
@@ -347,11 +350,8 @@ def test_appending_after_a_merge() -> None:
     assert grown.size == merged.size + 10
     fresh = Exact().condition(RBF(0.3), Data(Z, Y, variance))
     np.testing.assert_allclose(grown.log_evidence(), fresh.log_evidence(), rtol=1e-10)
-    assert grown.log_det_ratio == pytest.approx(
-        np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance)[1], rel=1e-10
-    ) or grown.log_det_ratio == pytest.approx(
-        np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1], rel=1e-10
-    )
+    expected = np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1]
+    assert grown.log_det_ratio == pytest.approx(expected, rel=1e-10)
 
 
 # Frozen values.
@@ -442,7 +442,7 @@ def test_kernel_rows_of_a_surface(kernel: Kernel) -> None:
 
 
 @pytest.fixture
-def evaluations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     original = RBF.__call__
 
@@ -451,7 +451,7 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return original(self, X, Y, eval_gradient)
 
     monkeypatch.setattr(RBF, "__call__", counted)
-    yield seen
+    return seen
 
 
 def test_a_pure_space_kernel_is_evaluated_once_for_each_input(evaluations: list[int]) -> None:

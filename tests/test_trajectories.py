@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -12,7 +12,6 @@ import plain
 import pytest
 from plain import Plain
 from sklearn.gaussian_process.kernels import RBF, Matern
-from threadpoolctl import threadpool_limits
 
 from tvbandits import Answers, Bandit, Candidates, policies
 from tvbandits.datasets import DriftingBump
@@ -21,13 +20,6 @@ from tvbandits.queries import KDPP, Choice, LogSchedule, Pool
 
 STEPS = 130
 Mean = float | Literal["online"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Matrices are small here: threads would only wait for each other."""
-    with threadpool_limits(limits=1):
-        yield
 
 
 @dataclass(frozen=True)

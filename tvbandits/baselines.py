@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.observations import Array, as_column, as_points
+from tvbandits.observations import Array, as_column, as_floats, as_points
 from tvbandits.protocols import Domain
 from tvbandits.recipe import Info
 
@@ -17,11 +17,16 @@ class Uniform:
     ----------
     domain : Domain
     seed : int or numpy.random.Generator
+        A generator is not advanced: a child is spawned from it.
     """
 
     def __init__(self, domain: Domain, *, seed: int | np.random.Generator = 0) -> None:
         self._domain = domain
-        self._rng = np.random.default_rng(seed)
+        self._rng = (
+            seed.spawn(1)[0]
+            if isinstance(seed, np.random.Generator)
+            else np.random.default_rng(seed)
+        )
         self._told = 0
 
     @property
@@ -42,6 +47,6 @@ class Uniform:
     ) -> Info:
         """Count the rewards; nothing is learned from them."""
         points = self._domain.check(as_points(X, self._domain.dimension))
-        as_column(np.atleast_1d(np.asarray(y)), len(points), "y")
+        as_column(np.atleast_1d(as_floats(y, "y")), len(points), "y")
         self._told += len(points)
         return self.info

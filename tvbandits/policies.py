@@ -90,7 +90,7 @@ def tv_gp_ucb(
     domain: Domain, kernel: Any, noise_variance: float, *, epsilon: float, **common: Unpack[Common]
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2)."""
-    drifting = space_time(kernel) * Drift(epsilon)
+    drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return _bandit(domain, drifting, noise_variance, common)
 
 
@@ -165,6 +165,8 @@ class Setting:
         The prior deviation, in the unit of reward.
     epsilon : float
         Forgetting rate of the TV-GP-UCB model.
+    information_gain : float
+        gamma_T, the largest information gain of `horizon` observations.
     confidence : Confidence
     expert : callable, optional
         Makes the expert, for the policies that ask one.
@@ -215,13 +217,15 @@ def _gp(setting: Setting) -> Bandit:
 
 
 def _r(setting: Setting, reset_every: int | None = None) -> Bandit:
-    period = reset_every or recommended.reset_period(*setting.budgets)
-    return r_gp_ucb(*setting.parts, reset_every=period, **setting.common)
+    if reset_every is None:
+        reset_every = recommended.reset_period(*setting.budgets)
+    return r_gp_ucb(*setting.parts, reset_every=reset_every, **setting.common)
 
 
 def _sw(setting: Setting, window: int | None = None) -> Bandit:
-    length = window or recommended.window_length(*setting.budgets)
-    return sw_gp_ucb(*setting.parts, window=length, **setting.common)
+    if window is None:
+        window = recommended.window_length(*setting.budgets)
+    return sw_gp_ucb(*setting.parts, window=window, **setting.common)
 
 
 def _w(setting: Setting, discount: float | None = None) -> Bandit:

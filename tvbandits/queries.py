@@ -132,7 +132,7 @@ class KDPP:
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Run the chain."""
         wanted = self.schedule(pool.told)
-        if int(wanted) != wanted or wanted < 0:
+        if not (math.isfinite(wanted) and wanted >= 0 and int(wanted) == wanted):
             raise ValueError(f"schedule({pool.told}) must be a whole number >= 0, got {wanted}")
         N, k = len(pool), int(wanted)
         if k >= N:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.aging import Aging, Constant
 from tvbandits.confidence import Confidence, Theory
@@ -55,9 +56,9 @@ class Recipe:
     domain: Domain
     kernel: Any
     noise_variance: float
-    aging: Aging = Constant()
-    posterior: Exact = Exact()
-    confidence: Confidence = Theory()
+    aging: Aging = field(default_factory=Constant)
+    posterior: Exact = field(default_factory=Exact)
+    confidence: Confidence = field(default_factory=Theory)
     mean: float | Literal["online"] = "online"
     expert: Expert | None = None
     queries: QueryPlan | None = None
@@ -75,7 +76,8 @@ class Recipe:
         if self.expert is not None and not callable(getattr(self.expert, "query", None)):
             raise ValueError(f"expert must have a method query(X, t), got {self.expert!r}")
         points = self.domain.sample(32, np.random.default_rng(0))
-        check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)))
+        known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
+        check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ class State:
 
 
 def is_finite_number(value: object) -> bool:
+    """Whether `value` is a plain number, neither NaN nor infinite."""
     return isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value)
 
 

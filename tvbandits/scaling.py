@@ -98,7 +98,7 @@ def learn(
         rows = rows[np.linspace(0, len(rows) - 1, MOST).astype(np.int64)]
     sample = seen.take(rows)
     K = np.asarray(kernel(inputs(kernel, sample.X, np.zeros(len(rows)))))
-    correlation = np.abs(K / np.sqrt(np.outer(np.diagonal(K), np.diagonal(K))))
+    correlation = K / np.sqrt(np.outer(np.diagonal(K), np.diagonal(K)))
     weights = declustering_weights(correlation)
     centre, spread = robust_moments(sample.y, weights)
     # Under the prior the spread has mean scale^2 (1 - w^T C w) + sum_i w_i (1 - w_i) noise_i: values
@@ -111,11 +111,11 @@ def learn(
 def declustering_weights(correlation: Array) -> Array:
     """Weights (n,), of sum 1, inverse to the number of neighbours a point has in the sample.
 
-    With correlations C, a point counts for 1 / sum_j C_ij: m copies of one point together count as
+    With correlations C, a point counts for 1 / sum_j |C_ij|: m copies of one point together count as
     one. Preferential sampling of high values would bias a plain mean and deviation (the declustering
     of geostatistics, with the kernel as the neighbourhood).
     """
-    weights = 1.0 / correlation.sum(axis=1)
+    weights = 1.0 / np.abs(correlation).sum(axis=1)
     return np.asarray(weights / weights.sum())
 
 

@@ -1,0 +1,1 @@
+"""Timings against peers, each ratio measured in one run: `python -m benchmarks`."""

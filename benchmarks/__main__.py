@@ -1,0 +1,123 @@
+"""Run the benchmarks and print their tables: `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from benchmarks import chain, dpp, jobs, runs, step
+from benchmarks.chain import ChainRow
+from benchmarks.harness import Row, machine
+
+GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows, "jobs": jobs.rows}
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", choices=[*GROUPS, "chain"], help="one group of rows")
+    parser.add_argument("--all", action="store_true", help="the chain lengths as well")
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="3 by default")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the figures there")
+    options = parser.parse_args(arguments)
+    if options.repeats < 1:
+        parser.error(f"--repeats must be at least 1, got {options.repeats}")
+    return options
+
+
+def heading(facts: dict[str, str | int], repeats: int) -> str:
+    named = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "threads")
+    return (
+        f"{named}\nBLAS and OpenMP threads: {facts['threads']}; "
+        f"ratio = peer / ours: median, and least to most, of {repeats} repeats in turn"
+    )
+
+
+def print_rows(console: Console, rows: Sequence[Row]) -> None:
+    """The table of ratios, and its notes below."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("benchmark", "case"):
+        table.add_column(name)
+    for name in ("ours (ms)", "peer (ms)", "ratio", "range", "target", "note"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, row in enumerate(rows, 1):
+        table.add_row(
+            row.name,
+            row.case,
+            f"{1e3 * row.ours_seconds:.4g}",
+            f"{1e3 * row.peer_seconds:.4g}",
+            f"{row.ratio:.1f}",
+            f"{row.low:.1f} - {row.high:.1f}",
+            "" if row.target is None else f">= {row.target:g}",
+            str(number) if row.note else "",
+        )
+    console.print(table)
+    for number, row in enumerate(rows, 1):
+        if row.note:
+            console.print(f"{number:3d}. {row.note}", highlight=False)
+
+
+def print_chain(console: Console, rows: Sequence[ChainRow]) -> None:
+    """The table of chain lengths."""
+    console.print(
+        f"SparQ-GP-UCB on the drifting bump by length of the k-DPP chain: {chain.HORIZON} steps, "
+        f"{chain.SEEDS} seeds",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("width")
+    for name in ("lazy steps", "average regret", f"last {chain.LAST}", "tr(K-Q)/noise", "ms/step"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row.confidence,
+            row.steps,
+            f"{row.average_regret:.3f}",
+            f"{row.last_regret:.3f}",
+            f"{row.trace:.3g}",
+            f"{1e3 * row.seconds_per_step:.2f}",
+        )
+    console.print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked for."""
+    options = parsed(arguments)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)
+    names = [options.only] if options.only else [*GROUPS, *(["chain"] if options.all else [])]
+    rows: list[Row] = []
+    lengths: list[ChainRow] = []
+    with threadpool_limits(limits=1):
+        facts = machine()
+        console.print(heading(facts, options.repeats), highlight=False)
+        for name in names:
+            with console.status(f"{name} ..."):
+                if name == "chain":
+                    lengths = chain.table()
+                else:
+                    rows += GROUPS[name](options.repeats)
+    if rows:
+        print_rows(console, rows)
+    if lengths:
+        print_chain(console, lengths)
+    if options.out:
+        found = {
+            "machine": facts,
+            "rows": [asdict(row) for row in rows],
+            "chain": [asdict(row) for row in lengths],
+        }
+        options.out.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""How long the k-DPP chain of SparQ-GP-UCB should be: regret and trace by length.
+
+The guarantee of SparQ-GP-UCB is about tr(K - Q) / noise, with Q the Nystrom approximation of the kernel
+matrix K of the points played on those asked about.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tvbandits import compare, dpp, policies
+from tvbandits.datasets import DriftingBump
+from tvbandits.policies import Setting
+from tvbandits.queries import KDPP, Choice, Pool, QueryPlan
+
+SWEEPS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
+WIDTHS: tuple[float | str, ...] = ("theory", 2.0)
+SEEDS, HORIZON, LAST = 3, 500, 100
+
+
+@dataclass(frozen=True)
+class ChainRow:
+    """One length of the chain with one width; means over seeds and steps.
+
+    Attributes
+    ----------
+    steps : str
+        Lazy steps for a set of k out of N points.
+    trace : float
+        tr(K - Q) / noise of the points asked about; 0 where all points played are asked about.
+    seconds_per_step : float
+        Without the time of computing the trace.
+    """
+
+    steps: str
+    confidence: str
+    average_regret: float
+    last_regret: float
+    trace: float
+    seconds_per_step: float
+
+
+@dataclass(frozen=True)
+class ByPool:
+    """A chain of `factor` lazy steps for each point of the pool."""
+
+    factor: float = 5.0
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Run the chain."""
+        k = KDPP().schedule(pool.told)
+        return KDPP(sweeps=self.factor * len(pool) / max(k, 1)).choose(pool, rng)
+
+
+@dataclass
+class Recorder:
+    """A query plan, and the traces of what it chose."""
+
+    plan: QueryPlan
+    noise: float = 1.0
+    traces: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Let the plan choose."""
+        choice = self.plan.choose(pool, rng)
+        begun = time.perf_counter()
+        self.traces.append(dpp.trace_bound(pool.covariance(), choice.rows, self.noise))
+        self.seconds += time.perf_counter() - begun
+        return choice
+
+
+def measured(steps: str, plan: QueryPlan, width: float | str) -> ChainRow:
+    """Runs of all seeds."""
+    recorder = Recorder(plan)
+
+    def make(setting: Setting) -> policies.Bandit:
+        assert setting.expert is not None
+        recorder.noise = setting.noise_variance / setting.scale**2
+        return policies.sparq_gp_ucb(
+            *setting.parts, expert=setting.expert(), queries=recorder, **setting.common
+        )
+
+    problem = DriftingBump(horizon=HORIZON)
+    rows = list(compare(problem, {"sparq": make}, SEEDS, confidence=width))
+    regrets = np.array([float(row["regret"]) for row in rows]).reshape(SEEDS, HORIZON)
+    total = sum(float(row["seconds"]) for row in rows) - recorder.seconds
+    return ChainRow(
+        steps,
+        str(width),
+        float(regrets.mean()),
+        float(regrets[:, -LAST:].mean()),
+        statistics.mean(recorder.traces),
+        total / len(rows),
+    )
+
+
+def table() -> list[ChainRow]:
+    """One row for each width and length."""
+    plans: dict[str, QueryPlan] = {f"{sweeps:g} k": KDPP(sweeps=sweeps) for sweeps in SWEEPS}
+    plans["5 N"] = ByPool(5.0)
+    return [measured(steps, plan, width) for width in WIDTHS for steps, plan in plans.items()]

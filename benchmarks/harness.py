@@ -1,0 +1,113 @@
+"""What all benchmarks share: timing two calls in turn, and the rows that come of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from threadpoolctl import threadpool_info
+
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "dppy")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Attributes
+    ----------
+    name, case : str
+        Which benchmark, and on what.
+    ours_seconds, peer_seconds : float
+        Medians over the repeats.
+    ratio, low, high : float
+        Median, smallest and largest of peer / ours, each of the two timed one after the other.
+    target : float or None
+        The ratio that is aimed at.
+    note : str
+    """
+
+    name: str
+    case: str
+    ours_seconds: float
+    peer_seconds: float
+    ratio: float
+    low: float
+    high: float
+    target: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Seconds of both sides, measured one after the other."""
+
+    ours: float
+    peer: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the peer takes."""
+        return self.peer / self.ours
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Time of one call."""
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def alternate(
+    ours: Callable[[int], object], peer: Callable[[int], object], repeats: int
+) -> list[Pair]:
+    """Time both sides in turn; each is given the number of the repeat, which may serve as a seed.
+
+    Who goes first changes from repeat to repeat.
+    """
+    pairs = []
+    for repeat in range(repeats):
+        taken: dict[bool, float] = {}
+        for is_ours in (True, False) if repeat % 2 == 0 else (False, True):
+            side = ours if is_ours else peer
+            begun = time.perf_counter()
+            side(repeat)
+            taken[is_ours] = time.perf_counter() - begun
+        pairs.append(Pair(taken[True], taken[False]))
+    return pairs
+
+
+def summary(
+    name: str, case: str, pairs: Sequence[Pair], *, target: float | None = None, note: str = ""
+) -> Row:
+    """The row of some pairs."""
+    ratios = [pair.ratio for pair in pairs]
+    return Row(
+        name,
+        case,
+        statistics.median(pair.ours for pair in pairs),
+        statistics.median(pair.peer for pair in pairs),
+        statistics.median(ratios),
+        min(ratios),
+        max(ratios),
+        target,
+        note,
+    )
+
+
+def machine() -> dict[str, str | int]:
+    """Facts that timings depend on, as they are now: call it where threads are limited."""
+    pools = threadpool_info()
+    return {
+        "cores": os.cpu_count() or 1,
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in LIBRARIES},
+        "blas": ", ".join(sorted({p["internal_api"] for p in pools if p["user_api"] == "blas"})),
+        "threads": max((pool["num_threads"] for pool in pools), default=1),
+    }

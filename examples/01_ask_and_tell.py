@@ -1,0 +1,50 @@
+"""Ask and tell: follow a drifting maximum in a few lines, and look at what was learned."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Candidates, policies
+
+HERE = Path(__file__).resolve().parent
+
+
+def reward(x: np.ndarray, t: float) -> float:
+    """A hill that wanders over [0, 10]."""
+    return float(np.exp(-((x[0] - 5 - 3 * np.sin(t / 15)) ** 2)))
+
+
+def main(out: Path = HERE) -> float:
+    rng = np.random.default_rng(0)
+    domain = Candidates(np.linspace(0, 10, 101)[:, None])
+    bandit = policies.tv_gp_ucb(domain, RBF(1.0), 0.01, epsilon=0.05, confidence=2.0, seed=0)
+    played, regret = [], []
+    for t in range(1, 201):
+        X = bandit.ask(t)
+        bandit.tell(X, [reward(X[0], t) + 0.1 * rng.standard_normal()], t)
+        played.append(X[0, 0])
+        regret.append(1.0 - reward(X[0], t))
+    mean, deviation = bandit.predict(domain.X)
+    average = float(np.mean(regret))
+    print(f"average regret over 200 steps: {average:.3f}")
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    top, bottom = figure.subplots(2, 1)
+    top.plot(range(1, 201), played, ".k", label="played")
+    top.plot(5 + 3 * np.sin(np.arange(1, 201) / 15), "-", color="0.6", label="best point")
+    top.set(xlabel="step t", ylabel="x")
+    top.legend(loc="lower left", ncols=2)
+    x = domain.X[:, 0]
+    bottom.plot(x, mean, "k", label="posterior mean")
+    bottom.fill_between(x, mean - deviation, mean + deviation, color="0.85", label="one deviation")
+    bottom.plot(x, [reward(p, 201) for p in domain.X], "k--", linewidth=1, label="true reward")
+    bottom.set(xlabel="x", ylabel="reward at t = 201")
+    bottom.legend()
+    figure.savefig(out / "01_ask_and_tell.png", dpi=120)
+    return average
+
+
+if __name__ == "__main__":
+    main()
