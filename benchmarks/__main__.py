@@ -32,11 +32,11 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def heading(facts: dict[str, str | int], repeats: int) -> str:
+def heading(facts: dict[str, str | int | float], repeats: int) -> str:
     named = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "threads")
     return (
         f"{named}\nBLAS and OpenMP threads: {facts['threads']}; "
-        f"ratio = peer / ours: median, and least to most, of {repeats} repeats in turn"
+        f"processor time; ratio = peer / ours, measured in turn: median and range of {repeats} repeats"
     )
 
 

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 
 from threadpoolctl import threadpool_info
@@ -56,15 +57,23 @@ class Pair:
         return self.peer / self.ours
 
 
-def seconds(call: Callable[[], object]) -> float:
+clock = time.process_time
+"""Processor time, which other programs on the machine do not change much. With waiting counted, short
+calls that slip through between interruptions would look better against long ones than they are."""
+
+
+def seconds(call: Callable[[], object], timer: Callable[[], float] = clock) -> float:
     """Time of one call."""
-    begun = time.perf_counter()
+    begun = timer()
     call()
-    return time.perf_counter() - begun
+    return timer() - begun
 
 
 def alternate(
-    ours: Callable[[int], object], peer: Callable[[int], object], repeats: int
+    ours: Callable[[int], object],
+    peer: Callable[[int], object],
+    repeats: int,
+    timer: Callable[[], float] = clock,
 ) -> list[Pair]:
     """Time both sides in turn; each is given the number of the repeat, which may serve as a seed.
 
@@ -74,10 +83,7 @@ def alternate(
     for repeat in range(repeats):
         taken: dict[bool, float] = {}
         for is_ours in (True, False) if repeat % 2 == 0 else (False, True):
-            side = ours if is_ours else peer
-            begun = time.perf_counter()
-            side(repeat)
-            taken[is_ours] = time.perf_counter() - begun
+            taken[is_ours] = seconds(partial(ours if is_ours else peer, repeat), timer)
         pairs.append(Pair(taken[True], taken[False]))
     return pairs
 
@@ -100,11 +106,12 @@ def summary(
     )
 
 
-def machine() -> dict[str, str | int]:
+def machine() -> dict[str, str | int | float]:
     """Facts that timings depend on, as they are now: call it where threads are limited."""
     pools = threadpool_info()
     return {
         "cores": os.cpu_count() or 1,
+        "load average": round(os.getloadavg()[0], 1),
         "architecture": platform.machine(),
         "python": platform.python_version(),
         **{name: version(name) for name in LIBRARIES},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from benchmarks.harness import Row, alternate, summary
 from tvbandits import compare
 from tvbandits.datasets import DriftingBump
@@ -17,7 +19,7 @@ def run(n_jobs: int, horizon: int = HORIZON) -> None:
 def rows(repeats: int) -> list[Row]:
     """One row; "ours" has two workers."""
     run(2, horizon=2)  # starts the workers, which stay for later calls
-    pairs = alternate(lambda _: run(2), lambda _: run(1), repeats)
+    pairs = alternate(lambda _: run(2), lambda _: run(1), repeats, time.perf_counter)
     case = f"{len(POLICIES)} policies x {SEEDS} seeds x {HORIZON} steps"
-    note = "ours: n_jobs=2, peer: n_jobs=1, both tvbandits; workers already started"
+    note = "ours: n_jobs=2, peer: n_jobs=1, both tvbandits; elapsed time, workers already started"
     return [summary("jobs", case, pairs, note=note)]

@@ -76,10 +76,9 @@ class PlainUCB:
             deviation = np.sqrt(np.maximum(1.0 - (V**2).sum(axis=0), 0.0))
             log_det_ratio = 2 * np.log(np.diag(L)).sum() - np.log(variance).sum()
         beta = math.sqrt(2 * math.log(2 / self.delta) + log_det_ratio) + self.norm_bound
-        ucb = mean + beta * deviation
-        best = np.flatnonzero(ucb == ucb.max())
-        chosen = best[self.rng.integers(len(best))] if len(best) > 1 else best[0]
-        return self.points[chosen][None, :]
+        self.ucb = mean + beta * deviation
+        best = int(self.ucb.argmax())
+        return self.points[best : best + 1]
 
     def tell(self, X: Array, y: Array, t: float) -> None:  # noqa: ARG002 - the face of a bandit
         """Keep a reward."""

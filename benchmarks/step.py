@@ -12,7 +12,6 @@ do not see that, so there is a row for the mean over a long stretch of steps as 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks.harness import Pair, Row, seconds, summary
+from benchmarks.harness import Pair, Row, clock, seconds, summary
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.observations import Array
 
@@ -93,7 +92,7 @@ def started(case: Case, seed: int) -> tuple[Bandit, np.random.Generator]:
 
 
 def reward(case: Case, X: Array, rng: np.random.Generator) -> Array:
-    return case.reward(X) + NOISE**0.5 * rng.standard_normal(len(X))
+    return np.asarray(case.reward(X) + NOISE**0.5 * rng.standard_normal(len(X)))
 
 
 def refit(bandit: Bandit, kernel: Any, points: Array, optimizer: str | None = None) -> Any:
@@ -117,14 +116,14 @@ def stretch(case: Case, seed: int) -> Stretch:
         before = bandit.state.scaling.estimated_at
         for _ in range(BLOCK):
             y = reward(case, X, rng)
-            begun = time.perf_counter()
+            begun = clock()
             bandit.tell(X, y)
             X = bandit.ask()
-            steps.append(time.perf_counter() - begun)
+            steps.append(clock() - begun)
         estimates += bandit.state.scaling.estimated_at != before
-        begun = time.perf_counter()
+        begun = clock()
         mean, deviation = refit(bandit, kernel, points)
-        taken = time.perf_counter() - begun
+        taken = clock() - begun
         blocks.append(Pair(statistics.median(steps[-BLOCK:]), taken))
         ours = bandit.predict(points)
         gap = max(gap, abs(ours[0] - mean).max(), abs(ours[1] - deviation).max())

@@ -128,6 +128,13 @@ def test_appending_a_row_that_follows_from_the_others(scale: float, off: float) 
     np.testing.assert_allclose(made.L @ made.L.T, expected, atol=2e-6 * scale)
 
 
+def test_the_jitter_of_appended_rows_is_reported() -> None:
+    one = np.ones((1, 1))
+    made = linalg.append_rows(one, one, one)
+    assert made.jitter == 1e-12
+    np.testing.assert_allclose(made.L, [[1.0, 0.0], [1.0, 1e-6]])
+
+
 def test_an_impossible_row_is_refused() -> None:
     with pytest.raises(FactorisationError, match="Schur complement of the dictionary"):
         linalg.append_rows(np.eye(1), np.full((1, 1), 2.0), np.eye(1), "dictionary")

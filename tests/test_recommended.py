@@ -87,6 +87,7 @@ def test_windows_by_hand() -> None:
     assert recommended.window_length(400, 4.0, 16.0) == 20
     assert recommended.window_length(400, 4.0, 16.1) == 21
     assert recommended.window_length(400, 0.0, 16.0) == 400
+    assert recommended.window_length(400, 4.0, 0.0) == 1
     assert recommended.reset_period(400, 0.0, 16.0) == 400
 
 

@@ -138,8 +138,10 @@ def test_several_rows_at_once_and_none_at_all(monkeypatch: pytest.MonkeyPatch) -
     assert factored.calls == 1
 
 
-def test_points_of_the_surface_need_no_triangular_solve(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = SHRINKING["drift"]
+@pytest.mark.parametrize("kernel", [RBF(0.2), *SHRINKING.values()], ids=str)
+def test_points_of_the_surface_need_no_triangular_solve(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, made = Run(kernel, 4, elsewhere=0.0, late=0.0), None
     surface = Surface(kernel, run.points)
     solved = Count(monkeypatch, "solve_lower")
@@ -288,6 +290,23 @@ def test_rotation_is_taken_where_it_is_cheaper(
     np.testing.assert_allclose(moved.log_evidence(), fresh.log_evidence(), rtol=1e-10)
 
 
+def test_repeated_points_do_not_hide_where_a_window_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, every = window_of(120)
+    every.Z[:3] = every.Z[0]
+    every.variance[:3] = 0.1
+    made = Exact().condition(RBF(0.2), every.row(0))
+    made = Exact().condition(RBF(0.2), every, previous=made)
+    factored = Count(monkeypatch, "cholesky")
+    for dropped in (1, 2, 3, 4):
+        made = Exact().condition(RBF(0.2), every.rows(dropped), previous=made)
+    assert factored.calls == 0
+    fresh = Exact().condition(RBF(0.2), every.rows(4))
+    for a, b in zip(made.predict(every.Z), fresh.predict(every.Z), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
 @pytest.mark.parametrize("column", ["Z", "Y", "variance"])
 @pytest.mark.parametrize("row", [0, 50, 99])
 def test_a_change_in_older_rows_is_never_missed(column: str, row: int) -> None:
@@ -320,6 +339,7 @@ def test_forgotten_rows_have_no_influence() -> None:
 def test_jittered_factors_are_not_built_upon(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(11)
     Z, Y = rng.random((40, 1)), np.ones((40, 1))
+    Z[39] = 300.0  # far from the others, it could be appended well
     made = Exact().condition(RBF(10.0), Data(Z[:39], Y[:39], np.full(39, 1e-18)))
     assert made.jitter > 0
     factored = Count(monkeypatch, "cholesky")

@@ -271,7 +271,7 @@ class Bandit:
             forgotten=len(seen) - len(kept),
             effective_sample_size=float((kept.variance / effective[used]).sum()),
             information_gain=posterior.log_det_ratio / 2,
-            centre=learned.centre(posterior.weights.array, self._origin(state)),
+            centre=learned.centre(posterior.products, self._origin(state)),
             scale=learned.scale,
             seconds={**state.info.seconds, "posterior": time.perf_counter() - started},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from tvbandits import output
 from tvbandits._version import __version__
@@ -23,7 +25,7 @@ from tvbandits.datasets import DriftingBump, GPDrift, Switching, ozone, ozone_ne
 from tvbandits.policies import POLICIES
 from tvbandits.protocols import ExpertError, Problem
 from tvbandits.references import References
-from tvbandits.specs import accepts, check_parameters, parse_spec
+from tvbandits.specs import accepts, parse_call, parse_spec
 from tvbandits.tables import problem_references, summarise
 
 PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
@@ -50,6 +52,14 @@ def main() -> None:
         status = app(standalone_mode=False)
     except (ValueError, ExpertError) as error:
         status = _complain(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        status = _complain("interrupted") and 130
+    except BrokenPipeError:
+        # Who reads the output has had enough; what is left of it goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except OSError as error:
+        status = _complain(str(error)) and 1
     except Exception as error:
         # What the command-line parser raises knows how to speak for itself.
         if not hasattr(error, "format_message"):
@@ -102,19 +112,21 @@ def compare_command(
         raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
     if horizon is not None and horizon < 1:
         raise ValueError(f"--horizon must be at least 1, got {horizon}")
-    width = as_confidence(confidence) and confidence
+    _check_width(confidence)
+    if data and not any(parse_spec(text)[0] in NEEDS_FILES for text in problem):
+        raise ValueError(f"--data is for problems that read files: {', '.join(NEEDS_FILES)}")
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
+    policies = list(dict.fromkeys(policy or POLICIES))
+    runs = iterate(problems, policies, seeds, horizon, jobs, confidence=confidence)
     folder = output.writable_folder(out) if out is not None else None
-    policies = policy or list(POLICIES)
-    runs = iterate(problems, policies, seeds, horizon, jobs, confidence=width)
     rows, interrupted = _collect(runs, len(problems) * len(policies) * seeds)
     if rows.empty:
-        messages.print("stopped before the first run was done: nothing to show")
+        _say("stopped before the first run was done: nothing to show")
         raise typer.Exit(130)
     references = {text: problem_references(made, seeds, horizon) for text, made in problems.items()}
     units = {text: made.unit for text, made in problems.items()}
     if format_ == "json":
-        print(json.dumps(_json(rows, references)))
+        print(json.dumps(_json(rows, references), allow_nan=False))
     else:
         _print_tables(rows, references, problems, units)
     if folder is not None:
@@ -130,7 +142,7 @@ def compare_command(
         }
         output.write(folder, rows, references, units, arguments, bound=bound)
         names = ", ".join((output.ROWS, output.SUMMARY, output.PICTURE, output.RUN))
-        messages.print(f"wrote {names} in {folder}")
+        _say(f"wrote {names} in {folder}")
     if interrupted:
         raise typer.Exit(130)
 
@@ -140,7 +152,7 @@ def plot_command(folder: Annotated[Path, typer.Argument(help="A folder made by c
     """Draw the picture of a comparison again from its rows."""
     rows, references, units, bound = output.read(folder)
     output.draw(output.writable_folder(folder), rows, references, units, bound=bound)
-    messages.print(f"wrote {output.PICTURE} in {folder}")
+    _say(f"wrote {output.PICTURE} in {folder}")
 
 
 @app.command("policies")
@@ -163,7 +175,7 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     ValueError
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
-    name, parameters = parse_spec(text)
+    name, _ = parse_spec(text)
     if name not in PROBLEMS:
         raise ValueError(f'unknown problem "{name}"; there are: {", ".join(PROBLEMS)}')
     make, _ = PROBLEMS[name]
@@ -172,7 +184,7 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         if not files:
             raise ValueError(f'"{name}" reads files: give them by --data FILE')
         given = [files]
-    check_parameters(make, text, parameters, given=len(given))
+    parameters = parse_call(make, text, given=len(given))
     if horizon is not None and accepts(make, "horizon"):
         parameters.setdefault("horizon", horizon)
     try:
@@ -183,28 +195,39 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
 
 def _collect(runs: Iterator[Run], total: int) -> tuple[pd.DataFrame, bool]:
     """The rows of all runs; of those that are done, if interrupted."""
-    rows: list[dict[str, Any]] = []
-    done = 0
+    done: list[Run] = []
+    interrupted = False
     with _progress() as progress:
         task = progress.add_task("preparing", total=total)
         try:
             for run in runs:
-                rows.extend(run.rows)
-                done += 1
+                done.append(run)
                 progress.update(task, advance=1, description=f"{run.problem} {run.policy}")
         except KeyboardInterrupt:
+            interrupted = True
             progress.stop()
-            messages.print(f"interrupted: {done} of {total} runs are done and kept")
+            _say(f"interrupted: {len(done)} of {total} runs are done and kept")
             with contextlib.suppress(Exception):
                 runs.close()  # type: ignore[attr-defined]
-            return pd.DataFrame(rows), True
-    return pd.DataFrame(rows), False
+    return pd.DataFrame([row for run in done for row in run.rows]), interrupted
+
+
+def _say(line: str) -> None:
+    """One line for people, as it is: neither wrapped nor taken for markup."""
+    messages.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
+
+
+def _check_width(text: str) -> None:
+    try:
+        as_confidence(text)
+    except ValueError as error:
+        raise ValueError(f"--confidence {text}: {error}") from error
 
 
 def _progress() -> Progress:
     """A bar on a terminal, and silence elsewhere."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -234,15 +257,17 @@ def _print_tables(
         unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
         first = group.iloc[0]
         table = Table(
-            title=f"{problem}, width {confidence}, {first['seeds']} seeds, "
-            f"{first['horizon']} steps{unit}",
+            title=Text(
+                f"{problem}, width {confidence}, {first['seeds']} "
+                f"seed{'s' if first['seeds'] > 1 else ''}, {first['horizon']} steps{unit}"
+            ),
             title_justify="left",
         )
         table.add_column("policy")
         for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
             table.add_column(heading, justify="right")
         for line in group.to_dict(orient="records"):
-            table.add_row(str(line["policy"]), *_cells(line))
+            table.add_row(Text(str(line["policy"])), *_cells(line))
         console.print(table)
         found = references[str(problem)]
         console.print(
@@ -251,7 +276,7 @@ def _print_tables(
         )
         summary = getattr(problems[str(problem)], "summary", "")
         if summary:
-            console.print(f"data: {summary}")
+            console.print(f"data: {summary}", markup=False)
 
 
 def _cells(line: dict[Any, Any]) -> list[str]:

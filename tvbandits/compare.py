@@ -6,24 +6,29 @@ same point at the same time. A row is a plain dict; files, tables, pictures and 
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import getattr_static
 from typing import Any, Protocol
 
+import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
 from tvbandits.confidence import Confidence, as_confidence
-from tvbandits.experts.simulator import SimulatorExpert
-from tvbandits.observations import Array, keyed_normal
+from tvbandits.domains import Candidates
+from tvbandits.experts.simulator import CallableExpert, SimulatorExpert
+from tvbandits.observations import Array, as_points, keyed_normal
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.prepare import REWARD_NOISE, Prepared, prepare
 from tvbandits.protocols import Expert, Problem
-from tvbandits.recipe import Info
+from tvbandits.recipe import Info, is_finite_number
 from tvbandits.recommended import regret_bound
-from tvbandits.specs import check_parameters, parse_spec
+from tvbandits.specs import parse_call, parse_spec
 from tvbandits.tables import Row, as_seeds
 
 
@@ -97,12 +102,17 @@ def compare(
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
         confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
         answered, cost, seconds, beta, bound. `reward` and `best` are noise-free; `bound` is the bound
-        of SparQ-GP-UCB's theorem on the average regret, at the width that was used.
+        of SparQ-GP-UCB's theorem on the average regret, at the width that was used. A step at which
+        several points are played has a row for each of them; queries, answered, cost and seconds
+        are then those of the whole step, the same in each row.
+
+    Raises
+    ------
+    ValueError
+        At the call, if a problem, a policy, a parameter or a number of the above cannot be used.
     """
-    for run in iterate(
-        problems, policies, seeds, horizon, n_jobs, confidence=confidence, expert=expert
-    ):
-        yield from run.rows
+    runs = iterate(problems, policies, seeds, horizon, n_jobs, confidence=confidence, expert=expert)
+    return (row for run in runs for row in run.rows)
 
 
 def iterate(
@@ -117,30 +127,32 @@ def iterate(
 ) -> Iterator[Run]:
     """As `compare`, but one `Run` at a time, as soon as it and all runs before it are done."""
     labelled = _labelled_problems(problems)
-    makers = _makers(policies)
+    makers = _makers(policies, expert)
     width = as_confidence(confidence)
     chosen = as_seeds(seeds)
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; give a number of processes, or -1 for all cores")
     steps = {label: _steps(label, problem, horizon) for label, problem in labelled.items()}
-    workers = Parallel(n_jobs=n_jobs, return_as="generator")
-    prepared = {
-        (made.label, made.seed): made
-        for made in workers(
-            delayed(_one_thread)(prepare, label, problem, seed, steps[label])
-            for label, problem in labelled.items()
+    text = confidence if isinstance(confidence, str) else _text(confidence)
+
+    def runs() -> Iterator[Run]:
+        prepared = {
+            (made.label, made.seed): made
+            for made in Parallel(n_jobs=n_jobs, return_as="generator")(
+                delayed(_one_thread)(prepare, label, problem, seed, steps[label])
+                for label, problem in labelled.items()
+                for seed in chosen
+            )
+        }
+        tasks = (
+            delayed(_one_thread)(_play, prepared[label, seed], name, maker, width, expert, text)
+            for label in labelled
+            for name, maker in makers.items()
             for seed in chosen
         )
-    }
-    tasks = [
-        delayed(_one_thread)(_play, prepared[label, seed], name, maker, width, expert)
-        for label in labelled
-        for name, maker in makers.items()
-        for seed in chosen
-    ]
-    text = confidence if isinstance(confidence, str) else _text(confidence)
-    for run in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
-        for row in run.rows:
-            row["confidence"] = text
-        yield run
+        yield from Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+
+    return runs()
 
 
 def _one_thread(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -150,7 +162,12 @@ def _one_thread(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _play(
-    prepared: Prepared, name: str, maker: Maker, confidence: Confidence, expert: MakeExpert | None
+    prepared: Prepared,
+    name: str,
+    maker: Maker,
+    confidence: Confidence,
+    expert: MakeExpert | None,
+    width: str,
 ) -> Run:
     """One run of one policy."""
     problem, seed = prepared.problem, prepared.seed
@@ -159,7 +176,7 @@ def _play(
     cumulative = 0.0
     for step in range(1, prepared.horizon + 1):
         started = time.perf_counter()
-        X = player.ask(float(step))
+        X = as_points(player.ask(float(step)), problem.domain.dimension)
         asked = time.perf_counter() - started
         beta = player.info.beta
         rewards = problem.value(X, float(step))
@@ -168,14 +185,14 @@ def _play(
         started = time.perf_counter()
         info = player.tell(X, told, float(step))
         seconds = asked + time.perf_counter() - started
-        best = problem.best(float(step))
+        best = float(problem.best(float(step)))
         for i, x in enumerate(X):
             regret = best - float(rewards[i])
             cumulative += regret
             row: Row = {
                 "problem": prepared.label,
                 "policy": name,
-                "confidence": "",
+                "confidence": width,
                 "seed": seed,
                 "t": step,
                 **{f"x{j}": float(coordinate) for j, coordinate in enumerate(x)},
@@ -203,7 +220,7 @@ def _bound(prepared: Prepared, step: int, beta: float) -> float:
 
 
 def _text(confidence: Confidence | float) -> str:
-    return f"{confidence:g}" if isinstance(confidence, int | float) else repr(confidence)
+    return f"{confidence:g}" if is_finite_number(confidence) else repr(confidence)
 
 
 @dataclass(frozen=True)
@@ -213,28 +230,53 @@ class _Named:
     text: str
 
     def __call__(self, setting: Setting) -> Player:
-        name, parameters = parse_spec(self.text)
-        made: Player = POLICIES[name].make(setting, **parameters)
+        name, _ = parse_spec(self.text)
+        make = POLICIES[name].make
+        try:
+            made: Player = make(setting, **parse_call(make, self.text, given=1))
+        except (TypeError, ValueError) as error:
+            said = str(error)
+            raise ValueError(said if self.text in said else f'"{self.text}": {said}') from error
         return made
 
 
-def _makers(policies: Sequence[str] | Mapping[str, Maker]) -> dict[str, Maker]:
+def _makers(
+    policies: Sequence[str] | Mapping[str, Maker], expert: MakeExpert | None
+) -> dict[str, Maker]:
     if isinstance(policies, Mapping):
         makers = dict(policies)
     else:
-        for text in policies:
-            _check_policy(text)
-        makers = {text: _Named(text) for text in policies}
+        makers = {}
+        for text in [policies] if isinstance(policies, str) else policies:
+            name, _ = parse_spec(text)
+            if name not in POLICIES:
+                raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
+            makers[text] = _Named(text)
+            # Made once for a toy, so that a bad value is met before the first run, not after hours.
+            makers[text](_toy(expert))
     if not makers:
         raise ValueError("policies must name at least one policy")
     return makers
 
 
-def _check_policy(text: str) -> None:
-    name, parameters = parse_spec(text)
-    if name not in POLICIES:
-        raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
-    check_parameters(POLICIES[name].make, text, parameters, given=1)
+def _toy(expert: MakeExpert | None) -> Setting:
+    """What is known of a problem of two points."""
+    return Setting(
+        domain=Candidates(np.array([[0.0], [1.0]])),
+        kernel=RBF(),
+        noise_variance=1.0,
+        horizon=10,
+        variation=1.0,
+        scale=1.0,
+        epsilon=0.1,
+        information_gain=1.0,
+        confidence=as_confidence("theory"),
+        expert=None if expert is None else lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0),
+        seed=0,
+    )
+
+
+_MEMBERS = [name for name in dir(Problem) if not name.startswith("_")]
 
 
 def _labelled_problems(
@@ -243,14 +285,36 @@ def _labelled_problems(
     if isinstance(problems, Mapping):
         labelled = dict(problems)
     else:
-        listed = [problems] if isinstance(problems, Problem) else list(problems)
-        labelled = {problem.name: problem for problem in listed}
+        listed: list[Any] = list(problems) if isinstance(problems, Iterable) else [problems]
+        labelled = {getattr(problem, "name", ""): problem for problem in listed}
         if len(labelled) < len(listed):
             names = [problem.name for problem in listed]
             raise ValueError(f"problems must have different names, or labels of yours; got {names}")
     if not labelled:
         raise ValueError("problems must hold at least one problem")
+    for label, problem in labelled.items():
+        _check_problem(label, problem)
     return labelled
+
+
+def _check_problem(label: str, problem: Problem) -> None:
+    missing = [name for name in _MEMBERS if not _has(problem, name)]
+    if missing:
+        raise ValueError(f"{problem!r} is not a problem: it has no {', '.join(missing)}")
+    noise = problem.noise_variance
+    if not (math.isfinite(noise) and noise > 0):
+        raise ValueError(f"{label}: noise_variance must be positive and finite, got {noise}")
+    with np.errstate(all="ignore"):
+        logarithms = getattr(problem.kernel, "theta", np.zeros(0))
+    if not np.isfinite(logarithms).all():
+        raise ValueError(
+            f"{label}: the numbers of a kernel must be positive and finite, got {problem.kernel!r}"
+        )
+
+
+def _has(problem: Problem, name: str) -> bool:
+    """Whether there is such a member; what takes work to compute is not computed for this."""
+    return getattr_static(problem, name, None) is not None or hasattr(problem, name)
 
 
 def _steps(label: str, problem: Problem, horizon: int | None) -> int:

@@ -129,6 +129,10 @@ class Observations:
     def __len__(self) -> int:
         return len(self.t)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Unpickled columns cannot be written to either."""
+        return _trusted, (self.X, self.t, self.y, self.variance, self.source)
+
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,11 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matpl
 
 
 def writable_folder(path: Path) -> Path:
-    """Make the folder if need be; a `ValueError` says why it cannot be written to."""
+    """Try whether the folder can be made and written to; a `ValueError` says why not.
+
+    Nothing is left behind: `write` makes the folder when there is something to put in it.
+    """
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / f".probe-{os.getpid()}"
@@ -32,6 +37,10 @@ def writable_folder(path: Path) -> Path:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ValueError(f'cannot write to the folder "{path}": {reason}') from error
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
     return path
 
 
@@ -55,6 +64,7 @@ def write(
         "bound": bound,
         "references": as_plain(references),
     }
+    out.mkdir(parents=True, exist_ok=True)
     _place(out / ROWS, lambda path: rows.to_csv(path, index=False, compression=_GZIP))
     _place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     _place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
@@ -87,20 +97,37 @@ def read(out: Path) -> tuple[pd.DataFrame, dict[str, References], dict[str, str]
             raise ValueError(f'no comparison in "{out}": {name} is missing')
     try:
         record = json.loads((out / RUN).read_text())
-        rows = pd.read_csv(out / ROWS, dtype={"confidence": str})
+        rows = pd.read_csv(out / ROWS, converters=_TEXTS, float_precision="round_trip")
+        if rows.empty:
+            raise ValueError(f"{ROWS} holds no rows")
+        rows[_NUMBERS] = rows[_NUMBERS].astype(float)
         references = {
-            name: References(*(math.nan if v is None else v for v in found.values()))
-            for name, found in record["references"].items()
+            name: References(**found) for name, found in dict(record["references"]).items()
         }
-        return rows, references, record["units"], bool(record["bound"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f'the comparison in "{out}" cannot be read: {error}') from error
+        return rows, references, dict(record["units"]), bool(record["bound"])
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f'the comparison in "{out}" cannot be read: {reason}') from error
 
 
 def as_plain(references: Mapping[str, References]) -> dict[str, dict[str, float]]:
     """References as plain dictionaries."""
     return {name: found._asdict() for name, found in references.items()}
 
+
+_TEXTS = dict.fromkeys(("problem", "policy", "confidence"), str)
+"""Read as they are: no label is taken for a number, or for a missing value."""
+
+_NUMBERS = ["t", "seed", "regret", "average_regret", "queries", "bound"]
+"""What the picture is drawn from."""
 
 _GZIP: dict[str, Any] = {"method": "gzip", "mtime": 0}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,6 +27,9 @@ STYLES = [
     ("#111111", "-", 2.8),
 ]
 MARKERS = "osD^vP*X"
+LONGEST_NAME = 40
+"""Letters at the end of a curve."""
+
 REFERENCE_NAMES = {
     "uniform": "uniform choice",
     "best_fixed": "best fixed point",
@@ -64,10 +68,12 @@ def regret_figure(
         _draw_panel(axes, group, (references or {}).get(str(problem)), bound=bound)
         width = f"width {confidence}" if confidence != "theory" else "width of the theorem"
         seeds = group["seed"].nunique()
-        axes.set_title(f"{problem}, {width}, {seeds} seed{'s' if seeds > 1 else ''}", loc="left")
+        title = f"{problem}, {width}, {seeds} seed{'s' if seeds > 1 else ''}"
+        axes.set_title(textwrap.fill(title, 80), loc="left", parse_math=False)
         axes.set_xlabel("step t")
+        escaped = unit.replace("$", r"\$")
         axes.set_ylabel(
-            f"average regret $R_t / t$ [{unit}]" if unit else "average regret $R_t / t$"
+            f"average regret $R_t / t$ [{escaped}]" if unit else "average regret $R_t / t$"
         )
     return figure
 
@@ -93,18 +99,20 @@ def _draw_panel(
             color=colour,
             linestyle=dashes,
             linewidth=width,
-            marker=MARKERS[i % len(MARKERS)],
+            # Beyond eight policies the pairs of dashes and marker stay different.
+            marker=MARKERS[(i + i // len(STYLES)) % len(MARKERS)],
             markersize=5,
             markevery=_marks(len(t), i),
         )
         axes.fill_between(t, mean - spread, mean + spread, color=colour, alpha=0.12, linewidth=0)
         ends.append((float(mean[-1]), str(policy), colour))
         if bound and rows["queries"].sum() > 0:
-            drawn = rows.groupby("t")["bound"].mean()
+            drawn = rows.groupby("t")["bound"].mean().dropna()
             # Before the second step there is nothing to bound: the width has seen no data.
             drawn = drawn[drawn.index >= 2]
-            axes.plot(drawn.index, drawn, color="black", linewidth=1.0)
-            ends.append((float(drawn.iloc[-1]), f"bound for {policy}", "black"))
+            if len(drawn):
+                axes.plot(drawn.index, drawn, color="black", linewidth=1.0)
+                ends.append((float(drawn.iloc[-1]), f"bound for {policy}", "black"))
     axes.set_xlim(0, horizon)
     _limit(axes, group, bound=bound)
     if references is not None:
@@ -129,15 +137,16 @@ def _limit(axes: Axes, group: pd.DataFrame, *, bound: bool) -> None:
     """Leave the first few steps, where averages jump, out of the choice of limits."""
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
-    if bound:
+    positive = curves[curves > 0]
+    if bound and len(positive):
         axes.set_yscale("log")
-        low, high = float(curves[curves > 0].min()), float(curves.max())
-        asked = group[group["queries"] > 0]
+        low, high = float(positive.min()), float(positive.max())
+        asked = group[(group["queries"] > 0) & group["bound"].notna()]
         if len(asked):
             high = max(high, 3 * float(asked.loc[asked["t"] == asked["t"].max(), "bound"].mean()))
         axes.set_ylim(low / 1.5, high * 1.3)
     else:
-        axes.set_ylim(0, float(curves.max()) * 1.12 or 1.0)
+        axes.set_ylim(0, float(positive.max()) * 1.12 if len(positive) else 1.0)
 
 
 def _label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
@@ -151,7 +160,7 @@ def _label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
         place = (heights - low) / (high - low)
     for (_, name, colour), at, true in zip(ends, _apart(place, 0.052), place, strict=True):
         axes.annotate(
-            name,
+            _short(name),
             xy=(1.0, float(np.clip(true, 0, 1))),
             xytext=(1.03, at),
             xycoords="axes fraction",
@@ -160,8 +169,15 @@ def _label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
             va="center",
             fontsize=9,
             annotation_clip=False,
+            parse_math=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1},
         )
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for the curves: a long one without its middle."""
+    kept = LONGEST_NAME - 1
+    return name if len(name) <= LONGEST_NAME else f"{name[: kept - 12]}…{name[-12:]}"
 
 
 def _apart(places: Array, gap: float) -> Array:

@@ -43,6 +43,12 @@ class Common(TypedDict, total=False):
 def _bandit(
     domain: Domain, kernel: Any, noise_variance: float, common: Common, **parts: Any
 ) -> Bandit:
+    known = Common.__annotations__
+    unknown = [name for name in common if name not in known]
+    if unknown:
+        raise TypeError(
+            f"unexpected keyword argument {unknown[0]!r}; there are: {', '.join(known)}"
+        )
     recipe = Recipe(
         domain,
         kernel,

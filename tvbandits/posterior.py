@@ -105,6 +105,17 @@ class ExactPosterior:
         """Number of rows of the factor."""
         return len(self.rows)
 
+    @property
+    def dictionary_size(self) -> None:
+        """None: there are no inducing points."""
+        return None
+
+    @property
+    def products(self) -> Array:
+        """Y^T (K + Sigma)^-1 Y of the value columns of the rows, shape (c, c)."""
+        W = self.weights.array
+        return np.asarray(W.T @ W)
+
     @cached_property
     def _lower(self) -> Array:
         return np.asfortranarray(self.factor.array)
@@ -155,6 +166,7 @@ class Exact:
         surface: Surface | None = None,
         now: float = 0.0,
         previous: ExactPosterior | None = None,
+        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
     ) -> ExactPosterior:
         """Condition on `data`, from `previous` where that is cheaper.
 
@@ -164,18 +176,21 @@ class Exact:
             Fixed points that `on_surface` will answer for, at the time `now`.
         previous : ExactPosterior, optional
             A posterior of the same kernel and surface on other data.
+        rng : numpy.random.Generator, optional
+            Not used: nothing is drawn.
 
         Raises
         ------
         FactorisationError
             If the kernel matrix is not positive definite.
         """
-        data = _without_negligible(kernel, data)
+        data = without_negligible(kernel, data)
         route = None if previous is None else _extend(previous, data, surface, now)
         return _factor(kernel, data, surface, now) if route is None else route
 
 
-def _without_negligible(kernel: Any, data: Data) -> Data:
+def without_negligible(kernel: Any, data: Data) -> Data:
+    """Leave out the observations that are too noisy to move the posterior at all."""
     if len(data) == 0:
         return data
     heard = data.variance <= NEGLIGIBLE * float(np.max(kernel.diag(data.Z)))
@@ -184,7 +199,7 @@ def _without_negligible(kernel: Any, data: Data) -> Data:
     return Data(data.Z[heard], data.Y[heard], data.variance[heard])
 
 
-def _merge(data: Data) -> tuple[Data, Array]:
+def merge_repeated(data: Data) -> tuple[Data, Array]:
     """Join observations of one input: precisions add up, values average by precision.
 
     Returns the joined rows in order of first appearance, and the log density (c,) of the values
@@ -210,7 +225,7 @@ def _merge(data: Data) -> tuple[Data, Array]:
 
 def _factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
-    rows, merged_log_density = _merge(data)
+    rows, merged_log_density = merge_repeated(data)
     K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
     K[np.diag_indices_from(K)] += rows.variance
     made = linalg.cholesky(K, "noisy kernel matrix")

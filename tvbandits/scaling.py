@@ -55,21 +55,19 @@ class Scaling:
     scale: float
     estimated_at: int = 0
 
-    def centre(self, weights: Array, origin: float) -> float:
+    def centre(self, products: Array, origin: float) -> float:
         """The prior mean of the reward.
 
         Parameters
         ----------
-        weights : array of shape (n, 2)
-            L^-1 [y - origin, 1] of the observations in use, (K + Sigma) = L L^T, so that products of
-            its columns are those of (K + Sigma)^-1.
+        products : array of shape (2, 2)
+            Y^T (K + Sigma)^-1 Y with the columns Y = [y - origin, 1] of the observations in use.
         origin : float
         """
         if self.estimated_at == 0:
             return self.anchor
-        y, one = weights[:, 0], weights[:, 1]
-        drawn = ANCHOR_WEIGHT * (self.anchor - origin) + float(one @ y)
-        return origin + drawn / (ANCHOR_WEIGHT + float(one @ one))
+        drawn = ANCHOR_WEIGHT * (self.anchor - origin) + float(products[0, 1])
+        return origin + drawn / (ANCHOR_WEIGHT + float(products[1, 1]))
 
 
 def learn(

@@ -4,19 +4,42 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
+
+WORDS = {"true": True, "false": False}
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
     """Split "name:key=value,key=value"; values become int, float or bool where they look like it."""
-    name, _, rest = text.partition(":")
-    parameters: dict[str, Any] = {}
-    for part in rest.split(",") if rest else []:
-        key, equals, value = part.partition("=")
-        if not (key.strip() and equals and value.strip()):
-            raise ValueError(f'"{text}": expected key=value after the colon, got "{part}"')
-        parameters[key.strip()] = _literal(value.strip())
-    return name.strip(), parameters
+    name, values = _split(text)
+    return name, {key: _literal(value) for key, value in values.items()}
+
+
+def parse_call(make: Callable[..., Any], text: str, given: int = 0) -> dict[str, Any]:
+    """The parameters in `text`, in the types that `make` declares.
+
+    Parameters
+    ----------
+    make : callable
+        What the name in `text` stands for.
+    text : str
+        "name:key=value,key=value".
+    given : int
+        The first `given` parameters of `make` are not for the user.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is unknown (the message lists the known ones), or a value of another type.
+    """
+    _, values = _split(text)
+    check_parameters(make, text, values, given)
+    declared = inspect.signature(make, eval_str=True).parameters
+    return {
+        key: _converted(f'"{text}": {key}', value, declared[key].annotation)
+        for key, value in values.items()
+    }
 
 
 def check_parameters(
@@ -33,15 +56,48 @@ def check_parameters(
             raise ValueError(f'"{text}": unknown parameter "{key}"; its parameters: {have}')
 
 
+def accepts(make: Callable[..., Any], parameter: str) -> bool:
+    """Whether `make` takes a parameter of that name."""
+    return parameter in inspect.signature(make).parameters
+
+
+def _split(text: str) -> tuple[str, dict[str, str]]:
+    """The name, and the values as they are written."""
+    name, _, rest = text.partition(":")
+    values: dict[str, str] = {}
+    for part in rest.split(",") if rest else []:
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
+            raise ValueError(f'"{text}": expected key=value after the colon, got "{part}"')
+        if key in values:
+            raise ValueError(f'"{text}": {key} is given twice')
+        values[key] = value
+    return name.strip(), values
+
+
 def _literal(value: str) -> Any:
     for convert in (int, float):
         try:
             return convert(value)
         except ValueError:
             continue
-    return {"true": True, "false": False}.get(value.lower(), value)
+    return WORDS.get(value.lower(), value)
 
 
-def accepts(make: Callable[..., Any], parameter: str) -> bool:
-    """Whether `make` takes a parameter of that name."""
-    return parameter in inspect.signature(make).parameters
+def _converted(name: str, value: str, declared: Any) -> Any:
+    """`value` in the declared type; parameters that declare none take what it looks like."""
+    kinds = [kind for kind in get_args(declared) or (declared,) if kind is not NoneType]
+    found = _literal(value)
+    if str in kinds:
+        return value
+    if bool in kinds and isinstance(found, bool):
+        return found
+    number = isinstance(found, int | float) and not isinstance(found, bool)
+    if int in kinds and number and float(found).is_integer():
+        return int(found)
+    if float in kinds and number:
+        return float(found)
+    for kind, wanted in ((float, "a number"), (int, "a whole number"), (bool, "true or false")):
+        if kind in kinds:
+            raise ValueError(f"{name} must be {wanted}, got {value}")
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
 
     `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
     `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
-    of the last fifth of the steps. Deviation and interval are NaN for a single seed.
+    of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
+    several points, regret is a mean over plays, and what is said per step is counted once a step.
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
     groups = table.groupby(["problem", "policy", "confidence"], sort=False)
@@ -50,7 +52,7 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
     deviation = float(by_seed.std(ddof=1)) if n > 1 else float("nan")
     last = group[group["t"] > horizon - max(horizon // 5, 1)]
     problem, policy, confidence = key
-    steps = n * horizon
+    steps = group.drop_duplicates(["seed", "t"])
     return {
         "problem": problem,
         "policy": policy,
@@ -61,9 +63,9 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "average_regret_sd": deviation,
         "average_regret_ci95": deviation * float(student.ppf(0.975, max(n - 1, 1))) / n**0.5,
         "last_fifth_regret": float(last["regret"].mean()),
-        "queries_per_step": float(group["queries"].sum()) / steps,
-        "answered_per_step": float(group["answered"].sum()) / steps,
-        "seconds_per_step": float(group["seconds"].sum()) / steps,
+        "queries_per_step": float(steps["queries"].mean()),
+        "answered_per_step": float(steps["answered"].mean()),
+        "seconds_per_step": float(steps["seconds"].mean()),
     }
 
 
@@ -95,9 +97,14 @@ def _references(problem: Problem, horizon: int | None) -> References:
 
 def as_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds themselves: 0, ..., n - 1 for a number n."""
-    chosen = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if isinstance(seeds, int | np.integer):
+        chosen = list(range(seeds))
+    else:
+        chosen = [index(seed) for seed in seeds]
     if not chosen:
         raise ValueError(f"seeds must be at least 1, or a sequence of seeds; got {seeds}")
     if min(chosen) < 0:
         raise ValueError(f"seeds must not be negative, got {min(chosen)}")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"seeds must be different, got {chosen}")
     return chosen

@@ -1,0 +1,405 @@
+"""The sparse posterior: inducing points by ridge leverage scores, embedded through a Cholesky root.
+
+With a dictionary S of inducing points and any root R R^T = K_S, the embedding is z(x) = R^-1 k_S(x), and
+with observations of effective variance v_i ([B] eqs. 3-5, [BB] eqs. 1-3, in Bayesian scaling)
+
+    V          = I + sum_i z_i z_i^T / v_i
+    mu(x)      = z(x)^T V^-1 sum_i z_i y_i / v_i
+    sigma^2(x) = k(x, x) - z(x)^T z(x) + z(x)^T V^-1 z(x)        (DTC)
+
+It is the exact posterior when the dictionary spans every observed point. Resparsification keeps an
+observed input with probability min(1, q sigma^2(x) sum 1/v), its ridge leverage score times q, taken with
+the variances from before the new observations.
+
+The root is the factor of a noise-free Gaussian process on the dictionary, so the exact posterior's cheap
+routes serve here too: a point more is a row more of the root and of the embedding, O(m A). A dictionary
+may keep the points it has, since a larger span loses no accuracy; it is drawn afresh when it has twice the
+size of a fresh draw. New weights of old observations never touch the embedding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tvbandits import linalg
+from tvbandits.observations import Array, Index
+from tvbandits.posterior import (
+    Data,
+    Exact,
+    ExactPosterior,
+    merge_repeated,
+    without_negligible,
+)
+from tvbandits.surface import Surface
+
+
+@dataclass
+class _Bounds:
+    """Variances at the fixed points, brought up to date where they are looked at.
+
+    While the dictionary only grows, observations are only added and weights only rise, variances from
+    before are upper bounds; `fresh` tells which are exact. A cache: what it holds changes no result.
+    """
+
+    upper: Array
+    fresh: Array
+
+
+@dataclass(frozen=True)
+class NystromPosterior:
+    """A conditioned sparse Gaussian process. Made by `Nystrom.condition`.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    data : Data
+        What it is conditioned on.
+    rows : Data
+        The same with observations of one input merged, shape (u, ...).
+    dictionary : ExactPosterior
+        A noise-free process on the m inducing points, whose factor is the root R.
+    embedded : array of shape (u, m)
+        z of the rows.
+    V : array of shape (m, m)
+    factor : array of shape (m, m)
+        Lower factor of V.
+    coefficients : array of shape (m, c)
+        V^-1 sum_i z_i y_i / v_i.
+    products : array of shape (c, c)
+        Y^T (Q + Sigma)^-1 Y of the value columns of the rows, Q = Z Z^T.
+    log_det_ratio : float
+        log det V: twice the information gain of the embedded observations.
+    now : float
+        The time that `on_surface` speaks about.
+    """
+
+    kernel: Any
+    data: Data
+    rows: Data
+    dictionary: ExactPosterior
+    embedded: Array
+    V: Array
+    factor: Array
+    coefficients: Array
+    products: Array
+    log_det_ratio: float
+    now: float
+    bounds: _Bounds | None = field(repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Number of observed inputs."""
+        return len(self.rows)
+
+    @property
+    def dictionary_size(self) -> int:
+        """Number of inducing points m."""
+        return self.dictionary.size
+
+    @property
+    def jitter(self) -> float:
+        """What the root needed on its diagonal."""
+        return self.dictionary.jitter
+
+    @property
+    def condition_number(self) -> float:
+        """Lower estimate of the condition number of V, from the diagonal of its factor."""
+        diagonal = np.diagonal(self.factor)
+        return float((diagonal.max() / diagonal.min()) ** 2) if len(diagonal) else 1.0
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
+        prior = np.asarray(self.kernel.diag(Z))
+        z = embed(self.dictionary, Z)
+        means = z @ self.coefficients
+        return means, _variances(prior - np.einsum("ij,ij->i", z, z), z, self.factor)
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
+        bounds = self._bounds
+        stale = np.flatnonzero(~bounds.fresh)
+        self.refresh(stale)
+        return self.means_on_surface(), bounds.upper.copy()
+
+    def means_on_surface(self) -> Array:
+        """Means (A, c) at the fixed points."""
+        on = self._on
+        return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
+
+    def upper_variances(self) -> tuple[Array, Array]:
+        """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
+        return self._bounds.upper, self._bounds.fresh
+
+    def refresh(self, points: Index) -> Array:
+        """Bring the variances at some of the fixed points up to date, and return them."""
+        bounds = self._bounds
+        stale = points[~bounds.fresh[points]]
+        if len(stale):
+            bounds.upper[stale] = self.variances_with(self.factor, stale)
+            bounds.fresh[stale] = True
+        return np.asarray(bounds.upper[points])
+
+    def variances_with(self, factor: Array, points: Index) -> Array:
+        """Variances at some of the fixed points, if the factor of V were `factor`."""
+        on = self._on
+        z = on.V.array[:, points].T * on.shrink
+        return _variances(on.prior[points] - on.explained[points] * on.shrink**2, z, factor)
+
+    def embedding_on_surface(self, points: Index) -> Array:
+        """z of some of the fixed points, shape (n, m)."""
+        on = self._on
+        return np.asarray(on.V.array[:, points].T * on.shrink)
+
+    @property
+    def _on(self) -> Any:
+        if self.dictionary.surface is None:
+            raise ValueError("this posterior was conditioned without fixed points")
+        return self.dictionary.surface
+
+    @property
+    def _bounds(self) -> _Bounds:
+        if self.bounds is None:
+            raise ValueError("this posterior was conditioned without fixed points")
+        return self.bounds
+
+
+def _variances(residual: Array, z: Array, factor: Array) -> Array:
+    """k - z^T z, given, + z^T V^-1 z, shape (n,)."""
+    half = linalg.solve_lower(factor, np.asfortranarray(z.T))
+    return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
+
+
+def embed(dictionary: ExactPosterior, Z: Array) -> Array:
+    """z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
+    if dictionary.size == 0 or len(Z) == 0:
+        return np.zeros((len(Z), dictionary.size))
+    cross = np.asarray(dictionary.kernel(dictionary.rows.Z, Z))
+    return np.asarray(linalg.solve_lower(np.asfortranarray(dictionary.factor.array), cross).T)
+
+
+@dataclass(frozen=True)
+class Nystrom:
+    """The sparse posterior, as a part of a recipe.
+
+    Parameters
+    ----------
+    oversampling : float
+        q of the inclusion probabilities; 2 in the papers' experiments, 8 log(4 t / delta) in theory.
+    keep : bool
+        Keep the inducing points of before while the dictionary is at most twice the size of a fresh
+        draw; otherwise every draw is fresh, as in the papers' pseudo-code.
+    tolerance : float
+        A point whose conditional variance given the dictionary is below this share of its prior
+        variance depends on it, and is left out.
+    """
+
+    oversampling: float = 2.0
+    keep: bool = True
+    tolerance: float = 1e-9
+
+    def __post_init__(self) -> None:
+        if not self.oversampling > 0:
+            raise ValueError(f"oversampling must be positive, got {self.oversampling}")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie in (0, 1), got {self.tolerance}")
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: Surface | None = None,
+        now: float = 0.0,
+        previous: NystromPosterior | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> NystromPosterior:
+        """Condition on `data`, from `previous` where that is cheaper.
+
+        Parameters
+        ----------
+        surface : Surface, optional
+            Fixed points that `on_surface` will answer for, at the time `now`.
+        previous : NystromPosterior, optional
+            A posterior of the same kernel and surface on other data: its variances give the inclusion
+            probabilities, the prior's where there is none.
+        rng : numpy.random.Generator
+            Draws the dictionary; one uniform number for each observed input, in order of first
+            appearance, whenever observations have been added.
+        """
+        data = without_negligible(kernel, data)
+        rows, _ = merge_repeated(data)
+        if previous is not None and len(data) == len(previous.data) and data.starts_with(previous.data):
+            dictionary = _moved(previous.dictionary, surface, now)
+        else:
+            rng = np.random.default_rng(0) if rng is None else rng
+            dictionary = self._drawn(kernel, rows, surface, now, previous, rng)
+        return _assemble(kernel, data, rows, dictionary, previous, now)
+
+    def _drawn(
+        self,
+        kernel: Any,
+        rows: Data,
+        surface: Surface | None,
+        now: float,
+        previous: NystromPosterior | None,
+        rng: np.random.Generator,
+    ) -> ExactPosterior:
+        """Resparsify: the next dictionary."""
+        start = None if previous is None else previous.dictionary
+        if len(rows) == 0:
+            return _on_points(kernel, rows.Z, surface, now, None)
+        variance = np.asarray(kernel.diag(rows.Z)) if previous is None else previous.predict(rows.Z)[1]
+        probability = np.minimum(1.0, self.oversampling * variance / rows.variance)
+        kept = rng.random(len(rows)) < probability
+        if not kept.any():
+            kept[probability.argmax()] = True
+        fresh = rows.Z[kept]
+        if not self.keep or start is None:
+            return _on_points(kernel, self._independent(kernel, fresh), surface, now, None)
+        residual = np.asarray(kernel.diag(fresh)) - (embed(start, fresh) ** 2).sum(axis=1)
+        new = fresh[residual > self.tolerance * np.asarray(kernel.diag(fresh))]
+        if start.size + len(new) > 2 * max(float(probability.sum()), 8.0):
+            return _on_points(kernel, self._independent(kernel, fresh), surface, now, None)
+        grown = np.concatenate([start.rows.Z, new])
+        return _on_points(kernel, grown, surface, now, start)
+
+    def _independent(self, kernel: Any, Z: Array) -> Array:
+        """The points, in their order, without those that depend on others."""
+        K = np.asarray(kernel(Z))
+        diagonal = np.diagonal(K)
+        limit = self.tolerance * float(diagonal.max())
+        chosen = linalg.pivoted_cholesky(diagonal, lambda i: K[i], len(Z), limit).pivots
+        return np.asarray(Z[np.sort(chosen)])
+
+
+def _on_points(
+    kernel: Any, Z: Array, surface: Surface | None, now: float, previous: ExactPosterior | None
+) -> ExactPosterior:
+    """The noise-free process on inducing points; its noise is what a root needs at the least."""
+    noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
+    data = Data(Z, np.empty((len(Z), 0)), noise)
+    return Exact().condition(kernel, data, surface=surface, now=now, previous=previous)
+
+
+def _moved(dictionary: ExactPosterior, surface: Surface | None, now: float) -> ExactPosterior:
+    """The same inducing points, embedding the fixed points at another time."""
+    return Exact().condition(
+        dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
+    )
+
+
+def _assemble(
+    kernel: Any,
+    data: Data,
+    rows: Data,
+    dictionary: ExactPosterior,
+    previous: NystromPosterior | None,
+    now: float,
+) -> NystromPosterior:
+    """V, its factor and what follows from it."""
+    embedded, V = _embedded(rows, dictionary, previous)
+    made = linalg.cholesky(V, "sparse posterior's V")
+    precision = 1.0 / rows.variance
+    moment = embedded.T @ (precision[:, None] * rows.Y)
+    half = linalg.solve_lower(made.L, moment)
+    posterior = NystromPosterior(
+        kernel=kernel,
+        data=data,
+        rows=rows,
+        dictionary=dictionary,
+        embedded=embedded,
+        V=V,
+        factor=made.L,
+        coefficients=linalg.solve_lower(made.L, half, transposed=True),
+        products=(precision[:, None] * rows.Y).T @ rows.Y - half.T @ half,
+        log_det_ratio=linalg.log_determinant(made.L),
+        now=now,
+        bounds=None,
+    )
+    if dictionary.surface is None:
+        return posterior
+    return replace(posterior, bounds=_next_bounds(posterior, previous))
+
+
+def _embedded(
+    rows: Data, dictionary: ExactPosterior, previous: NystromPosterior | None
+) -> tuple[Array, Array]:
+    """z of the rows, and V; what is known from before is not computed again.
+
+    Where the dictionary has kept its points and the inputs from before come first, the old block of
+    the embedding stays, whatever the weights are now.
+    """
+    m = dictionary.size
+    if previous is None or not _extends(previous, rows, dictionary):
+        embedded = embed(dictionary, rows.Z)
+    else:
+        u, before = len(previous.rows), previous.dictionary_size
+        embedded = np.empty((len(rows), m))
+        embedded[:u, :before] = previous.embedded
+        if before < m:
+            embedded[:u, before:] = _later_columns(dictionary, rows.Z[:u], previous.embedded)
+        embedded[u:] = embed(dictionary, rows.Z[u:])
+    weighted = embedded / rows.variance[:, None]
+    return embedded, np.eye(m) + embedded.T @ weighted
+
+
+def _later_columns(dictionary: ExactPosterior, Z: Array, z: Array) -> Array:
+    """The columns of z(Z) that belong to the last inducing points, from those before, O(u m k)."""
+    before, L = z.shape[1], dictionary.factor.array
+    cross = np.asarray(dictionary.kernel(dictionary.rows.Z[before:], Z)) - L[before:, :before] @ z.T
+    return np.asarray(linalg.solve_lower(np.asfortranarray(L[before:, before:]), cross).T)
+
+
+def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior) -> bool:
+    """Whether dictionary and inputs begin with those of `previous`."""
+    u, m = len(previous.rows), previous.dictionary_size
+    return (
+        u <= len(rows)
+        and m <= dictionary.size
+        and np.array_equal(dictionary.rows.Z[:m], previous.dictionary.rows.Z)
+        and np.array_equal(rows.Z[:u], previous.rows.Z)
+    )
+
+
+def _next_bounds(posterior: NystromPosterior, previous: NystromPosterior | None) -> _Bounds:
+    """Upper bounds of the variances: those from before where they still are, else all exact."""
+    if previous is None or not _shrinks(posterior, previous):
+        everywhere = np.arange(len(posterior._on.prior))
+        exact = posterior.variances_with(posterior.factor, everywhere)
+        return _Bounds(exact, np.ones(len(exact), dtype=bool))
+    assert previous.bounds is not None
+    upper, fresh = previous.bounds.upper.copy(), previous.bounds.fresh.copy()
+    if posterior.dictionary_size > previous.dictionary_size:
+        upper += _of_later_points(posterior, previous.dictionary_size)
+        fresh[:] = False
+    elif posterior.log_det_ratio != previous.log_det_ratio:
+        fresh[:] = False
+    return _Bounds(upper, fresh)
+
+
+def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
+    """Whether, on the old inducing points, no variance has risen since `previous`."""
+    u = len(previous.rows)
+    return (
+        previous.bounds is not None
+        and posterior._on.shrink == previous._on.shrink
+        and _extends(previous, posterior.rows, posterior.dictionary)
+        and bool((posterior.rows.variance[:u] <= previous.rows.variance).all())
+    )
+
+
+def _of_later_points(posterior: NystromPosterior, before: int) -> Array:
+    """What inducing points behind the first `before` change in the variances (A,), in O(m A) each.
+
+    With L = [[L1, 0], [G, L2]] the factor of V, z^T V^-1 z gains |L2^-1 (e - G L1^-1 z)|^2, e being the
+    new coordinates of z, while the prior part loses e^2.
+    """
+    L, E = posterior.factor, posterior._on.V.array * posterior._on.shrink
+    first = np.asfortranarray(L[:before, :before])
+    H = linalg.solve_lower(first, np.asfortranarray(L[before:, :before].T), transposed=True)
+    later = E[before:]
+    gained = linalg.solve_lower(np.asfortranarray(L[before:, before:]), later - H.T @ E[:before])
+    return np.asarray((gained**2).sum(axis=0) - (later**2).sum(axis=0))
