@@ -73,7 +73,8 @@ def print_chain(console: Console, rows: Sequence[ChainRow]) -> None:
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("width")
-    for name in ("lazy steps", "average regret", f"last {chain.LAST}", "tr(K-Q)/noise", "ms/step"):
+    last = f"last {chain.LAST}"
+    for name in ("lazy steps", "average regret", last, "tr(K-Q)/noise", last, "ms/step"):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(
@@ -82,6 +83,7 @@ def print_chain(console: Console, rows: Sequence[ChainRow]) -> None:
             f"{row.average_regret:.3f}",
             f"{row.last_regret:.3f}",
             f"{row.trace:.3g}",
+            f"{row.last_trace:.3g}",
             f"{1e3 * row.seconds_per_step:.2f}",
         )
     console.print(table)

@@ -6,7 +6,6 @@ matrix K of the points played on those asked about.
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,8 +32,9 @@ class ChainRow:
     ----------
     steps : str
         Lazy steps for a set of k out of N points.
-    trace : float
-        tr(K - Q) / noise of the points asked about; 0 where all points played are asked about.
+    trace, last_trace : float
+        tr(K - Q) / noise of the points asked about, over all steps and over the last ones; 0 where all
+        points played are asked about.
     seconds_per_step : float
         Without the time of computing the trace.
     """
@@ -44,6 +44,7 @@ class ChainRow:
     average_regret: float
     last_regret: float
     trace: float
+    last_trace: float
     seconds_per_step: float
 
 
@@ -119,12 +120,14 @@ def measured(steps: str, plan: QueryPlan, width: float | str) -> ChainRow:
     problem = DriftingBump(horizon=HORIZON)
     rows = list(compare(problem, {"sparq": make}, SEEDS, confidence=width))
     regrets = np.array([float(row["regret"]) for row in rows]).reshape(SEEDS, HORIZON)
+    traces = np.array(recorder.traces).reshape(SEEDS, HORIZON)
     return ChainRow(
         steps,
         str(width),
         float(regrets.mean()),
         float(regrets[:, -LAST:].mean()),
-        statistics.mean(recorder.traces),
+        float(traces.mean()),
+        float(traces[:, -LAST:].mean()),
         recorder.seconds / len(rows),
     )
 

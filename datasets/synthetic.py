@@ -141,7 +141,8 @@ class GPDrift:
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at grid points (n, 2), shape (n,)."""
-        return self.path[_whole_step(t, self.horizon, self.name), self.domain.index(X)]
+        step = _whole_step(t, self.horizon, self.name)
+        return np.asarray(self.path[step, self.domain.index(X)])
 
     def best(self, t: float) -> float:
         """Largest reward over the grid at time `t`."""

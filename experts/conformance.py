@@ -88,7 +88,7 @@ def _has_query(expert: Expert, X: Array, t: float) -> str | None:  # noqa: ARG00
 
 
 def _shapes(expert: Expert, X: Array, t: float) -> str | None:
-    said = expert.query(X, t)
+    said: object = expert.query(X, t)
     if not isinstance(said, Answers):
         return f"returned {type(said).__name__}"
     # `Answers` itself checks finite values and positive variances when it is made.

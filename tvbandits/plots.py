@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from tvbandits.observations import Array
 from tvbandits.references import References
@@ -114,12 +115,15 @@ def _draw_panel(
                 axes.plot(drawn.index, drawn, color="black", linewidth=1.0)
                 ends.append((float(drawn.iloc[-1]), f"bound for {policy}", "black"))
     axes.set_xlim(0, horizon)
-    _limit(axes, group, bound=bound)
-    if references is not None:
-        played = set(group["policy"])
-        for name, value in references._asdict().items():
-            if name in played:
-                continue  # its expectation would lie on the policy's own curve
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    # A reference that is played itself is left out: it would lie on the policy's own curve.
+    played = set(group["policy"])
+    drawn_too = {} if references is None else references._asdict()
+    drawn_too = {name: value for name, value in drawn_too.items() if name not in played}
+    _limit(axes, group, drawn_too.values(), bound=bound)
+    low, high = axes.get_ylim()
+    for name, value in drawn_too.items():
+        if low <= value <= high:
             axes.axhline(value, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
             ends.append((float(value), REFERENCE_NAMES[name], "#444444"))
     _label_ends(axes, ends)
@@ -133,7 +137,7 @@ def _marks(n: int, i: int) -> tuple[int, int]:
     return (i * every // 8 + every // 2) % max(n, 1), every
 
 
-def _limit(axes: Axes, group: pd.DataFrame, *, bound: bool) -> None:
+def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float], *, bound: bool) -> None:
     """Leave the first few steps, where averages jump, out of the choice of limits."""
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
@@ -146,7 +150,8 @@ def _limit(axes: Axes, group: pd.DataFrame, *, bound: bool) -> None:
             high = max(high, 3 * float(asked.loc[asked["t"] == asked["t"].max(), "bound"].mean()))
         axes.set_ylim(low / 1.5, high * 1.3)
     else:
-        axes.set_ylim(0, float(positive.max()) * 1.12 if len(positive) else 1.0)
+        highest = max([*positive, *references], default=0.0)
+        axes.set_ylim(0, float(highest) * 1.12 or 1.0)
 
 
 def _label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
@@ -170,7 +175,13 @@ def _label_ends(axes: Axes, ends: list[tuple[float, str, str]]) -> None:
             fontsize=9,
             annotation_clip=False,
             parse_math=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linewidth": 0.6,
+                "shrinkA": 1,
+                "relpos": (0.0, 0.5),
+            },
         )
 
 
@@ -181,7 +192,10 @@ def _short(name: str) -> str:
 
 
 def _apart(places: Array, gap: float) -> Array:
-    """The nearest places, in the same order, that are at least `gap` from each other."""
+    """The nearest places in [0, 1], in the same order, that are at least `gap` from each other.
+
+    Where [0, 1] has no room for that they stand around its middle.
+    """
     order = np.argsort(places, kind="stable")
     wanted = np.clip(places[order], 0.0, 1.0) - gap * np.arange(len(places))
     # Pool adjacent violators: isotonic regression of the places less the room they need.
@@ -195,6 +209,8 @@ def _apart(places: Array, gap: float) -> Array:
                 blocks[-1][1] + count,
             ]
     spaced = np.concatenate([np.full(int(count), mean) for mean, count in blocks])
+    room = 1.0 - gap * (len(places) - 1)
+    spaced = np.clip(spaced, 0.0, room) if room > 0 else np.full(len(places), room / 2)
     placed = np.empty(len(places))
     placed[order] = spaced + gap * np.arange(len(places))
     return placed

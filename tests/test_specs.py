@@ -1,0 +1,106 @@
+"""The small language of the command line."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvbandits.specs import accepts, check_parameters, parse_call, parse_spec
+
+
+def made(
+    setting: object,  # noqa: ARG001
+    whole: int = 1,
+    real: float | None = None,
+    flag: bool = False,
+    word: str | None = None,
+    free=None,  # type: ignore[no-untyped-def]  # noqa: ANN001, ARG001, RUF100
+) -> tuple[Any, ...]:
+    return whole, real, flag, word
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a", ("a", {})),
+        ("a:", ("a", {})),
+        ("a:b=1", ("a", {"b": 1})),
+        ("a:b=-1,c=1e-3,d=.5", ("a", {"b": -1, "c": 1e-3, "d": 0.5})),
+        ("a:b=true,c=False,d=truely", ("a", {"b": True, "c": False, "d": "truely"})),
+        (" a : b = 1 , c = New York ", ("a", {"b": 1, "c": "New York"})),
+        ("a:b=x=y", ("a", {"b": "x=y"})),
+        ("a:b=12:30", ("a", {"b": "12:30"})),
+    ],
+)
+def test_parse(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+    name, parameters = parse_spec(text)
+    assert (name, parameters) == expected
+    assert [type(v) for v in parameters.values()] == [type(v) for v in expected[1].values()]
+
+
+@pytest.mark.parametrize("part", ["b", "b=", "=1", " = ", "b=1,", ",b=1", "b=1,,c=2"])
+def test_malformed(part: str) -> None:
+    message = f'"a:{part}": expected key=value after the colon'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse_spec(f"a:{part}")
+
+
+def test_given_twice() -> None:
+    with pytest.raises(ValueError, match=re.escape('"a:b=1,b=2": b is given twice')):
+        parse_spec("a:b=1,b=2")
+
+
+words = st.text(string.ascii_lowercase + "_-", min_size=1).filter(
+    lambda word: word not in ("true", "false", "inf", "nan", "infinity", "-inf", "-nan")
+)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(words, st.dictionaries(words, st.integers() | numbers | st.booleans() | words))
+def test_round_trip(name: str, parameters: dict[str, Any]) -> None:
+    text = f"{name}:" + ",".join(f"{key}={value}" for key, value in parameters.items())
+    parsed = parse_spec(text)
+    assert parsed == (name, parameters)
+    assert [type(v) for v in parsed[1].values()] == [type(v) for v in parameters.values()]
+
+
+def test_values_take_the_declared_type() -> None:
+    found = parse_call(made, "m:whole=4e1,real=2,flag=True,word=06,free=7", given=1)
+    assert found == {"whole": 40, "real": 2.0, "flag": True, "word": "06", "free": 7}
+    assert [type(v) for v in found.values()] == [int, float, bool, str, int]
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("whole=abc", "whole must be a whole number, got abc"),
+        ("whole=1.5", "whole must be a whole number, got 1.5"),
+        ("whole=true", "whole must be a whole number, got true"),
+        ("whole=inf", "whole must be a whole number, got inf"),
+        ("real=abc", "real must be a number, got abc"),
+        ("flag=1", "flag must be true or false, got 1"),
+    ],
+)
+def test_values_of_another_type(part: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f'"m:{part}": {message}')):
+        parse_call(made, f"m:{part}", given=1)
+
+
+def test_unknown_parameters_name_the_known_ones() -> None:
+    message = 'unknown parameter "x"; its parameters: whole, real, flag, word, free'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse_call(made, "m:x=1", given=1)
+    with pytest.raises(ValueError, match=r'"m:setting=1": unknown parameter "setting"'):
+        parse_call(made, "m:setting=1", given=1)
+    with pytest.raises(ValueError, match=r'"m:x=1": unknown .* its parameters: none'):
+        check_parameters(lambda: None, "m:x=1", ["x"])
+
+
+def test_accepts() -> None:
+    assert accepts(made, "whole")
+    assert not accepts(made, "horizon")
