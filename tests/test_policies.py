@@ -14,11 +14,11 @@ from tvbandits import Bandit, Recipe, aging, policies, recommended
 from tvbandits.baselines import Uniform
 from tvbandits.confidence import Fixed, Logarithmic, Theory
 from tvbandits.datasets import DriftingBump, Switching
+from tvbandits.exact import Exact
 from tvbandits.experts import SimulatorExpert
 from tvbandits.kernels import Drift, OnSpace
 from tvbandits.observations import Array
 from tvbandits.policies import POLICIES, Setting
-from tvbandits.posterior import Exact
 from tvbandits.protocols import Problem
 from tvbandits.queries import KDPP, LogSchedule
 

@@ -21,14 +21,14 @@ from tvbandits import linalg
 from tvbandits.kernels import Drift, OnSpace, OnTime
 from tvbandits.linalg import FactorisationError
 from tvbandits.observations import Array
-from tvbandits.posterior import NEGLIGIBLE, Data, Exact, ExactPosterior
+from tvbandits.posterior import NEGLIGIBLE, Data, ExactPosterior, Factored
 
 modest = settings(deadline=None, max_examples=40)
 seeds = st.integers(0, 2**32 - 1)
 
 
 def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPosterior:
-    return Exact().condition(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
+    return Factored().condition(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
 
 
 def random_kernel(rng: np.random.Generator, d: int, depth: int = 2) -> Kernel:
@@ -228,7 +228,7 @@ def test_duplicates_with_hardly_any_noise(noise: float, step_by_step: bool) -> N
     made: ExactPosterior | None = None
     for n in range(1, 31) if step_by_step else [30]:
         data = Data(Z[:n], y[:n, None], variance[:n])
-        made = Exact().condition(kernel, data, previous=made)
+        made = Factored().condition(kernel, data, previous=made)
     assert made is not None
     means = np.array([y[(p == Z).all(axis=1)].mean() for p in points])
     A, k = kernel(points) + noise / 5 * np.eye(6), kernel(points, X)

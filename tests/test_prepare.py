@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tvbandits.confidence import Fixed
 from tvbandits.datasets import DriftingBump, GPDrift, Switching
 from tvbandits.prepare import prepare
 
@@ -77,7 +78,7 @@ def test_variation_is_the_problem_s_own_or_seen() -> None:
 
 
 def test_same_seed_same_findings() -> None:
-    problem = Switching(candidates=40, horizon=60)
+    problem = Switching(every=20, candidates=40, horizon=60)
     one, again, other = (prepare("p", problem, seed, 60) for seed in (4, 4, 5))
     for name in ("scale", "variation", "epsilon"):
         assert getattr(one, name) == getattr(again, name) != getattr(other, name)
@@ -100,4 +101,4 @@ def test_large_domains_and_boxes_are_represented_by_a_sample() -> None:
     for problem in (DriftingBump(candidates=1500, horizon=5), DriftingBump(0, horizon=5)):
         made = prepare("p", problem, 0, 5)
         assert np.isfinite(made.gains).all()
-        assert made.setting(lambda situation: 1.0, None).expert is None
+        assert made.setting(Fixed(1.0), None).expert is None

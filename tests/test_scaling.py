@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel
 from tvbandits import scaling
 from tvbandits.kernels import Drift, OnSpace
 from tvbandits.observations import Array, Observations
-from tvbandits.posterior import Data, Exact
+from tvbandits.posterior import Data, Factored
 from tvbandits.scaling import (
     ANCHOR_WEIGHT,
     FEWEST,
@@ -285,7 +285,7 @@ def test_the_zero_of_reward_does_not_matter(shift: float) -> None:
 def centre_of(made: Scaling, seen: Observations, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
     variance = seen.variance / made.scale**2
-    posterior = Exact().condition(RBF(0.2), Data(seen.X, values, variance))
+    posterior = Factored().condition(RBF(0.2), Data(seen.X, values, variance))
     return made.centre(posterior.products, origin)
 
 

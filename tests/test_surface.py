@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tvbandits import linalg, posterior
 from tvbandits.kernels import Drift, OnSpace, OnTime, advance, inputs, is_space_time
 from tvbandits.observations import Array
-from tvbandits.posterior import ROTATE_FROM, Data, Exact, ExactPosterior
+from tvbandits.posterior import ROTATE_FROM, Data, ExactPosterior, Factored
 from tvbandits.surface import Surface
 
 SPACE = {
@@ -73,7 +73,7 @@ class Run:
 
 def assert_same(made: ExactPosterior, data: Data, surface: Surface, now: float) -> None:
     """As a posterior from scratch, and on its surface as at those points."""
-    fresh = Exact().condition(made.kernel, data, surface=surface, now=now)
+    fresh = Factored().condition(made.kernel, data, surface=surface, now=now)
     for a, b in zip(made.on_surface(), fresh.on_surface(), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
     for a, b in zip(made.predict(surface.at(now)), fresh.on_surface(), strict=True):
@@ -97,7 +97,7 @@ def test_appending_equals_a_new_start_and_never_factors(
     factored, made = Count(monkeypatch, "cholesky"), None
     for step in range(150):
         now = run.step()
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
         if step == 0:
             assert factored.calls == 1
         if step % 25 == 24:
@@ -112,12 +112,12 @@ def test_appending_without_a_surface(kernel: Kernel, monkeypatch: pytest.MonkeyP
     factored = Count(monkeypatch, "cholesky")
     for _ in range(120):
         now = run.step()
-        made = Exact().condition(kernel, run.all, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, now=now, previous=made)
     assert factored.calls == 1
     assert made is not None
     assert made.surface is None
     surface = Surface(kernel, run.points)
-    made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+    made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
     assert factored.calls == 1  # only the surface is new
     assert_same(made, run.all, surface, now)
 
@@ -131,7 +131,7 @@ def test_several_rows_at_once_and_none_at_all(monkeypatch: pytest.MonkeyPatch) -
         for _ in range(count):
             now = run.step()
         now += 0.25
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
         before = factored.calls
         assert_same(made, run.all, surface, now)
         factored.calls = before
@@ -147,7 +147,7 @@ def test_points_of_the_surface_need_no_triangular_solve(
     solved = Count(monkeypatch, "solve_lower")
     for step in range(60):
         run.step()
-        made = Exact().condition(kernel, run.all, surface=surface, now=run.time, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=run.time, previous=made)
         if step == 0:
             solved.calls = 0
     assert solved.calls == 0
@@ -169,12 +169,12 @@ def test_thousands_of_steps_of_fast_forgetting(epsilon: float) -> None:
     for n in range(1, steps + 1):
         now, recent = n + 0.5, slice(max(0, n - 200), n)
         data = Data(Z[:n], Y[:n], variance[:n])
-        made = Exact().condition(kernel, data, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, data, surface=surface, now=now, previous=made)
         assert made.surface is not None
         shrinks.append(made.surface.shrink)
         if n % 400 in (1, 37, 43):
             kept = Data(Z[recent], Y[recent], variance[recent])
-            fresh = Exact().condition(kernel, kept, surface=surface, now=now)
+            fresh = Factored().condition(kernel, kept, surface=surface, now=now)
             for a, b in zip(made.on_surface(), fresh.on_surface(), strict=True):
                 np.testing.assert_allclose(a, b, atol=1e-9)
     assert made is not None
@@ -189,11 +189,11 @@ def test_a_gap_beyond_the_range_of_a_float() -> None:
     surface, made = Surface(kernel, run.points), None
     for _ in range(5):
         now = run.step()
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
     run.time += 1e5
     for _ in range(5):
         now = run.step()
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
     assert made is not None
     assert_same(made, run.all, surface, now)
 
@@ -207,7 +207,7 @@ def test_a_present_before_some_observations(kernel: Kernel) -> None:
         run.step()
     made = None
     for now in (-3.0, 2.0, 4.0, run.time - 0.1, run.time + 1.0, 3.0, run.time + 2.0):
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
         assert_same(made, run.all, surface, now)
         run.step()
 
@@ -223,12 +223,12 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
     for _ in range(length):
         run.step()
     surface = Surface(kernel, run.points)
-    made = Exact().condition(kernel, run.all, surface=surface, now=run.time)
+    made = Factored().condition(kernel, run.all, surface=surface, now=run.time)
     factored, rotated = Count(monkeypatch, "cholesky"), Count(monkeypatch, "drop_rows")
     for step in range(1, 181):
         now = run.step()
         data = run.all.rows(step)
-        made = Exact().condition(kernel, data, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, data, surface=surface, now=now, previous=made)
         if step % 90 == 0:
             before = factored.calls
             assert_same(made, data, surface, now)
@@ -249,9 +249,9 @@ def test_a_long_window_with_repeated_points(surface: Surface | None) -> None:
     Y, made = rng.standard_normal((1500, 1)), None
     for n in range(1, 1501):
         data = Data(Z[max(0, n - 130) : n], Y[max(0, n - 130) : n], np.full(min(n, 130), 0.01))
-        made = Exact().condition(RBF(0.2), data, surface=surface, previous=made)
+        made = Factored().condition(RBF(0.2), data, surface=surface, previous=made)
         if n % 300 == 0:
-            fresh = Exact().condition(RBF(0.2), data)
+            fresh = Factored().condition(RBF(0.2), data)
             for a, b in zip(made.predict(points), fresh.predict(points), strict=True):
                 np.testing.assert_allclose(a, b, atol=1e-10)
             if surface is not None:
@@ -263,7 +263,7 @@ def window_of(n: int) -> tuple[ExactPosterior, Data]:
     rng = np.random.default_rng(10)
     Z, Y = rng.random((n + 40, 2)), rng.standard_normal((n + 40, 1))
     every = Data(Z, Y, 10 ** rng.uniform(-2, 1, n + 40))
-    return Exact().condition(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
+    return Factored().condition(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
 
 
 @pytest.mark.parametrize(
@@ -281,9 +281,9 @@ def test_rotation_is_taken_where_it_is_cheaper(
     made, every = window_of(n)
     data = Data(*(column[dropped : n + 3] for column in (every.Z, every.Y, every.variance)))
     factored, rotated = Count(monkeypatch, "cholesky"), Count(monkeypatch, "drop_rows")
-    moved = Exact().condition(made.kernel, data, previous=made)
+    moved = Factored().condition(made.kernel, data, previous=made)
     assert (rotated.calls == 1, factored.calls == 0) == (rotates, rotates)
-    fresh = Exact().condition(made.kernel, data)
+    fresh = Factored().condition(made.kernel, data)
     for a, b in zip(moved.predict(every.Z), fresh.predict(every.Z), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
     assert moved.log_det_ratio == pytest.approx(fresh.log_det_ratio, rel=1e-10)
@@ -296,13 +296,13 @@ def test_repeated_points_do_not_hide_where_a_window_starts(
     _, every = window_of(120)
     every.Z[:3] = every.Z[0]
     every.variance[:3] = 0.1
-    made = Exact().condition(RBF(0.2), every.row(0))
-    made = Exact().condition(RBF(0.2), every, previous=made)
+    made = Factored().condition(RBF(0.2), every.row(0))
+    made = Factored().condition(RBF(0.2), every, previous=made)
     factored = Count(monkeypatch, "cholesky")
     for dropped in (1, 2, 3, 4):
-        made = Exact().condition(RBF(0.2), every.rows(dropped), previous=made)
+        made = Factored().condition(RBF(0.2), every.rows(dropped), previous=made)
     assert factored.calls == 0
-    fresh = Exact().condition(RBF(0.2), every.rows(4))
+    fresh = Factored().condition(RBF(0.2), every.rows(4))
     for a, b in zip(made.predict(every.Z), fresh.predict(every.Z), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
@@ -313,8 +313,8 @@ def test_a_change_in_older_rows_is_never_missed(column: str, row: int) -> None:
     made, every = window_of(100)
     data = Data(every.Z[:105].copy(), every.Y[:105].copy(), every.variance[:105].copy())
     getattr(data, column)[row] *= 1.5
-    moved = Exact().condition(made.kernel, data, previous=made)
-    fresh = Exact().condition(made.kernel, data)
+    moved = Factored().condition(made.kernel, data, previous=made)
+    fresh = Factored().condition(made.kernel, data)
     for a, b in zip(moved.predict(every.Z), fresh.predict(every.Z), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
@@ -327,10 +327,10 @@ def test_forgotten_rows_have_no_influence() -> None:
     other.Z[:10] = 0.5
     posts = []
     for whole in (every, other):
-        first = Exact().condition(
+        first = Factored().condition(
             made.kernel, Data(whole.Z[:160], whole.Y[:160], whole.variance[:160])
         )
-        posts.append(Exact().condition(made.kernel, whole.rows(10), previous=first))
+        posts.append(Factored().condition(made.kernel, whole.rows(10), previous=first))
     for a, b in zip(*(post.predict(every.Z) for post in posts), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
     assert posts[0].size == posts[1].size == 190
@@ -340,10 +340,10 @@ def test_jittered_factors_are_not_built_upon(monkeypatch: pytest.MonkeyPatch) ->
     rng = np.random.default_rng(11)
     Z, Y = rng.random((40, 1)), np.ones((40, 1))
     Z[39] = 300.0  # far from the others, it could be appended well
-    made = Exact().condition(RBF(10.0), Data(Z[:39], Y[:39], np.full(39, 1e-18)))
+    made = Factored().condition(RBF(10.0), Data(Z[:39], Y[:39], np.full(39, 1e-18)))
     assert made.jitter > 0
     factored = Count(monkeypatch, "cholesky")
-    Exact().condition(RBF(10.0), Data(Z, Y, np.full(40, 1e-18)), previous=made)
+    Factored().condition(RBF(10.0), Data(Z, Y, np.full(40, 1e-18)), previous=made)
     assert factored.calls == 1
 
 
@@ -351,10 +351,10 @@ def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A nearly repeated input without noise: appending would take a root of rounding."""
     Z = np.array([[0.0], [0.5], [0.5 + 1e-9]])
     data = Data(Z, np.array([[0.0], [1.0], [1.0]]), np.full(3, 1e-17))
-    made = Exact().condition(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
+    made = Factored().condition(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
     assert made.jitter == 0.0
     factored = Count(monkeypatch, "cholesky")
-    grown = Exact().condition(RBF(1.0), data, previous=made)
+    grown = Factored().condition(RBF(1.0), data, previous=made)
     assert factored.calls == 1
     assert grown.predict(np.array([[0.5]]))[0][0, 0] == pytest.approx(1.0, abs=1e-4)
 
@@ -364,11 +364,11 @@ def test_appending_after_a_merge() -> None:
     rng = np.random.default_rng(12)
     Z = rng.random((30, 2))[rng.integers(0, 9, 30)]
     Y, variance = rng.standard_normal((30, 2)), 10 ** rng.uniform(-2, 1, 30)
-    merged = Exact().condition(RBF(0.3), Data(Z[:20], Y[:20], variance[:20]))
+    merged = Factored().condition(RBF(0.3), Data(Z[:20], Y[:20], variance[:20]))
     assert merged.size < 20
-    grown = Exact().condition(RBF(0.3), Data(Z, Y, variance), previous=merged)
+    grown = Factored().condition(RBF(0.3), Data(Z, Y, variance), previous=merged)
     assert grown.size == merged.size + 10
-    fresh = Exact().condition(RBF(0.3), Data(Z, Y, variance))
+    fresh = Factored().condition(RBF(0.3), Data(Z, Y, variance))
     np.testing.assert_allclose(grown.log_evidence(), fresh.log_evidence(), rtol=1e-10)
     expected = np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1]
     assert grown.log_det_ratio == pytest.approx(expected, rel=1e-10)
@@ -389,7 +389,7 @@ def test_older_posteriors_stay_as_they_were(kernel: Kernel) -> None:
     where = inputs(kernel, run.points[:3] + 0.01, 7.0)
     for _ in range(40):
         now = run.step()
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
         history.append((made, snapshot(made, where)))
     for old, before in history:
         for a, b in zip(snapshot(old, where), before, strict=True):
@@ -402,7 +402,7 @@ def test_two_futures_of_one_posterior(kernel: Kernel) -> None:
     surface = Surface(kernel, run.points)
     for _ in range(10):
         now = run.step()
-    root = Exact().condition(kernel, run.all, surface=surface, now=now)
+    root = Factored().condition(kernel, run.all, surface=surface, now=now)
     where = inputs(kernel, run.points[:3] + 0.01, 7.0)
     before, common, time = snapshot(root, where), run.all, run.time
     futures: list[tuple[ExactPosterior, Data, float]] = []
@@ -410,7 +410,7 @@ def test_two_futures_of_one_posterior(kernel: Kernel) -> None:
         run.all, run.time, made = common, time, root
         for _ in range(12):
             now = run.step()
-            made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+            made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
         futures.append((made, run.all, now))
     for made, data, now in futures:
         assert_same(made, data, surface, now)
@@ -426,7 +426,7 @@ def test_a_pickled_posterior_continues_bit_for_bit(kernel: Kernel, predicted_fir
     where = inputs(kernel, run.points[:3] + 0.01, 7.0)
     for _ in range(30):
         now = run.step()
-        made = Exact().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
     assert made is not None
     if predicted_first:
         made.predict(where)
@@ -434,8 +434,8 @@ def test_a_pickled_posterior_continues_bit_for_bit(kernel: Kernel, predicted_fir
     for _ in range(150):
         now = run.step()
         data = run.all if len(run.all) < 140 else run.all.rows(len(run.all) - 139)
-        made = Exact().condition(kernel, data, surface=surface, now=now, previous=made)
-        again = Exact().condition(kernel, data, surface=fresh_surface, now=now, previous=again)
+        made = Factored().condition(kernel, data, surface=surface, now=now, previous=made)
+        again = Factored().condition(kernel, data, surface=fresh_surface, now=now, previous=again)
         for a, b in zip(made.on_surface(), again.on_surface(), strict=True):
             assert np.array_equal(a, b)
     for a, b in zip(snapshot(made, where), snapshot(again, where), strict=True):

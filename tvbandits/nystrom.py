@@ -28,9 +28,9 @@ from tvbandits import linalg
 from tvbandits.observations import Array, Index
 from tvbandits.posterior import (
     Data,
-    Exact,
     ExactPosterior,
-    merge_repeated,
+    Factored,
+    Groups,
     without_negligible,
 )
 from tvbandits.surface import Surface
@@ -57,6 +57,8 @@ class NystromPosterior:
     kernel : scikit-learn kernel
     data : Data
         What it is conditioned on.
+    groups : Groups
+        Which observations share an input.
     rows : Data
         The same with observations of one input merged, shape (u, ...).
     dictionary : ExactPosterior
@@ -78,6 +80,7 @@ class NystromPosterior:
 
     kernel: Any
     data: Data
+    groups: Groups
     rows: Data
     dictionary: ExactPosterior
     embedded: Array
@@ -149,7 +152,7 @@ class NystromPosterior:
         return _variances(on.prior[points] - on.explained[points] * on.shrink**2, z, factor)
 
     def embedding_on_surface(self, points: Index) -> Array:
-        """z of some of the fixed points, shape (n, m)."""
+        """Z of some of the fixed points, shape (n, m)."""
         on = self._on
         return np.asarray(on.V.array[:, points].T * on.shrink)
 
@@ -167,7 +170,7 @@ class NystromPosterior:
 
 
 def _variances(residual: Array, z: Array, factor: Array) -> Array:
-    """k - z^T z, given, + z^T V^-1 z, shape (n,)."""
+    """K - z^T z, given, + z^T V^-1 z, shape (n,)."""
     half = linalg.solve_lower(factor, np.asfortranarray(z.T))
     return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
 
@@ -230,13 +233,18 @@ class Nystrom:
             appearance, whenever observations have been added.
         """
         data = without_negligible(kernel, data)
-        rows, _ = merge_repeated(data)
-        if previous is not None and len(data) == len(previous.data) and data.starts_with(previous.data):
+        groups = Groups.of(data.Z, None if previous is None else previous.groups)
+        rows, _ = groups.merge(data)
+        if (
+            previous is not None
+            and len(data) == len(previous.data)
+            and data.starts_with(previous.data)
+        ):
             dictionary = _moved(previous.dictionary, surface, now)
         else:
             rng = np.random.default_rng(0) if rng is None else rng
             dictionary = self._drawn(kernel, rows, surface, now, previous, rng)
-        return _assemble(kernel, data, rows, dictionary, previous, now)
+        return assemble(kernel, data, groups, dictionary, previous, now)
 
     def _drawn(
         self,
@@ -251,7 +259,9 @@ class Nystrom:
         start = None if previous is None else previous.dictionary
         if len(rows) == 0:
             return _on_points(kernel, rows.Z, surface, now, None)
-        variance = np.asarray(kernel.diag(rows.Z)) if previous is None else previous.predict(rows.Z)[1]
+        variance = (
+            np.asarray(kernel.diag(rows.Z)) if previous is None else previous.predict(rows.Z)[1]
+        )
         probability = np.minimum(1.0, self.oversampling * variance / rows.variance)
         kept = rng.random(len(rows)) < probability
         if not kept.any():
@@ -281,25 +291,26 @@ def _on_points(
     """The noise-free process on inducing points; its noise is what a root needs at the least."""
     noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return Exact().condition(kernel, data, surface=surface, now=now, previous=previous)
+    return Factored().condition(kernel, data, surface=surface, now=now, previous=previous)
 
 
 def _moved(dictionary: ExactPosterior, surface: Surface | None, now: float) -> ExactPosterior:
     """The same inducing points, embedding the fixed points at another time."""
-    return Exact().condition(
+    return Factored().condition(
         dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
     )
 
 
-def _assemble(
+def assemble(
     kernel: Any,
     data: Data,
-    rows: Data,
+    groups: Groups,
     dictionary: ExactPosterior,
     previous: NystromPosterior | None,
     now: float,
 ) -> NystromPosterior:
-    """V, its factor and what follows from it."""
+    """The sparse posterior of a dictionary: V, its factor and what follows from it."""
+    rows, _ = groups.merge(data)
     embedded, V = _embedded(rows, dictionary, previous)
     made = linalg.cholesky(V, "sparse posterior's V")
     precision = 1.0 / rows.variance
@@ -308,6 +319,7 @@ def _assemble(
     posterior = NystromPosterior(
         kernel=kernel,
         data=data,
+        groups=groups,
         rows=rows,
         dictionary=dictionary,
         embedded=embedded,
@@ -327,7 +339,7 @@ def _assemble(
 def _embedded(
     rows: Data, dictionary: ExactPosterior, previous: NystromPosterior | None
 ) -> tuple[Array, Array]:
-    """z of the rows, and V; what is known from before is not computed again.
+    """Z of the rows, and V; what is known from before is not computed again.
 
     Where the dictionary has kept its points and the inputs from before come first, the old block of
     the embedding stays, whatever the weights are now.

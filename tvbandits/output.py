@@ -97,7 +97,7 @@ def read(out: Path) -> tuple[pd.DataFrame, dict[str, References], dict[str, str]
             raise ValueError(f'no comparison in "{out}": {name} is missing')
     try:
         record = json.loads((out / RUN).read_text())
-        rows = pd.read_csv(out / ROWS, converters=_TEXTS, float_precision="round_trip")
+        rows = pd.read_csv(out / ROWS, converters=_TEXTS)
         if rows.empty:
             raise ValueError(f"{ROWS} holds no rows")
         rows[_NUMBERS] = rows[_NUMBERS].astype(float)

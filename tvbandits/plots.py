@@ -100,7 +100,7 @@ def _draw_panel(
             color=colour,
             linestyle=dashes,
             linewidth=width,
-            # Beyond eight policies the pairs of dashes and marker stay different.
+            # Beyond eight policies another marker meets the same dashes and width.
             marker=MARKERS[(i + i // len(STYLES)) % len(MARKERS)],
             markersize=5,
             markevery=_marks(len(t), i),
@@ -116,19 +116,22 @@ def _draw_panel(
                 ends.append((float(drawn.iloc[-1]), f"bound for {policy}", "black"))
     axes.set_xlim(0, horizon)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    # A reference that is played itself is left out: it would lie on the policy's own curve.
-    played = set(group["policy"])
-    drawn_too = {} if references is None else references._asdict()
-    drawn_too = {name: value for name, value in drawn_too.items() if name not in played}
-    _limit(axes, group, drawn_too.values(), bound=bound)
+    shown = _references_beside(references, set(group["policy"]))
+    _limit(axes, group, shown.values(), bound=bound)
     low, high = axes.get_ylim()
-    for name, value in drawn_too.items():
+    for name, value in shown.items():
         if low <= value <= high:
             axes.axhline(value, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
-            ends.append((float(value), REFERENCE_NAMES[name], "#444444"))
+            ends.append((value, REFERENCE_NAMES[name], "#444444"))
     _label_ends(axes, ends)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.3)
+
+
+def _references_beside(references: References | None, played: set[str]) -> dict[str, float]:
+    """References by name, but for one that is played itself: it would lie on its own curve."""
+    found = {} if references is None else references._asdict()
+    return {name: float(value) for name, value in found.items() if name not in played}
 
 
 def _marks(n: int, i: int) -> tuple[int, int]:
@@ -142,15 +145,14 @@ def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float], *, boun
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
     positive = curves[curves > 0]
+    asked = group[(group["queries"] > 0) & group["bound"].notna()]
+    ends = [float(asked.loc[asked["t"] == asked["t"].max(), "bound"].mean())] if len(asked) else []
     if bound and len(positive):
         axes.set_yscale("log")
         low, high = float(positive.min()), float(positive.max())
-        asked = group[(group["queries"] > 0) & group["bound"].notna()]
-        if len(asked):
-            high = max(high, 3 * float(asked.loc[asked["t"] == asked["t"].max(), "bound"].mean()))
-        axes.set_ylim(low / 1.5, high * 1.3)
+        axes.set_ylim(low / 1.5, max(high, *(3 * end for end in ends), 0.0) * 1.3)
     else:
-        highest = max([*positive, *references], default=0.0)
+        highest = max([*positive, *references, *(ends if bound else [])], default=0.0)
         axes.set_ylim(0, float(highest) * 1.12 or 1.0)
 
 

@@ -24,8 +24,8 @@ from tvbandits.aging import Aging, LogThreshold
 from tvbandits.bandit import Bandit
 from tvbandits.baselines import Uniform
 from tvbandits.confidence import Confidence, as_confidence
+from tvbandits.exact import Exact
 from tvbandits.kernels import Drift, space_time
-from tvbandits.posterior import Exact
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import KDPP, LogSchedule, QueryPlan
 from tvbandits.recipe import Recipe

@@ -20,6 +20,7 @@ Three exact routes lead to a posterior, and `condition` takes the cheapest that 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +30,7 @@ import numpy as np
 from tvbandits import linalg
 from tvbandits.growing import GrowingRows
 from tvbandits.kernels import advance, is_space_time
-from tvbandits.observations import Array
+from tvbandits.observations import Array, Index
 from tvbandits.surface import OnSurface, Surface
 
 NEGLIGIBLE = 1e16
@@ -86,7 +87,7 @@ class Data:
 
 @dataclass(frozen=True)
 class ExactPosterior:
-    """A conditioned Gaussian process. Made by `Exact.condition`."""
+    """A conditioned Gaussian process. Made by `Factored.condition`."""
 
     kernel: Any
     data: Data
@@ -99,6 +100,8 @@ class ExactPosterior:
     """What had to be added to the diagonal for the factorisation; 0 in good health."""
     merged_log_density: Array  # (c,): what merging takes out of the log evidence
     surface: OnSurface | None
+    extended: bool = False
+    """Whether it came from an earlier posterior, row by row."""
 
     @property
     def size(self) -> int:
@@ -155,8 +158,8 @@ class ExactPosterior:
 
 
 @dataclass(frozen=True)
-class Exact:
-    """The exact posterior, as a part of a recipe."""
+class Factored:
+    """The exact posterior by a Cholesky factor of the observations in use."""
 
     def condition(
         self,
@@ -185,8 +188,8 @@ class Exact:
             If the kernel matrix is not positive definite.
         """
         data = without_negligible(kernel, data)
-        route = None if previous is None else _extend(previous, data, surface, now)
-        return _factor(kernel, data, surface, now) if route is None else route
+        route = None if previous is None else extend(previous, data, surface, now)
+        return factor(kernel, data, surface, now) if route is None else route
 
 
 def without_negligible(kernel: Any, data: Data) -> Data:
@@ -199,33 +202,65 @@ def without_negligible(kernel: Any, data: Data) -> Data:
     return Data(data.Z[heard], data.Y[heard], data.variance[heard])
 
 
-def merge_repeated(data: Data) -> tuple[Data, Array]:
-    """Join observations of one input: precisions add up, values average by precision.
+@dataclass(frozen=True)
+class Groups:
+    """Which observations share an input.
 
-    Returns the joined rows in order of first appearance, and the log density (c,) of the values
-    within their groups, which the joined rows no longer hold.
+    Attributes
+    ----------
+    Z : array of shape (n, p)
+        Kernel inputs.
+    group : integer array of shape (n,)
+        Number of the input of each row, in order of first appearance.
+    first : integer array of shape (u,)
+        The row in which each input appears first.
+    keys : mapping of bytes to int
+        Numbers by input.
     """
-    n, c = data.Y.shape
-    # Adding 0.0 turns -0.0, which is the same input in other bytes, into 0.0.
-    keys: dict[bytes, int] = {}
-    group = np.array(
-        [keys.setdefault(row.tobytes(), len(keys)) for row in data.Z + 0.0], dtype=np.int64
-    )
-    if len(keys) == n:
-        return data, np.zeros(c)
-    precision = 1.0 / data.variance
-    total = np.bincount(group, precision)
-    Y = np.stack([np.bincount(group, precision * y) / total for y in data.Y.T], axis=1)
-    first = np.full(len(keys), n)
-    np.minimum.at(first, group, np.arange(n))
-    misfit = (precision[:, None] * (data.Y - Y[group]) ** 2).sum(axis=0)
-    constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
-    return Data(data.Z[first], Y, 1.0 / total), -0.5 * (misfit + constant)
+
+    Z: Array
+    group: Index
+    first: Index
+    keys: Mapping[bytes, int]
+
+    @classmethod
+    def of(cls, Z: Array, previous: Groups | None = None) -> Groups:
+        """Group `Z`; only the rows behind those of `previous` are looked at, if it begins with them."""
+        known = 0 if previous is None else len(previous.Z)
+        if previous is None or known > len(Z) or not np.array_equal(Z[:known], previous.Z):
+            previous, known = _UNGROUPED, 0
+        keys, first, group = dict(previous.keys), previous.first.tolist(), []
+        # Adding 0.0 turns -0.0, which is the same input in other bytes, into 0.0.
+        for row, z in enumerate(Z[known:] + 0.0, start=known):
+            number = keys.setdefault(z.tobytes(), len(keys))
+            if number == len(first):
+                first.append(row)
+            group.append(number)
+        numbers = np.concatenate([previous.group, np.array(group, dtype=np.int64)])
+        return cls(Z, numbers, np.array(first, dtype=np.int64), keys)
+
+    def merge(self, data: Data) -> tuple[Data, Array]:
+        """Join observations of one input: precisions add up, values average by precision.
+
+        Returns the joined rows in order of first appearance, and the log density (c,) of the values
+        within their groups, which the joined rows no longer hold.
+        """
+        if len(self.first) == len(self.group):
+            return data, np.zeros(data.Y.shape[1])
+        precision = 1.0 / data.variance
+        total = np.bincount(self.group, precision)
+        Y = np.stack([np.bincount(self.group, precision * y) / total for y in data.Y.T], axis=1)
+        misfit = (precision[:, None] * (data.Y - Y[self.group]) ** 2).sum(axis=0)
+        constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
+        return Data(data.Z[self.first], Y, 1.0 / total), -0.5 * (misfit + constant)
 
 
-def _factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> ExactPosterior:
+_UNGROUPED = Groups(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0, np.int64), {})
+
+
+def factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
-    rows, merged_log_density = merge_repeated(data)
+    rows, merged_log_density = Groups.of(data.Z).merge(data)
     K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
     K[np.diag_indices_from(K)] += rows.variance
     made = linalg.cholesky(K, "noisy kernel matrix")
@@ -257,7 +292,7 @@ def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> O
     return OnSurface(GrowingRows.of(V), now, 1.0, V.T @ W, explained, prior)
 
 
-def _extend(
+def extend(
     previous: ExactPosterior, data: Data, surface: Surface | None, now: float
 ) -> ExactPosterior | None:
     """Condition by forgetting the oldest rows of `previous` and appending new ones, or None."""
@@ -278,7 +313,7 @@ def _extend(
         return None
     if surface is not None and posterior.surface is None:
         posterior = replace(posterior, surface=_spread(posterior, surface, now))
-    return replace(posterior, data=data)
+    return replace(posterior, data=data, extended=True)
 
 
 def _dropped(old: Data, new: Data) -> int | None:

@@ -12,9 +12,11 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.aging import Aging, Constant
 from tvbandits.confidence import Confidence, Theory
+from tvbandits.exact import Exact
 from tvbandits.kernels import check_kernel, inputs
+from tvbandits.nystrom import NystromPosterior
 from tvbandits.observations import Array, Observations
-from tvbandits.posterior import Exact, ExactPosterior
+from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import QueryPlan
 from tvbandits.scaling import Scaling
@@ -150,7 +152,7 @@ class State:
     time: float | None
     asked_for: float | None
     scaling: Scaling
-    posterior: ExactPosterior | None
+    posterior: ExactPosterior | NystromPosterior | None
     random: Mapping[str, Any]
     domain: Domain
     info: Info = field(default_factory=Info, compare=False)

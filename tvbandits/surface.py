@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tvbandits.growing import GrowingRows
 from tvbandits.kernels import advance, inputs, is_space_time
 from tvbandits.observations import Array
+
+T = TypeVar("T")
 
 
 class Surface:
@@ -27,9 +30,10 @@ class Surface:
 
     def __init__(self, kernel: Any, points: Array) -> None:
         self.kernel, self.points = kernel, points
-        self._keep = not is_space_time(kernel)
+        self.space_time = is_space_time(kernel)
         self._rows: GrowingRows = GrowingRows.of(np.empty((0, len(points))))
         self._where: dict[bytes, int] = {}
+        self._remembered: dict[Any, Any] = {}
 
     def at(self, now: float) -> Array:
         """Kernel inputs of the points at the time `now`."""
@@ -41,7 +45,7 @@ class Surface:
 
     def rows(self, Z: Array, now: float) -> Array:
         """Kernel rows k(Z, points at now), shape (n, A), in an array of their own."""
-        if not self._keep:
+        if self.space_time:
             return np.array(self.kernel(Z, self.at(now)), order="C")
         keys = [row.tobytes() for row in Z]
         fresh = [key for key in dict.fromkeys(keys) if key not in self._where]
@@ -54,11 +58,23 @@ class Surface:
 
     def index(self, x: Array) -> int | None:
         """Which of the points `x` (d,) is, if any."""
-        return self._points_by_key.get(x.tobytes())
+        return self._points_by_key.get((x + 0.0).tobytes())
+
+    def holds(self, keys: Iterable[bytes]) -> bool:
+        """Whether all inputs, given as the bytes of their coordinates, are points of the surface."""
+        return self._points_by_key.keys() >= set(keys)
+
+    def remember(self, make: Callable[[Surface], T]) -> T:
+        """`make(self)`, computed once."""
+        if make not in self._remembered:
+            self._remembered[make] = make(self)
+        found: T = self._remembered[make]
+        return found
 
     @cached_property
     def _points_by_key(self) -> dict[bytes, int]:
-        return {point.tobytes(): i for i, point in enumerate(self.points)}
+        # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
+        return {point.tobytes(): i for i, point in enumerate(self.points + 0.0)}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,186 @@
+"""The files of a comparison: whole or absent, and read back as they were written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tvbandits import output
+from tvbandits.compare import compare
+from tvbandits.datasets import DriftingBump
+from tvbandits.references import References
+from tvbandits.tables import SUMMARY, summarise
+
+REFERENCES = {"1": References(1.25, 0.1 + 0.2, math.pi)}
+UNITS = {"1": "ppb"}
+ARGUMENTS = {"problems": ["1"], "interrupted": False}
+FILES = {output.ROWS, output.SUMMARY, output.PICTURE, output.RUN}
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    """Labels are chosen to be taken for something else."""
+    names = ["uniform", "sparq-gp-ucb"]
+    made = pd.DataFrame(compare({"1": DriftingBump(51, horizon=6)}, names, [4, 2], confidence=2))
+    return made.assign(policy=made["policy"].replace({"uniform": "NA"}))
+
+
+def write(out: Path, rows: pd.DataFrame, bound: bool = False) -> None:
+    output.write(out, rows, REFERENCES, UNITS, ARGUMENTS, bound=bound)
+
+
+def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "deep"
+    write(out, rows, bound=True)
+    assert {path.name for path in out.iterdir()} == FILES
+    found, references, units, bound = output.read(out)
+    numbers = ["t", "seed", "queries"]
+    pd.testing.assert_frame_equal(
+        found, rows.astype(dict.fromkeys(numbers, float)), rtol=1e-14, check_dtype=False
+    )
+    assert (references, units, bound) == (REFERENCES, UNITS, True)
+    assert found["policy"].unique().tolist() == ["NA", "sparq-gp-ucb"]
+    assert found["problem"].unique().tolist() == ["1"]
+    assert found["confidence"].unique().tolist() == ["2"]
+
+
+def test_record_and_summary(rows: pd.DataFrame, tmp_path: Path) -> None:
+    write(tmp_path, rows)
+    record = json.loads((tmp_path / output.RUN).read_text())
+    assert set(record) >= {"tvbandits", "python", "versions", "arguments", "seeds", "references"}
+    assert record["seeds"] == [2, 4]
+    assert record["arguments"] == ARGUMENTS
+    assert record["versions"]["numpy"] == np.__version__
+    assert record["references"]["1"] == REFERENCES["1"]._asdict()
+    table = pd.read_csv(tmp_path / output.SUMMARY, keep_default_na=False)
+    assert list(table.columns) == SUMMARY
+    expected = summarise(rows)["average_regret"]
+    np.testing.assert_allclose(table["average_regret"], expected, rtol=1e-14)
+
+
+def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / name, rows)
+    for name in FILES:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("failing", ["to_csv", "savefig", "write_text"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_failure_while_writing_leaves_whole_files(
+    rows: pd.DataFrame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+    before: bool,
+) -> None:
+    if before:
+        write(tmp_path, rows[rows["seed"] == 2])
+    old = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def half(written: Any, path: Any, *_: Any, **__: Any) -> None:
+        Path(written if failing == "write_text" else path).write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    owner = {
+        "to_csv": pd.DataFrame,
+        "savefig": __import__("matplotlib.figure").figure.Figure,
+        "write_text": Path,
+    }[failing]
+    monkeypatch.setattr(owner, failing, half)
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path, rows)
+    monkeypatch.undo()
+    left = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert set(left) <= FILES
+    assert b"half of it" not in left.values()
+    broken = {"to_csv": output.ROWS, "savefig": output.PICTURE, "write_text": output.RUN}[failing]
+    assert left.get(broken) == old.get(broken)
+
+
+# --- folders
+
+
+def test_a_writable_folder_is_left_as_it_is(tmp_path: Path) -> None:
+    assert output.writable_folder(tmp_path) == tmp_path
+    new = tmp_path / "a" / "b"
+    assert output.writable_folder(new) == new
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    for path, reason in ((file, "File exists"), (file / "below", "Not a directory")):
+        with pytest.raises(ValueError, match=f'cannot write to the folder "{path}": {reason}'):
+            output.writable_folder(path)
+    assert file.read_text() == "x"
+    if Path("/proc/self").is_dir():
+        with pytest.raises(ValueError, match='cannot write to the folder "/proc/self/x": '):
+            output.writable_folder(Path("/proc/self/x"))
+
+
+def test_a_folder_without_a_comparison(rows: pd.DataFrame, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r'no comparison in ".*none": rows.csv.gz is missing'):
+        output.read(tmp_path / "none")
+    write(tmp_path, rows)
+    (tmp_path / output.RUN).unlink()
+    with pytest.raises(ValueError, match=r'no comparison in ".*": run.json is missing'):
+        output.read(tmp_path)
+
+
+def truncated(out: Path) -> None:
+    path = out / output.ROWS
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def scrambled(out: Path) -> None:
+    path = out / output.ROWS
+    content = bytearray(path.read_bytes())
+    content[60:120] = bytes(60)
+    path.write_bytes(content)
+
+
+def plain(text: str) -> Callable[[Path], None]:
+    return lambda out: (out / output.ROWS).write_bytes(gzip.compress(text.encode())) and None
+
+
+def record(text: str) -> Callable[[Path], None]:
+    return lambda out: (out / output.RUN).write_text(text) and None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        truncated,
+        scrambled,
+        plain(""),
+        plain("a,b\n1,2\n"),
+        plain("problem,policy,confidence,t,seed,regret,average_regret,queries,bound\n"),
+        plain(
+            "problem,policy,confidence,t,seed,regret,average_regret,queries,bound\na,b,c,x,1,1,1,1,1"
+        ),
+        lambda out: (out / output.ROWS).write_bytes(b"not gzip"),
+        record(""),
+        record("[]"),
+        record("{}"),
+        record('{"references": 3, "units": {}, "bound": false}'),
+        record('{"references": {"1": {"odd": 1}}, "units": {}, "bound": false}'),
+        record('{"references": {"1": [1, 2]}, "units": {}, "bound": false}'),
+    ],
+)
+def test_a_damaged_comparison(
+    rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    write(tmp_path, rows)
+    damage(tmp_path)
+    with pytest.raises(ValueError, match=r'the comparison in ".*" cannot be read: .+'):
+        output.read(tmp_path)

@@ -1,0 +1,185 @@
+"""What a batch is built on: the mean stands still, variances shrink as if its points were observed.
+
+For a sparse posterior on fixed points the argmax of the upper confidence bound is found lazily
+([BB] A.3): within a batch variances only fall, so a bound from before is an upper bound, and only points
+whose stale bound is the largest need their variance now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tvbandits import linalg
+from tvbandits.batching import Step
+from tvbandits.domains import Candidates
+from tvbandits.nystrom import NystromPosterior
+from tvbandits.observations import Array
+from tvbandits.posterior import ExactPosterior
+from tvbandits.protocols import Domain
+from tvbandits.surface import Surface
+
+AT_ONCE = 32
+"""Stale points that are looked at together once single looks have not found the largest bound."""
+
+
+@dataclass(frozen=True)
+class Width:
+    """How a deviation in prior units becomes an upper confidence bound: mean + times * deviation."""
+
+    mean: Callable[[Array], Array]
+    times: float
+
+
+class Fantasy(Protocol):
+    """A posterior that points can be added to without their rewards."""
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound."""
+        ...
+
+    def add(self, x: Array) -> Step:
+        """Shrink the variances as if `x` (d,) had been observed."""
+        ...
+
+
+def imagine(
+    posterior: ExactPosterior | NystromPosterior,
+    domain: Domain,
+    surface: Surface | None,
+    inputs: Callable[[Array], Array],
+    noise: float,
+    width: Width,
+) -> Fantasy:
+    """The fantasy that suits the posterior.
+
+    Parameters
+    ----------
+    posterior : ExactPosterior or NystromPosterior
+    domain : Domain
+    surface : Surface, optional
+        The candidates of a finite domain.
+    inputs : callable
+        Kernel inputs (n, p) of points (n, d), now.
+    noise : float
+        Noise variance of the imagined observations, in prior units.
+    width : Width
+    """
+    if isinstance(posterior, NystromPosterior) and isinstance(domain, Candidates) and surface:
+        return LazyFantasy(posterior, domain, surface, inputs, noise, width)
+    return PlainFantasy(posterior, domain, surface, inputs, noise, width)
+
+
+class LazyFantasy:
+    """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible."""
+
+    def __init__(
+        self,
+        posterior: NystromPosterior,
+        domain: Candidates,
+        surface: Surface,
+        inputs: Callable[[Array], Array],
+        noise: float,
+        width: Width,
+    ) -> None:
+        self.start, self.domain, self.surface = posterior, domain, surface
+        self.inputs, self.noise, self.width = inputs, noise, width
+        upper, fresh = posterior.upper_variances()
+        self.upper, self.fresh = upper.copy(), fresh.copy()
+        self.factor = posterior.factor
+        self.mean = width.mean(domain.X)
+        self.bound = self.mean + width.times * np.sqrt(self.upper)
+        self.looks = 0
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
+        for look in range(len(self.bound)):
+            top = np.flatnonzero(self.bound == self.bound.max())
+            stale = top[~self.fresh[top]]
+            if len(stale) == 0:
+                chosen = top[rng.integers(len(top))] if len(top) > 1 else top[0]
+                return np.asarray(self.domain.X[chosen])
+            if look >= 4:
+                ahead = (
+                    np.argpartition(self.bound, -AT_ONCE)[-AT_ONCE:]
+                    if len(self.bound) > AT_ONCE
+                    else top
+                )
+                stale = np.union1d(stale, ahead[~self.fresh[ahead]])
+            self._look(stale)
+        raise AssertionError("every point is fresh, and none is the largest")
+
+    def add(self, x: Array) -> Step:
+        """Shrink the variances as if the candidate `x` had been observed."""
+        i = int(self.domain.index(x[None, :])[0])
+        at = np.array([i])
+        now = float(self.start.variances_with(self.factor, at)[0])
+        start = float(self.start.refresh(at)[0])
+        z = self.start.embedding_on_surface(at)[0]
+        self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(self.noise))
+        self.fresh[:] = False
+        return Step(start / self.noise, now / self.noise, lambda: self._local(i, z))
+
+    def _look(self, points: Array) -> None:
+        self.looks += len(points)
+        variance = self.start.variances_with(self.factor, points)
+        self.upper[points] = variance
+        self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
+        self.fresh[points] = True
+
+    def _local(self, i: int, z: Array) -> Array:
+        """cov_start(x, x_i)^2 / (var_start(x) v) at every candidate x ([BB] Lemma 3)."""
+        points = self.inputs(self.domain.X)
+        prior = np.asarray(self.surface.kernel(points[i : i + 1], points))[0]
+        half = linalg.solve_lower(self.start.factor, z)
+        twist = linalg.solve_lower(self.start.factor, half, transposed=True) - z
+        covariance = prior + self.start.times_embedding(twist)
+        return np.asarray(covariance**2 / (self.start.on_surface()[1] * self.noise))
+
+
+class PlainFantasy:
+    """Any posterior, any domain: every bound is computed anew for every point of the batch."""
+
+    def __init__(
+        self,
+        posterior: ExactPosterior | NystromPosterior,
+        domain: Domain,
+        surface: Surface | None,
+        inputs: Callable[[Array], Array],
+        noise: float,
+        width: Width,
+    ) -> None:
+        self.start: Any = posterior
+        self.now: Any = posterior
+        self.domain, self.surface = domain, surface
+        self.inputs, self.noise, self.width = inputs, noise, width
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound."""
+        x, _ = self.domain.maximise(
+            lambda X: self.width.mean(X) + self.width.times * np.sqrt(self._variance(self.now, X)),
+            rng,
+        )
+        return x
+
+    def add(self, x: Array) -> Step:
+        """Shrink the variances as if `x` had been observed."""
+        z = self.inputs(x[None, :])
+        start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
+        self.now = self.now.shrunk(z, self.noise, self.surface)
+        return Step(start / self.noise, now / self.noise, lambda: self._local(z))
+
+    def _variance(self, posterior: Any, X: Array) -> Array:
+        if self.surface is not None and X is self.surface.points:
+            return np.asarray(posterior.on_surface()[1])
+        return np.asarray(posterior.predict(self.inputs(X))[1])
+
+    def _local(self, z: Array) -> Array:
+        if self.surface is None:
+            raise ValueError("the local rule needs a finite domain: give Candidates")
+        X = self.surface.points
+        covariance = self.start.cross_covariance(z, self.inputs(X))[0]
+        return np.asarray(covariance**2 / (self._variance(self.start, X) * self.noise))
