@@ -20,7 +20,7 @@ from tvbandits import scaling
 from tvbandits.aging import Ages
 from tvbandits.confidence import Situation
 from tvbandits.domains import Candidates
-from tvbandits.kernels import inputs
+from tvbandits.kernels import inputs, is_space_time
 from tvbandits.observations import Array, Observations, Source, as_column, as_floats, as_points
 from tvbandits.posterior import Data
 from tvbandits.protocols import Answers, Expert, ExpertError
@@ -48,6 +48,7 @@ class Bandit:
         )
         none = Observations.empty(recipe.domain.dimension)
         self._recipe = recipe
+        self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._state = State(
             rewards=none,
             answers=none,
@@ -114,8 +115,8 @@ class Bandit:
         now = self._decision_time(t)
         if state.time is not None and now < state.time:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
-        rng = _generator(state.random)
-        state = self._conditioned(state, now)
+        rng = self._generator(state)
+        state = self._conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._beta(state)
 
@@ -128,7 +129,7 @@ class Bandit:
         self._state = replace(
             state,
             asked_for=now,
-            random=rng.bit_generator.state,
+            random=self._stored(rng),
             info=replace(state.info, beta=beta, seconds=seconds),
         )
         return x[None, :].copy()
@@ -166,7 +167,7 @@ class Bandit:
         """
         state = self._state
         told = self._observed(X, y, t, variance)
-        rng = _generator(state.random)
+        rng = self._generator(state)
         latest = float(told.t.max())
         rewards = state.rewards.append(told)
         # A late reward does not take the time of the decision that is still out.
@@ -180,7 +181,7 @@ class Bandit:
             info=replace(state.info, told=len(rewards)),
         )
         state = self._queried(state, rng)
-        self._state = replace(state, random=rng.bit_generator.state)
+        self._state = replace(state, random=self._stored(rng))
         return self._state.info
 
     def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
@@ -199,13 +200,14 @@ class Bandit:
         """
         points = as_points(X, self._recipe.domain.dimension)
         now = self._decision_time(t)
-        return self._predict(self._conditioned(self._state, now), points, now)
+        rng = _generator(self._state.random)
+        return self._predict(self._conditioned(self._state, now, rng), points, now)
 
     def recommend(self, t: float | None = None) -> Array:
         """The point (d,) of the best posterior mean at time `t`, by default the next decision's."""
         now = self._decision_time(t)
-        state = self._conditioned(self._state, now)
-        rng = _generator(state.random)
+        rng = _generator(self._state.random)
+        state = self._conditioned(self._state, now, rng)
         x, _ = self._recipe.domain.maximise(lambda X: self._predict(state, X, now)[0], rng)
         return x.copy()
 
@@ -246,7 +248,7 @@ class Bandit:
         effective = self._recipe.aging(seen.variance, Ages.of(seen, latest))
         return seen, effective, np.isfinite(effective)
 
-    def _conditioned(self, state: State, now: float) -> State:
+    def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         """The state with its posterior speaking about the time `now`."""
         started = time.perf_counter()
         recipe = self._recipe
@@ -258,10 +260,11 @@ class Bandit:
         values = np.stack([kept.y - self._origin(state), np.ones(len(kept))], axis=1)
         posterior = recipe.posterior.condition(
             recipe.kernel,
-            Data(inputs(recipe.kernel, kept.X, kept.t), values, effective[used] / learned.scale**2),
+            Data(self._inputs(kept.X, kept.t), values, effective[used] / learned.scale**2),
             surface=self._surface,
             now=now,
             previous=state.posterior,
+            rng=rng,
         )
         info = replace(
             state.info,
@@ -302,8 +305,8 @@ class Bandit:
 
     def _pool(self, state: State) -> Pool:
         kernel, visited = self._recipe.kernel, state.visited
-        at = np.full(len(visited), 0.0 if state.time is None else state.time)
-        return Pool(visited, len(state.rewards), lambda: kernel(inputs(kernel, visited, at)))
+        now = 0.0 if state.time is None else state.time
+        return Pool(visited, len(state.rewards), lambda: kernel(self._inputs(visited, now)))
 
     def _beta(self, state: State) -> float:
         domain, posterior = self._recipe.domain, state.posterior
@@ -318,13 +321,39 @@ class Bandit:
         if self._surface is not None and X is self._surface.points:
             columns, variance = posterior.on_surface()
         else:
-            at = np.full(len(X), now)
-            columns, variance = posterior.predict(inputs(self._recipe.kernel, X, at))
+            columns, variance = posterior.predict(self._inputs(X, now))
         # The mean is linear in the values: conditioning y - centre is conditioning y - origin, less
         # (centre - origin) times conditioning the constant 1.
         centre, origin = state.info.centre, self._origin(state)
         mean = centre + columns[:, 0] - (centre - origin) * columns[:, 1]
         return mean, state.scaling.scale * np.sqrt(variance)
+
+    def _generator(self, state: State) -> np.random.Generator:
+        """The generator that continues from `state`: the live one, or one made anew.
+
+        It is taken, not lent: a call that fails does not bring it back by `_stored`, so that the next
+        one starts again from the state.
+        """
+        live, self._live = self._live, None
+        return live[1] if live is not None and live[0] is state.random else _generator(state.random)
+
+    def _stored(self, rng: np.random.Generator) -> Mapping[str, Any]:
+        """The state of `rng`, which stays live for the next call."""
+        self._live = (rng.bit_generator.state, rng)
+        return self._live[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_recipe": self._recipe, "_state": self._state, "_live": None}
+
+    def _inputs(self, X: Array, t: Array | float) -> Array:
+        """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
+        if not self._space_time:
+            return X
+        return inputs(self._recipe.kernel, X, np.full(len(X), t))
+
+    @cached_property
+    def _space_time(self) -> bool:
+        return is_space_time(self._recipe.kernel)
 
     @staticmethod
     def _origin(state: State) -> float:

@@ -50,6 +50,7 @@ def main() -> None:
     """Run the command line: a bad argument is one line and exit status 2."""
     try:
         status = app(standalone_mode=False)
+        sys.stdout.flush()
     except (ValueError, ExpertError) as error:
         status = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
@@ -256,13 +257,10 @@ def _print_tables(
     ):
         unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
         first = group.iloc[0]
-        table = Table(
-            title=Text(
-                f"{problem}, width {confidence}, {first['seeds']} "
-                f"seed{'s' if first['seeds'] > 1 else ''}, {first['horizon']} steps{unit}"
-            ),
-            title_justify="left",
-        )
+        seeds = f"{first['seeds']} seed{'s' if first['seeds'] > 1 else ''}"
+        title = f"{problem}, width {confidence}, {seeds}, {first['horizon']} steps{unit}"
+        console.print(Text(title, style="italic"), soft_wrap=True)
+        table = Table()
         table.add_column("policy")
         for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
             table.add_column(heading, justify="right")

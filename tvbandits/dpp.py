@@ -247,7 +247,9 @@ class _SwapChain:
         self.floor = floor
         """No conditional variance is smaller: L's smallest eigenvalue is not."""
         self.chosen = np.array(chosen, dtype=np.int64)
-        self.others = np.setdiff1d(np.arange(len(L)), chosen)
+        unused = np.ones(len(L), dtype=bool)
+        unused[self.chosen] = False
+        self.others = np.flatnonzero(unused)
         self.accepted = 0
         self.raised = 0.0
         self.refresh()

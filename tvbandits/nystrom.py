@@ -118,7 +118,7 @@ class NystromPosterior:
         prior = np.asarray(self.kernel.diag(Z))
         z = embed(self.dictionary, Z)
         means = z @ self.coefficients
-        return means, _variances(prior - np.einsum("ij,ij->i", z, z), z, self.factor)
+        return means, _variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
@@ -145,11 +145,17 @@ class NystromPosterior:
             bounds.fresh[stale] = True
         return np.asarray(bounds.upper[points])
 
-    def variances_with(self, factor: Array, points: Index) -> Array:
+    def variances_with(self, factor: Array, points: Index | slice) -> Array:
         """Variances at some of the fixed points, if the factor of V were `factor`."""
         on = self._on
-        z = on.V.array[:, points].T * on.shrink
-        return _variances(on.prior[points] - on.explained[points] * on.shrink**2, z, factor)
+        z = np.ascontiguousarray(on.V.array[:, points])
+        residual = on.prior[points] - on.explained[points] * on.shrink**2
+        return _variances(residual, z if on.shrink == 1.0 else z * on.shrink, factor)
+
+    def times_embedding(self, w: Array) -> Array:
+        """w^T z at all fixed points, shape (A,)."""
+        on = self._on
+        return np.asarray((w * on.shrink) @ on.V.array)
 
     def embedding_on_surface(self, points: Index) -> Array:
         """Z of some of the fixed points, shape (n, m)."""
@@ -379,8 +385,7 @@ def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior)
 def _next_bounds(posterior: NystromPosterior, previous: NystromPosterior | None) -> _Bounds:
     """Upper bounds of the variances: those from before where they still are, else all exact."""
     if previous is None or not _shrinks(posterior, previous):
-        everywhere = np.arange(len(posterior._on.prior))
-        exact = posterior.variances_with(posterior.factor, everywhere)
+        exact = posterior.variances_with(posterior.factor, slice(None))
         return _Bounds(exact, np.ones(len(exact), dtype=bool))
     assert previous.bounds is not None
     upper, fresh = previous.bounds.upper.copy(), previous.bounds.fresh.copy()
