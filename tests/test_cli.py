@@ -463,7 +463,7 @@ def test_interrupting_before_the_first_run(
     said = command(*given)
     assert (said.status, said.out) == (130, "")
     assert said.err.splitlines() == [
-        "interrupted: 0 of 8 runs are done and kept",
+        f"interrupted: 0 of {len(POLICIES)} runs are done and kept",
         "stopped before the first run was done: nothing to show",
     ]
     monkeypatch.setattr("tvbandits.cli.iterate", interrupted)

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from tvbandits import dpp
 from tvbandits.observations import Array, Index
+from tvbandits.swap_chain import CHUNK, REFRESH, SwapChain
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -130,18 +131,18 @@ def test_a_sampler_that_never_draws_an_item_is_caught() -> None:
     assert p_value(_never_item_two, law(KERNEL, 3), SUBSETS, 4000) < 1e-6
 
 
-RATIOS = dpp._SwapChain.ratios
+RATIOS = SwapChain.ratios
 
 
-def _accept_all(chain: dpp._SwapChain, removed: Index, added: Index) -> Array:
+def _accept_all(chain: SwapChain, removed: Index, added: Index) -> Array:
     return np.ones_like(RATIOS(chain, removed, added))
 
 
-def _square_root(chain: dpp._SwapChain, removed: Index, added: Index) -> Array:
+def _square_root(chain: SwapChain, removed: Index, added: Index) -> Array:
     return np.sqrt(RATIOS(chain, removed, added))
 
 
-def _half(chain: dpp._SwapChain, removed: Index, added: Index) -> Array:
+def _half(chain: SwapChain, removed: Index, added: Index) -> Array:
     return 0.5 * RATIOS(chain, removed, added)
 
 
@@ -149,7 +150,7 @@ def _half(chain: dpp._SwapChain, removed: Index, added: Index) -> Array:
 def test_a_chain_with_wrong_ratios_is_caught(
     monkeypatch: pytest.MonkeyPatch, broken: Callable[..., Array]
 ) -> None:
-    monkeypatch.setattr(dpp._SwapChain, "ratios", broken)
+    monkeypatch.setattr(SwapChain, "ratios", broken)
     P, subsets = transition_matrix(KERNEL, 3)
     start = tuple(sorted(dpp.greedy(KERNEL, 3).tolist()))  # nearly every swap is downhill from here
     after = np.linalg.matrix_power(P, 8)[subsets.index(start)]
@@ -164,7 +165,7 @@ def test_the_right_chain_passes_where_wrong_ones_are_caught() -> None:
 
 
 def test_a_chain_without_a_metropolis_test_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dpp._SwapChain, "ratios", _accept_all)
+    monkeypatch.setattr(SwapChain, "ratios", _accept_all)
     assert p_value(mcmc(KERNEL, 3, MIXED), law(KERNEL, 3), SUBSETS, 300) < 1e-6
 
 
@@ -191,11 +192,11 @@ def test_reported_acceptance_is_that_of_the_lazy_chain() -> None:
 
 
 def one_by_one(K: Array, start: list[int], proposals: int, rng: np.random.Generator) -> list[int]:
-    """The proposals of `_SwapChain.run`, one determinant after the other."""
+    """The proposals of `SwapChain.run`, one determinant after the other."""
     L, chosen = proper(K), list(start)
     others = [i for i in range(len(K)) if i not in start]
-    for done in range(0, proposals, dpp.CHUNK):
-        size = min(dpp.CHUNK, proposals - done)
+    for done in range(0, proposals, CHUNK):
+        size = min(CHUNK, proposals - done)
         removed, added = rng.integers(len(chosen), size=size), rng.integers(len(others), size=size)
         for p, q, u in zip(removed, added, rng.random(size), strict=True):
             other = [*chosen[:p], others[q], *chosen[p + 1 :]]
@@ -209,10 +210,10 @@ def test_blocks_read_the_same_proposals_as_one_at_a_time(monkeypatch: pytest.Mon
     monkeypatch.setattr(dpp, "CHUNK", 700)
     K = line(80, seed=3)
     start = dpp.greedy(K, 12).tolist()
-    chain = dpp._SwapChain(proper(K), np.array(start), JITTER)
+    chain = SwapChain(proper(K), np.array(start), JITTER)
     chain.run(3000, np.random.default_rng(4))
     assert chain.chosen.tolist() == one_by_one(K, start, 3000, np.random.default_rng(4))
-    assert chain.accepted > 3 * dpp.REFRESH / 2
+    assert chain.accepted > 3 * REFRESH / 2
 
 
 # ------------------------------------------------------------------------------------- numerics
@@ -232,7 +233,7 @@ def long_cholesky(A: Array) -> Array:
 def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: float) -> None:
     K, rng = line(300, seed=5), np.random.default_rng(6)
     L = proper(K)
-    chain = dpp._SwapChain(L, dpp.greedy(K, k), JITTER)
+    chain = SwapChain(L, dpp.greedy(K, k), JITTER)
     chain.run(4000, rng)
     assert sorted([*chain.chosen, *chain.others]) == list(range(300))
     removed, added = rng.integers(k, size=40), rng.integers(300 - k, size=40)
@@ -248,8 +249,8 @@ def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: f
 
 def test_tables_that_went_wrong_are_noticed_at_the_next_swap() -> None:
     K = line(60, seed=7)
-    chain = dpp._SwapChain(proper(K), dpp.greedy(K, 10), JITTER)
-    truth = dpp._SwapChain(proper(K), chain.chosen, JITTER)
+    chain = SwapChain(proper(K), dpp.greedy(K, 10), JITTER)
+    truth = SwapChain(proper(K), chain.chosen, JITTER)
     chain.table *= 1.001
     for each in (chain, truth):
         each.swap(3, 5, float(truth.ratios(np.array([3]), np.array([5]))[0]))

@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike
 from tvbandits import scaling
 from tvbandits.aging import Ages
 from tvbandits.confidence import Situation
+from tvbandits.consult import query, with_queries
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs, is_space_time
 from tvbandits.observations import Array, Observations, Source, as_column, as_floats, as_points
 from tvbandits.posterior import Data
-from tvbandits.protocols import Answers, Expert, ExpertError
-from tvbandits.queries import Choice, Pool
+from tvbandits.queries import Pool
 from tvbandits.recipe import Info, Recipe, State, is_finite_number
 from tvbandits.scaling import Scaling
 from tvbandits.surface import Surface
@@ -289,7 +289,7 @@ class Bandit:
         choice = recipe.queries.choose(self._pool(state), rng)
         chosen = time.perf_counter()
         points = state.visited[choice.rows].copy()
-        said = _answers(recipe.expert, points, state.time)
+        said = query(recipe.expert, points, state.time)
         seconds = {"queries": chosen - started, "expert": time.perf_counter() - chosen}
         has = said.answered
         fresh = Observations(
@@ -300,7 +300,7 @@ class Bandit:
             np.full(int(has.sum()), Source.EXPERT, dtype=np.uint8),
         )
         answers = state.answers.append(fresh) if recipe.reuse_answers else fresh
-        info = _with_queries(state.info, choice, said, {**state.info.seconds, **seconds})
+        info = with_queries(state.info, choice, said, {**state.info.seconds, **seconds})
         return replace(state, answers=answers, info=info)
 
     def _pool(self, state: State) -> Pool:
@@ -380,41 +380,6 @@ def _fitted_to(recipe: Recipe, state: State) -> State:
         return replace(state, domain=recipe.domain)
     same = state.domain == recipe.domain and bool(state.posterior.kernel == recipe.kernel)
     return replace(state, domain=recipe.domain, posterior=state.posterior if same else None)
-
-
-def _answers(expert: Expert, points: Array, t: float) -> Answers:
-    """Ask, and check the form of the answer."""
-    q = len(points)
-    if q == 0:
-        return Answers(np.empty(0), np.empty(0))
-    try:
-        said = expert.query(points, t)
-    except Exception as error:
-        raise ExpertError(
-            f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(said, Answers):
-        raise ExpertError(f"the expert must return Answers, got {type(said).__name__}")
-    if len(said) != q:
-        raise ExpertError(f"the expert must answer {q} points, got {len(said)} values")
-    return said
-
-
-def _with_queries(info: Info, choice: Choice, said: Answers, seconds: Mapping[str, float]) -> Info:
-    asked, answered = len(choice.rows), int(said.answered.sum())
-    return replace(
-        info,
-        queries_asked=asked,
-        queries_answered=answered,
-        queries_refused=asked - answered,
-        total_asked=info.total_asked + asked,
-        total_answered=info.total_answered + answered,
-        total_refused=info.total_refused + asked - answered,
-        cost=said.cost,
-        total_cost=info.total_cost + said.cost,
-        acceptance=choice.acceptance,
-        seconds=seconds,
-    )
 
 
 def _with_new_points(visited: Array, X: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -53,8 +54,6 @@ def main() -> None:
         sys.stdout.flush()
     except (ValueError, ExpertError) as error:
         status = _complain(str(error))
-    except (KeyboardInterrupt, typer.Abort):
-        status = _complain("interrupted") and 130
     except BrokenPipeError:
         # Who reads the output has had enough; what is left of it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -83,7 +82,22 @@ def _version(
         raise typer.Exit
 
 
+def _says_when_interrupted(run: Callable[..., None]) -> Callable[..., None]:
+    """The command-line parser ends in silence."""
+
+    @functools.wraps(run)
+    def saying(*arguments: Any, **options: Any) -> None:
+        try:
+            run(*arguments, **options)
+        except KeyboardInterrupt:
+            _complain("interrupted")
+            raise typer.Exit(130) from None
+
+    return saying
+
+
 @app.command("compare")
+@_says_when_interrupted
 def compare_command(
     problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
     policy: Annotated[
@@ -107,13 +121,7 @@ def compare_command(
     """Run policies on problems, print a summary, and write rows and a picture."""
     if format_ not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
-    if seeds < 1:
-        raise ValueError(f"--seeds must be at least 1, got {seeds}")
-    if jobs == 0 or jobs < -1:
-        raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"--horizon must be at least 1, got {horizon}")
-    _check_width(confidence)
+    _check_numbers(seeds, jobs, horizon, confidence)
     if data and not any(parse_spec(text)[0] in NEEDS_FILES for text in problem):
         raise ValueError(f"--data is for problems that read files: {', '.join(NEEDS_FILES)}")
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
@@ -218,11 +226,18 @@ def _say(line: str) -> None:
     messages.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
-def _check_width(text: str) -> None:
+def _check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str) -> None:
+    """Refuse in the words of the command line."""
+    if seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, got {seeds}")
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
+    if horizon is not None and horizon < 1:
+        raise ValueError(f"--horizon must be at least 1, got {horizon}")
     try:
-        as_confidence(text)
+        as_confidence(confidence)
     except ValueError as error:
-        raise ValueError(f"--confidence {text}: {error}") from error
+        raise ValueError(f"--confidence {confidence}: {error}") from error
 
 
 def _progress() -> Progress:

@@ -6,7 +6,11 @@ same point at the same time. A row is a plain dict; files, tables, pictures and 
 
 from __future__ import annotations
 
+import functools
 import math
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,18 +138,19 @@ def iterate(
         raise ValueError("n_jobs must not be 0; give a number of processes, or -1 for all cores")
     steps = {label: _steps(label, problem, horizon) for label, problem in labelled.items()}
     text = confidence if isinstance(confidence, str) else _text(confidence)
+    alone = functools.partial(_one_thread, os.getpid())
 
     def runs() -> Iterator[Run]:
         prepared = {
             (made.label, made.seed): made
             for made in Parallel(n_jobs=n_jobs, return_as="generator")(
-                delayed(_one_thread)(prepare, label, problem, seed, steps[label])
+                delayed(alone)(prepare, label, problem, seed, steps[label])
                 for label, problem in labelled.items()
                 for seed in chosen
             )
         }
         tasks = (
-            delayed(_one_thread)(_play, prepared[label, seed], name, maker, width, expert, text)
+            delayed(alone)(_play, prepared[label, seed], name, maker, width, expert, text)
             for label in labelled
             for name, maker in makers.items()
             for seed in chosen
@@ -155,8 +160,13 @@ def iterate(
     return runs()
 
 
-def _one_thread(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Parallel runs share the cores; threads of BLAS inside them would only get in their way."""
+def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Parallel runs share the cores; threads of BLAS inside them would only get in their way.
+
+    Ctrl-C on a terminal reaches all processes. It is for the `parent` to act on: it ends the others.
+    """
+    if os.getpid() != parent and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     with threadpool_limits(limits=1):
         return call(*arguments)
 

@@ -1,7 +1,7 @@
 """The exact posterior by the cheapest exact route, as a part of a recipe.
 
-1. Nothing older changed, or only the oldest observations were forgotten: rows are appended or rotated out
-   (`tvbandits.posterior`).
+1. Nothing older changed, or only the oldest observations were forgotten: rows are appended or rotated
+   out (`tvbandits.posterior`).
 2. Weights changed, and the prior covariance of a finite domain has a low numerical rank r, as smooth
    kernels have: a dictionary of r of its points spans all of them, the sparse form on it is the exact
    posterior to rounding, and new weights cost O(u r^2 + r^2 A) for u distinct inputs, however many.
@@ -85,6 +85,8 @@ def spanning(surface: Surface) -> ExactPosterior | None:
     made = linalg.pivoted_cholesky(prior, column, min(LARGEST_SPAN, len(points)), limit)
     if float(made.residual.max()) > limit:
         return None
+    # Entries below rounding only slow arithmetic down, where their products underflow.
+    G = np.where(np.abs(made.G) < 1e-18 * float(prior.max()) ** 0.5, 0.0, made.G)
     r = len(made.pivots)
     Z, nothing = points[made.pivots], np.empty((r, 0))
     data = Data(Z, nothing, np.full(r, limit))
@@ -92,17 +94,17 @@ def spanning(surface: Surface) -> ExactPosterior | None:
         kernel=kernel,
         data=data,
         rows=data,
-        factor=GrowingRows.of(np.tril(made.G[:, made.pivots].T), square=True),
+        factor=GrowingRows.of(np.tril(G[:, made.pivots].T), square=True),
         weights=GrowingRows.of(nothing),
         log_det_ratio=0.0,
         jitter=0.0,
         merged_log_density=np.empty(0),
         surface=OnSurface(
-            GrowingRows.of(made.G),
+            GrowingRows.of(G),
             0.0,
             1.0,
             np.empty((len(points), 0)),
-            (made.G**2).sum(axis=0),
+            (G**2).sum(axis=0),
             prior,
         ),
     )

@@ -201,6 +201,17 @@ def pivoted_cholesky(
     return PivotedCholesky(np.array(pivots, dtype=np.int64), G[: len(pivots)], residual)
 
 
+def greedy_pivots(A: Array, tolerance: float) -> Index:
+    """The pivots of `pivoted_cholesky` for a matrix at hand, down to the tolerance, by LAPACK.
+
+    Ties may fall otherwise: equal residuals are rows of equal merit.
+    """
+    _, pivots, rank, status = lapack.dpstrf(np.array(A, order="F"), tol=tolerance, lower=1)
+    if status < 0:
+        raise FactorisationError(f"pivoted factorisation refused argument {-status}")
+    return np.asarray(pivots[:rank] - 1, dtype=np.int64)
+
+
 def eigenvalues(A: Array) -> Array:
     """Eigenvalues of a symmetric matrix, ascending."""
     return np.asarray(np.linalg.eigvalsh(A), dtype=np.float64)

@@ -8,13 +8,13 @@ with observations of effective variance v_i ([B] eqs. 3-5, [BB] eqs. 1-3, in Bay
     sigma^2(x) = k(x, x) - z(x)^T z(x) + z(x)^T V^-1 z(x)        (DTC)
 
 It is the exact posterior when the dictionary spans every observed point. Resparsification keeps an
-observed input with probability min(1, q sigma^2(x) sum 1/v), its ridge leverage score times q, taken with
-the variances from before the new observations.
+observed input with probability min(1, q sigma^2(x) sum 1/v), its ridge leverage score times q, taken
+with the variances from before the new observations.
 
 The root is the factor of a noise-free Gaussian process on the dictionary, so the exact posterior's cheap
-routes serve here too: a point more is a row more of the root and of the embedding, O(m A). A dictionary
-may keep the points it has, since a larger span loses no accuracy; it is drawn afresh when it has twice the
-size of a fresh draw. New weights of old observations never touch the embedding.
+routes serve here too: a point more is a row more of the root and of the embedding, O(m A). A
+dictionary may keep the points it has, since a larger span loses no accuracy; it is drawn afresh when it
+has twice the size of a fresh draw. New weights of old observations never touch the embedding.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class NystromPosterior:
 
 
 def _variances(residual: Array, z: Array, factor: Array) -> Array:
-    """K - z^T z, given, + z^T V^-1 z, shape (n,)."""
-    half = linalg.solve_lower(factor, np.asfortranarray(z.T))
+    """K - z^T z, given, + z^T V^-1 z for z of shape (m, n); shape (n,)."""
+    half = linalg.solve_lower(factor, z)
     return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
 
 

@@ -97,7 +97,7 @@ def read(out: Path) -> tuple[pd.DataFrame, dict[str, References], dict[str, str]
             raise ValueError(f'no comparison in "{out}": {name} is missing')
     try:
         record = json.loads((out / RUN).read_text())
-        rows = pd.read_csv(out / ROWS, converters=_TEXTS)
+        rows = pd.read_csv(out / ROWS, dtype=_TEXTS, keep_default_na=False, na_values=_GAPS)
         if rows.empty:
             raise ValueError(f"{ROWS} holds no rows")
         rows[_NUMBERS] = rows[_NUMBERS].astype(float)
@@ -125,6 +125,9 @@ def as_plain(references: Mapping[str, References]) -> dict[str, dict[str, float]
 
 _TEXTS = dict.fromkeys(("problem", "policy", "confidence"), str)
 """Read as they are: no label is taken for a number, or for a missing value."""
+
+_GAPS = {"beta": [""], "bound": [""]}
+"""Where a policy has no width, the field is empty."""
 
 _NUMBERS = ["t", "seed", "regret", "average_regret", "queries", "bound"]
 """What the picture is drawn from."""
