@@ -17,9 +17,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2
 from threadpoolctl import threadpool_limits
 
-from tvbandits import dpp
+from tvbandits import dpp, swap_chain
 from tvbandits.observations import Array, Index
-from tvbandits.swap_chain import CHUNK, REFRESH, SwapChain
+from tvbandits.swap_chain import SwapChain
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -195,8 +195,8 @@ def one_by_one(K: Array, start: list[int], proposals: int, rng: np.random.Genera
     """The proposals of `SwapChain.run`, one determinant after the other."""
     L, chosen = proper(K), list(start)
     others = [i for i in range(len(K)) if i not in start]
-    for done in range(0, proposals, CHUNK):
-        size = min(CHUNK, proposals - done)
+    for done in range(0, proposals, swap_chain.CHUNK):
+        size = min(swap_chain.CHUNK, proposals - done)
         removed, added = rng.integers(len(chosen), size=size), rng.integers(len(others), size=size)
         for p, q, u in zip(removed, added, rng.random(size), strict=True):
             other = [*chosen[:p], others[q], *chosen[p + 1 :]]
@@ -207,13 +207,13 @@ def one_by_one(K: Array, start: list[int], proposals: int, rng: np.random.Genera
 
 
 def test_blocks_read_the_same_proposals_as_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dpp, "CHUNK", 700)
+    monkeypatch.setattr(swap_chain, "CHUNK", 700)
     K = line(80, seed=3)
     start = dpp.greedy(K, 12).tolist()
     chain = SwapChain(proper(K), np.array(start), JITTER)
     chain.run(3000, np.random.default_rng(4))
     assert chain.chosen.tolist() == one_by_one(K, start, 3000, np.random.default_rng(4))
-    assert chain.accepted > 3 * REFRESH / 2
+    assert chain.accepted > 3 * swap_chain.REFRESH / 2
 
 
 # ------------------------------------------------------------------------------------- numerics

@@ -1,8 +1,8 @@
 """Batches: several points to play before any of their rewards is known.
 
 Within a batch the posterior mean stands still and the variances shrink as if the points chosen so far
-had been observed (their rewards are not needed for that). The width is inflated by a bound C on the ratio of
-the deviations at the batch's start to those now, and the batch ends when that bound could be exceeded:
+had been observed (their rewards are not needed for that). The width is inflated by a bound C on the
+ratio of the deviations at the batch's start to those now, and the batch ends when it could be exceeded:
 
 ==============  ==========================================================  ========================
 rule            ends when                                                   used by
