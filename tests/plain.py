@@ -100,9 +100,9 @@ def moments(y: Array, s2: Array, correlation: Array, floor: float) -> tuple[floa
     median = weighted_median(y, weights)
     deviation = 1.4826 * weighted_median(abs(y - median), weights)
     if deviation > 0:
-        y = np.array(
-            [min(max(value, median - 3 * deviation), median + 3 * deviation) for value in y]
-        )
+        low = min(median - 3 * deviation, sorted(y)[math.ceil(0.05 * (len(y) - 1))])
+        high = max(median + 3 * deviation, sorted(y)[math.floor(0.95 * (len(y) - 1))])
+        y = np.array([min(max(value, low), high) for value in y])
     mean = sum(weights * y)
     spread = sum(weights * (y - mean) ** 2)
     # What the spread of that sample would be if the reward had a prior deviation of 1, and noise's.

@@ -34,7 +34,7 @@ def make_rows(
         for policy in policies
         for seed in range(seeds)
         for t in range(1, horizon + 1)
-        for _ in range(plays)
+        for _ in range(1 + t % plays)
     ]
 
 

@@ -108,10 +108,10 @@ class KDPP:
         points have been played, all of them are asked.
     sweeps : float
         Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
-        set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw;
-        but the greedy set has a smaller trace tr(K - Q), the quantity that the guarantee is about, than
-        a typical draw, and regret under the theorem's width follows the trace. The short default keeps
-        near it.
+        set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
+        But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
+        than a typical draw does, and under the theorem's width regret grows with the length of the
+        chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
     accuracy : float, optional
         Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
     jitter : float

@@ -35,7 +35,7 @@ LEAST_INDEPENDENT = 0.1
 """A sample from one spot says little about the scale: its spread is at most multiplied by ten."""
 
 CLIP = 3.0
-"""Values further than this many robust deviations from the median are moved to that distance."""
+"""Outliers are values further than this many robust deviations from the median, if rare too."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,21 @@ def declustering_weights(correlation: Array) -> Array:
 
 
 def robust_moments(values: Array, weights: Array) -> tuple[float, float]:
-    """Weighted mean and mean square deviation, with outliers clipped to the median +- 3 deviations.
+    """Weighted mean and mean square deviation, with outliers clipped.
 
-    The robust deviation is 1.4826 times the weighted median distance to the weighted median; where
-    it is zero, because most values agree, nothing is clipped.
+    A value is moved to the median +- 3 robust deviations (1.4826 times the weighted median distance to
+    the weighted median) if it lies beyond both that and the central 90% of the plain values: a high
+    region that a bandit plays often is rare in the domain but no outlier. Where the robust deviation
+    is zero, because most values agree, nothing is clipped.
     """
     middle = _weighted_median(values, weights)
     spread = CLIP * 1.4826 * _weighted_median(np.abs(values - middle), weights)
-    clipped = np.clip(values, middle - spread, middle + spread) if spread > 0 else values
+    clipped = values
+    if spread > 0:
+        # The order statistics inside the quantiles: interpolation would let outliers in.
+        low = np.quantile(values, 0.05, method="higher")
+        high = np.quantile(values, 0.95, method="lower")
+        clipped = np.clip(values, min(middle - spread, low), max(middle + spread, high))
     mean = float(weights @ clipped)
     return mean, float(weights @ (clipped - mean) ** 2)
 
