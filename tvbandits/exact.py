@@ -63,7 +63,7 @@ class Exact:
         groups = Groups.of(data.Z, None if sparse is None else sparse.groups)
         if len(groups.first) < FEW or not surface.holds(groups.keys):
             return factor(kernel, data, surface, now)
-        span = surface.remember(spanning)
+        span: ExactPosterior | None = surface.remember(spanning)
         if span is None or len(groups.first) < span.size:
             return factor(kernel, data, surface, now)
         return assemble(kernel, data, groups, span, sparse, now)
@@ -80,7 +80,7 @@ def spanning(surface: Surface) -> ExactPosterior | None:
     limit = SPAN_TOLERANCE * float(prior.max())
 
     def column(i: int) -> Array:
-        return np.asarray(kernel(points[i : i + 1], points))[0]
+        return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
 
     made = linalg.pivoted_cholesky(prior, column, min(LARGEST_SPAN, len(points)), limit)
     if float(made.residual.max()) > limit:

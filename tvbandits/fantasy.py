@@ -17,7 +17,7 @@ from tvbandits import linalg
 from tvbandits.batching import Step
 from tvbandits.domains import Candidates
 from tvbandits.nystrom import NystromPosterior
-from tvbandits.observations import Array
+from tvbandits.observations import Array, Index
 from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain
 from tvbandits.surface import Surface
@@ -123,7 +123,7 @@ class LazyFantasy:
         self.fresh[:] = False
         return Step(start / self.noise, now / self.noise, lambda: self._local(i, z))
 
-    def _look(self, points: Array) -> None:
+    def _look(self, points: Index) -> None:
         self.looks += len(points)
         variance = self.start.variances_with(self.factor, points)
         self.upper[points] = variance

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits import linalg
 from tvbandits.observations import Array, Index
@@ -45,7 +46,7 @@ class _Bounds:
     """
 
     upper: Array
-    fresh: Array
+    fresh: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class NystromPosterior:
         on = self._on
         return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
 
-    def upper_variances(self) -> tuple[Array, Array]:
+    def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
         """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
         return self._bounds.upper, self._bounds.fresh
 
