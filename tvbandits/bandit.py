@@ -18,16 +18,19 @@ from numpy.typing import ArrayLike
 
 from tvbandits import scaling
 from tvbandits.aging import Ages
-from tvbandits.confidence import Situation
+from tvbandits.choosing import choose
+from tvbandits.confidence import BBKBWidth, Situation
 from tvbandits.consult import query, with_queries
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs, is_space_time
+from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations, Source, as_column, as_floats, as_points
 from tvbandits.posterior import Data
 from tvbandits.queries import Pool
 from tvbandits.recipe import Info, Recipe, State, is_finite_number
 from tvbandits.scaling import Scaling
 from tvbandits.surface import Surface
+from tvbandits.view import View
 
 
 class Bandit:
@@ -99,7 +102,7 @@ class Bandit:
         return self._state.info
 
     def ask(self, t: float | None = None) -> Array:
-        """Where to play at time `t`, shape (1, d).
+        """Where to play at time `t`, shape (b, d): b = 1 unless the batch rule decides for more.
 
         Parameters
         ----------
@@ -119,20 +122,11 @@ class Bandit:
         state = self._conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._beta(state)
-
-        def acquisition(X: Array) -> Array:
-            mean, deviation = self._predict(state, X, now)
-            return np.asarray(mean + beta * deviation)
-
-        x, _ = self._recipe.domain.maximise(acquisition, rng)
+        X, looks = choose(self._recipe, self._view(state, now), beta, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        self._state = replace(
-            state,
-            asked_for=now,
-            random=self._stored(rng),
-            info=replace(state.info, beta=beta, seconds=seconds),
-        )
-        return x[None, :].copy()
+        info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
+        self._state = replace(state, asked_for=now, random=self._stored(rng), info=info)
+        return X
 
     def tell(
         self,
@@ -178,6 +172,7 @@ class Bandit:
             visited=_with_new_points(state.visited, told.X),
             time=latest if state.time is None else max(state.time, latest),
             asked_for=state.asked_for if pending else None,
+            spent=state.spent + self._information(state, told),
             info=replace(state.info, told=len(rewards)),
         )
         state = self._queried(state, rng)
@@ -201,14 +196,14 @@ class Bandit:
         points = as_points(X, self._recipe.domain.dimension)
         now = self._decision_time(t)
         rng = _generator(self._state.random)
-        return self._predict(self._conditioned(self._state, now, rng), points, now)
+        return self._view(self._conditioned(self._state, now, rng), now).predict(points)
 
     def recommend(self, t: float | None = None) -> Array:
         """The point (d,) of the best posterior mean at time `t`, by default the next decision's."""
         now = self._decision_time(t)
         rng = _generator(self._state.random)
         state = self._conditioned(self._state, now, rng)
-        x, _ = self._recipe.domain.maximise(lambda X: self._predict(state, X, now)[0], rng)
+        x, _ = self._recipe.domain.maximise(self._view(state, now).mean, rng)
         return x.copy()
 
     def _decision_time(self, t: float | None) -> float:
@@ -274,11 +269,22 @@ class Bandit:
             forgotten=len(seen) - len(kept),
             effective_sample_size=float((kept.variance / effective[used]).sum()),
             information_gain=posterior.log_det_ratio / 2,
+            dictionary_size=posterior.dictionary_size if self._is_sparse else None,
             centre=learned.centre(posterior.products, self._origin(state)),
             scale=learned.scale,
             seconds={**state.info.seconds, "posterior": time.perf_counter() - started},
         )
         return replace(state, scaling=learned, posterior=posterior, info=info)
+
+    def _information(self, state: State, told: Observations) -> float:
+        """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
+        if not isinstance(self._recipe.confidence, BBKBWidth):
+            return 0.0
+        Z = self._inputs(told.X, told.t)
+        prior = self._recipe.kernel.diag(Z)
+        variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
+        noise = told.variance / state.scaling.scale**2
+        return float(np.log1p(3 * variance / noise).sum())
 
     def _queried(self, state: State, rng: np.random.Generator) -> State:
         """Ask the expert about the latest time, as the query plan says."""
@@ -312,21 +318,21 @@ class Bandit:
         domain, posterior = self._recipe.domain, state.posterior
         size = len(domain) if isinstance(domain, Candidates) else None
         gain = 0.0 if posterior is None else posterior.log_det_ratio
-        return self._recipe.confidence(Situation(gain, len(state.rewards), size))
+        dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
+        situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
+        return self._recipe.confidence(situation)
 
-    def _predict(self, state: State, X: Array, now: float) -> tuple[Array, Array]:
-        """Mean and deviation in the user's unit from a conditioned state."""
-        posterior = state.posterior
-        assert posterior is not None  # every caller conditions first
-        if self._surface is not None and X is self._surface.points:
-            columns, variance = posterior.on_surface()
-        else:
-            columns, variance = posterior.predict(self._inputs(X, now))
-        # The mean is linear in the values: conditioning y - centre is conditioning y - origin, less
-        # (centre - origin) times conditioning the constant 1.
-        centre, origin = state.info.centre, self._origin(state)
-        mean = centre + columns[:, 0] - (centre - origin) * columns[:, 1]
-        return mean, state.scaling.scale * np.sqrt(variance)
+    def _view(self, state: State, now: float) -> View:
+        """What a conditioned state says about the time `now`."""
+        assert state.posterior is not None  # every caller conditions first
+        return View(
+            posterior=state.posterior,
+            surface=self._surface,
+            inputs=lambda X: self._inputs(X, now),
+            centre=state.info.centre,
+            scale=state.scaling.scale,
+            origin=self._origin(state),
+        )
 
     def _generator(self, state: State) -> np.random.Generator:
         """The generator that continues from `state`: the live one, or one made anew.
@@ -350,6 +356,10 @@ class Bandit:
         if not self._space_time:
             return X
         return inputs(self._recipe.kernel, X, np.full(len(X), t))
+
+    @property
+    def _is_sparse(self) -> bool:
+        return isinstance(self._recipe.posterior, Nystrom)
 
     @cached_property
     def _space_time(self) -> bool:

@@ -93,6 +93,18 @@ class _Always:
         return True
 
 
+class FixedSize:
+    """Watches a batch of a given size."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def full(self, step: Step) -> bool:  # noqa: ARG002 - one face for all
+        """Count down."""
+        self.left -= 1
+        return self.left <= 0
+
+
 @dataclass(frozen=True)
 class GlobalRatio:
     """Lemma 1 of BBKB: a sum over the batch, O(1) a point."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,11 +22,18 @@ class Situation:
         Number of rewards told so far, the "t" of the schedules is `told + 1` (the next decision).
     candidates : int or None
         Size of the domain where it is finite.
+    spent : float
+        Sum over the rewards told of log(1 + 3 variance / noise variance), each with the variance at the
+        start of its batch.
+    effective_dimension : callable
+        Returns the sum over the observations in use of posterior variance over noise variance.
     """
 
     log_det_ratio: float
     told: int
     candidates: int | None
+    spent: float = 0.0
+    effective_dimension: Callable[[], float] = float
 
 
 class Confidence(Protocol):
@@ -100,6 +108,54 @@ class Logarithmic:
         """Width from the number of decisions; never below zero."""
         width = max(self.c1 * math.log(self.c2 * (situation.told + 1)), 0.0)
         return math.sqrt(width) if self.square_root else width
+
+
+@dataclass(frozen=True)
+class BKBWidth:
+    """The width of BKB ([B] Theorem 2), for the regulariser lambda = noise variance.
+
+    beta = 2 sqrt(a log(t) d + log(1/delta)) + (1 + 1/sqrt(1 - accuracy)) norm_bound, with the effective
+    dimension d and a = (1 + accuracy) / (1 - accuracy). The paper scales deviations by 1/sqrt(lambda)
+    and widths by sqrt(lambda); here both are in prior units, kappa = 1.
+    """
+
+    delta: float = 0.05
+    norm_bound: float = 1.0
+    accuracy: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_delta(self.delta)
+        _check_not_negative("norm_bound", self.norm_bound)
+        if not 0 < self.accuracy < 1:
+            raise ValueError(f"accuracy must lie in (0, 1), got {self.accuracy}")
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the effective dimension."""
+        ratio = (1 + self.accuracy) / (1 - self.accuracy)
+        information = ratio * math.log(max(situation.told, 1)) * situation.effective_dimension()
+        bias = (1 + 1 / math.sqrt(1 - self.accuracy)) * self.norm_bound
+        return 2 * math.sqrt(information + math.log(1 / self.delta)) + bias
+
+
+@dataclass(frozen=True)
+class BBKBWidth:
+    """The width of BBKB ([BB] Theorem 2), for the regulariser lambda = noise variance.
+
+    beta = 2 sqrt(sum_s log(1 + 3 variance_s / noise variance) + log(1/delta)) + (1 + sqrt 2) norm_bound,
+    with the variances at the start of each batch; scaled as in `BKBWidth`.
+    """
+
+    delta: float = 0.05
+    norm_bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_delta(self.delta)
+        _check_not_negative("norm_bound", self.norm_bound)
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the information of all batches."""
+        root = math.sqrt(situation.spent + math.log(1 / self.delta))
+        return 2 * root + (1 + math.sqrt(2)) * self.norm_bound
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ import numpy as np
 
 from tvbandits import linalg
 from tvbandits.growing import GrowingRows
-from tvbandits.nystrom import NystromPosterior, assemble
 from tvbandits.observations import Array
 from tvbandits.posterior import Data, ExactPosterior, Groups, extend, factor, without_negligible
+from tvbandits.sparse_posterior import NystromPosterior, assemble
 from tvbandits.surface import OnSurface, Surface
 
 FEW = 64

@@ -16,10 +16,10 @@ import numpy as np
 from tvbandits import linalg
 from tvbandits.batching import Step
 from tvbandits.domains import Candidates
-from tvbandits.nystrom import NystromPosterior
 from tvbandits.observations import Array, Index
 from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain
+from tvbandits.sparse_posterior import NystromPosterior
 from tvbandits.surface import Surface
 
 AT_ONCE = 32
@@ -35,7 +35,15 @@ class Width:
 
 
 class Fantasy(Protocol):
-    """A posterior that points can be added to without their rewards."""
+    """A posterior that points can be added to without their rewards.
+
+    Attributes
+    ----------
+    looks : int
+        How many variances have been computed.
+    """
+
+    looks: int
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
@@ -156,6 +164,7 @@ class PlainFantasy:
         self.now: Any = posterior
         self.domain, self.surface = domain, surface
         self.inputs, self.noise, self.width = inputs, noise, width
+        self.looks = 0
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
@@ -173,6 +182,7 @@ class PlainFantasy:
         return Step(start / self.noise, now / self.noise, lambda: self._local(z))
 
     def _variance(self, posterior: Any, X: Array) -> Array:
+        self.looks += len(X)
         if self.surface is not None and X is self.surface.points:
             return np.asarray(posterior.on_surface()[1])
         return np.asarray(posterior.predict(self.inputs(X))[1])

@@ -20,7 +20,7 @@ Three exact routes lead to a posterior, and `condition` takes the cheapest that 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -65,6 +65,9 @@ class Data:
 
     def __len__(self) -> int:
         return len(self.Z)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.Z, self.Y, self.variance))
 
     def starts_with(self, other: Data, skip: int = 0) -> bool:
         """Whether these rows begin with `other`'s rows from `skip` on, bit for bit."""
@@ -141,6 +144,28 @@ class ExactPosterior:
         """Posterior covariance (m, m) at kernel inputs `Z` of shape (m, p)."""
         V = linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z))
         return np.asarray(self.kernel(Z) - V.T @ V)
+
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
+        V1, V2 = (linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
+        return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
+
+    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> ExactPosterior:
+        """The same with one more observation at the input `z` (1, p), its value unknown.
+
+        Variances are those of the larger set; means are of no use.
+        """
+        row = Data(z, np.zeros((1, self.data.Y.shape[1])), np.array([noise]))
+        appended = _append(self, row, surface)
+        if appended is not None:
+            return appended
+        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, row, strict=True)))
+        return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
+
+    def effective_dimension(self) -> float:
+        """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
+        inverse = linalg.solve_lower(self._lower, np.eye(self.size))
+        return self.size - float((inverse**2).sum(axis=0) @ self.rows.variance)
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""

@@ -11,15 +11,18 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.aging import Aging, Constant
+from tvbandits.batching import BatchRule, LocalRatio, One
 from tvbandits.confidence import Confidence, Theory
+from tvbandits.domains import Candidates
 from tvbandits.exact import Exact
 from tvbandits.kernels import check_kernel, inputs
-from tvbandits.nystrom import NystromPosterior
+from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations
 from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import QueryPlan
 from tvbandits.scaling import Scaling
+from tvbandits.sparse_posterior import NystromPosterior
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Recipe:
         Noise variance of a reward told without a variance of its own (unit of reward squared).
     aging : Aging
         Effective noise variance of an old observation.
-    posterior : Exact
-        How the posterior is computed.
+    posterior : Exact or Nystrom
+        How the posterior is computed: exactly, or on a dictionary of inducing points.
     confidence : Confidence
         The width beta.
     mean : float or "online"
@@ -53,19 +56,29 @@ class Recipe:
         for step t + 1 with the ages of step t.
     reuse_answers : bool
         Keep the expert's answers and age them like rewards; otherwise each query replaces the last.
+    batch : BatchRule
+        When a batch of points ends; one point by default.
+    minimum_batch : int
+        With P > 1, `ask` first returns batches of P most uncertain points, until no variance exceeds
+        1/P of the noise variance: from then on no batch of BBKB is smaller ([BB] section 4).
+    largest_batch : int
+        A batch ends here at the latest.
     """
 
     domain: Domain
     kernel: Any
     noise_variance: float
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact = field(default_factory=Exact)
+    posterior: Exact | Nystrom = field(default_factory=Exact)
     confidence: Confidence = field(default_factory=Theory)
     mean: float | Literal["online"] = "online"
     expert: Expert | None = None
     queries: QueryPlan | None = None
     lead: float = 0.0
     reuse_answers: bool = False
+    batch: BatchRule = field(default_factory=One)
+    minimum_batch: int = 1
+    largest_batch: int = 10_000
 
     def __post_init__(self) -> None:
         _check_positive("noise_variance", self.noise_variance)
@@ -77,6 +90,12 @@ class Recipe:
             raise ValueError("an expert needs a query plan, and a query plan an expert: give both")
         if self.expert is not None and not callable(getattr(self.expert, "query", None)):
             raise ValueError(f"expert must have a method query(X, t), got {self.expert!r}")
+        for name in ("minimum_batch", "largest_batch"):
+            size = getattr(self, name)
+            if not (isinstance(size, int | np.integer) and size >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
+        if isinstance(self.batch, LocalRatio) and not isinstance(self.domain, Candidates):
+            raise ValueError("the local batch rule needs a finite domain: give Candidates")
         points = self.domain.sample(32, np.random.default_rng(0))
         known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
@@ -105,6 +124,10 @@ class Info:
         1/2 log det(I + Sigma^-1 K), in nats.
     dictionary_size : int or None
         Inducing points of a sparse posterior; None for the exact one.
+    batch_size : int
+        Points returned by the last ask.
+    batch_looks : int
+        Variances that had to be computed for them.
     centre, scale : float
         Prior mean and prior scale of the reward, in its unit.
     queries_asked, queries_answered, queries_refused : int
@@ -128,6 +151,8 @@ class Info:
     effective_sample_size: float = 0.0
     information_gain: float = 0.0
     dictionary_size: int | None = None
+    batch_size: int = 0
+    batch_looks: int = 0
     centre: float = 0.0
     scale: float = 1.0
     queries_asked: int = 0
@@ -155,6 +180,7 @@ class State:
     posterior: ExactPosterior | NystromPosterior | None
     random: Mapping[str, Any]
     domain: Domain
+    spent: float = 0.0
     info: Info = field(default_factory=Info, compare=False)
 
 
