@@ -2,6 +2,7 @@
 
 from tvbandits.datasets.ozone import load_ozone, ozone
 from tvbandits.datasets.ozone_network import ozone_network
+from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
 from tvbandits.datasets.table import TableProblem
 
@@ -10,6 +11,8 @@ __all__ = [
     "GPDrift",
     "Switching",
     "TableProblem",
+    "abalone",
+    "california",
     "load_ozone",
     "ozone",
     "ozone_network",

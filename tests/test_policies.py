@@ -130,12 +130,13 @@ def test_every_recipe_takes_the_common_parts() -> None:
 def run(bandit: Bandit | Uniform, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
     """Regret of every step."""
     noise = np.random.default_rng(noise_seed).standard_normal(steps + 1) * 0.1
-    regret = []
-    for t in range(1, steps + 1):
-        x = bandit.ask(float(t))
-        reward = problem.value(x, float(t))
-        bandit.tell(x, reward + noise[t], float(t))
-        regret.append(problem.best(float(t)) - reward[0])
+    regret: list[float] = []
+    while len(regret) < steps:
+        X = bandit.ask(float(len(regret) + 1))[: steps - len(regret)]
+        times = np.arange(len(regret) + 1.0, len(regret) + len(X) + 1.0)
+        rewards = [problem.value(x[None, :], t)[0] for x, t in zip(X, times, strict=True)]
+        bandit.tell(X, np.array(rewards) + noise[times.astype(int)], times)
+        regret += [problem.best(t) - r for t, r in zip(times, rewards, strict=True)]
     return np.array(regret)
 
 

@@ -22,7 +22,15 @@ from tvbandits import output
 from tvbandits._version import __version__
 from tvbandits.compare import Run, iterate
 from tvbandits.confidence import as_confidence
-from tvbandits.datasets import DriftingBump, GPDrift, Switching, ozone, ozone_network
+from tvbandits.datasets import (
+    DriftingBump,
+    GPDrift,
+    Switching,
+    abalone,
+    california,
+    ozone,
+    ozone_network,
+)
 from tvbandits.policies import POLICIES
 from tvbandits.protocols import ExpertError, Problem
 from tvbandits.references import References
@@ -34,8 +42,11 @@ PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
     "gp-drift": (GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
     "switching": (Switching, "a new draw of a Gaussian process every so many steps"),
     "ozone": (ozone, "daily ozone at EPA sites, from files given by --data"),
+    "abalone": (abalone, "a fixed table of 4177 rows: the age of shellfish"),
+    "california": (california, "a fixed table of 20640 rows: house values"),
     "ozone-network": (ozone_network, "simulated daily ozone at 28 stations"),
 }
+READS_FILES = {"ozone", "abalone", "california"}
 NEEDS_FILES = {"ozone"}
 
 app = typer.Typer(
@@ -122,8 +133,10 @@ def compare_command(
     if format_ not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
     _check_numbers(seeds, jobs, horizon, confidence)
-    if data and not any(parse_spec(text)[0] in NEEDS_FILES for text in problem):
-        raise ValueError(f"--data is for problems that read files: {', '.join(NEEDS_FILES)}")
+    if data and not any(parse_spec(text)[0] in READS_FILES for text in problem):
+        raise ValueError(
+            f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
+        )
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
     policies = list(dict.fromkeys(policy or POLICIES))
     runs = iterate(problems, policies, seeds, horizon, jobs, confidence=confidence)
@@ -189,9 +202,9 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         raise ValueError(f'unknown problem "{name}"; there are: {", ".join(PROBLEMS)}')
     make, _ = PROBLEMS[name]
     given: list[Any] = []
-    if name in NEEDS_FILES:
-        if not files:
-            raise ValueError(f'"{name}" reads files: give them by --data FILE')
+    if name in NEEDS_FILES and not files:
+        raise ValueError(f'"{name}" reads files: give them by --data FILE')
+    if name in READS_FILES:
         given = [files]
     parameters = parse_call(make, text, given=len(given))
     if horizon is not None and accepts(make, "horizon"):
@@ -211,7 +224,9 @@ def _collect(runs: Iterator[Run], total: int) -> tuple[pd.DataFrame, bool]:
         try:
             for run in runs:
                 done.append(run)
-                progress.update(task, advance=1, description=f"{run.problem} {run.policy}")
+                progress.update(
+                    task, advance=1, description=f"{run.problem} {run.policy}{_batches(run)}"
+                )
         except KeyboardInterrupt:
             interrupted = True
             progress.stop()
@@ -238,6 +253,12 @@ def _check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str) 
         as_confidence(confidence)
     except ValueError as error:
         raise ValueError(f"--confidence {confidence}: {error}") from error
+
+
+def _batches(run: Run) -> str:
+    """How many batches a run took, if it played in batches."""
+    batches = round(sum(1 / row["batch_size"] for row in run.rows))
+    return "" if batches == len(run.rows) else f", {batches} batches"
 
 
 def _progress() -> Progress:

@@ -105,15 +105,10 @@ def compare(
     dict
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
         confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
-        answered, cost, seconds, beta, bound. `reward` and `best` are noise-free; `bound` is the bound
-        of SparQ-GP-UCB's theorem on the average regret, at the width that was used. A step at which
-        several points are played has a row for each of them; queries, answered, cost and seconds
-        are then those of the whole step, the same in each row.
-
-    Raises
-    ------
-    ValueError
-        At the call, if a problem, a policy, a parameter or a number of the above cannot be used.
+        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `reward` and `best` are
+        noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on the average regret, at the width
+        that was used. The points of a batch are played one a step and told together: queries and their
+        cost stand in its first row, and each of its rows has its share of the seconds.
     """
     runs = iterate(problems, policies, seeds, horizon, n_jobs, confidence=confidence, expert=expert)
     return (row for run in runs for row in run.rows)
@@ -184,42 +179,55 @@ def _play(
     player = maker(prepared.setting(confidence, expert))
     rows: list[Row] = []
     cumulative = 0.0
-    for step in range(1, prepared.horizon + 1):
+    while len(rows) < prepared.horizon:
+        step = len(rows) + 1
         started = time.perf_counter()
         X = as_points(player.ask(float(step)), problem.domain.dimension)
+        X = X[: prepared.horizon - len(rows)]
         asked = time.perf_counter() - started
         beta = player.info.beta
-        rewards = problem.value(X, float(step))
-        noise = keyed_normal(seed, REWARD_NOISE, X, float(step))
-        told = rewards + problem.noise_variance**0.5 * noise
+        # The points of a batch are played one a step, and told together.
+        times = [float(step + i) for i in range(len(X))]
+        rewards = [float(problem.value(x[None, :], t)[0]) for x, t in zip(X, times, strict=True)]
+        noise = [
+            float(keyed_normal(seed, REWARD_NOISE, x[None, :], t)[0])
+            for x, t in zip(X, times, strict=True)
+        ]
+        told = np.array(rewards) + problem.noise_variance**0.5 * np.array(noise)
         started = time.perf_counter()
-        info = player.tell(X, told, float(step))
+        info = player.tell(X, told, times[0] if len(X) == 1 else times)
         seconds = asked + time.perf_counter() - started
-        best = float(problem.best(float(step)))
         for i, x in enumerate(X):
-            regret = best - float(rewards[i])
+            best = float(problem.best(times[i]))
+            regret = best - rewards[i]
             cumulative += regret
             row: Row = {
                 "problem": prepared.label,
                 "policy": name,
                 "confidence": width,
                 "seed": seed,
-                "t": step,
+                "t": step + i,
                 **{f"x{j}": float(coordinate) for j, coordinate in enumerate(x)},
-                "reward": float(rewards[i]),
+                "reward": rewards[i],
                 "best": best,
                 "regret": regret,
                 "cumulative_regret": cumulative,
-                "average_regret": cumulative / (len(rows) + 1),
-                "queries": info.queries_asked,
-                "answered": info.queries_answered,
-                "cost": info.cost,
-                "seconds": seconds,
+                "average_regret": cumulative / (step + i),
+                "queries": info.queries_asked if i == 0 else 0,
+                "answered": info.queries_answered if i == 0 else 0,
+                "cost": info.cost if i == 0 else 0.0,
+                "seconds": seconds / len(X),
+                "batch_size": len(X),
+                "dictionary_size": _or_nan(info.dictionary_size),
                 "beta": beta,
-                "bound": _bound(prepared, step, beta),
+                "bound": _bound(prepared, step + i, beta),
             }
             rows.append(row)
     return Run(prepared.label, name, seed, rows)
+
+
+def _or_nan(number: int | None) -> float:
+    return math.nan if number is None else float(number)
 
 
 def _bound(prepared: Prepared, step: int, beta: float) -> float:

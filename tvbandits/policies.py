@@ -4,8 +4,8 @@ Every recipe returns a `Bandit` and takes, besides its own parameters:
 
 confidence : Confidence, float or "theory"
     The width beta; a number is a constant width.
-posterior : Exact
-    How the posterior is computed.
+posterior : Exact or Nystrom
+    How the posterior is computed: exactly, or on a dictionary of inducing points ("budgeted").
 mean : float or "online"
     Fixed prior mean of the reward, or centre and scale learned from the rewards seen.
 seed : int or numpy.random.Generator
@@ -23,9 +23,11 @@ from tvbandits import aging, recommended
 from tvbandits.aging import Aging, LogThreshold
 from tvbandits.bandit import Bandit
 from tvbandits.baselines import Uniform
-from tvbandits.confidence import Confidence, as_confidence
+from tvbandits.batching import GlobalRatio, LocalRatio, ProductRatio
+from tvbandits.confidence import BBKBWidth, BKBWidth, Confidence, Theory, as_confidence
 from tvbandits.exact import Exact
 from tvbandits.kernels import Drift, space_time
+from tvbandits.nystrom import Nystrom
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import KDPP, LogSchedule, QueryPlan
 from tvbandits.recipe import Recipe
@@ -35,7 +37,7 @@ class Common(TypedDict, total=False):
     """Keywords that every recipe takes."""
 
     confidence: Confidence | float | str
-    posterior: Exact
+    posterior: Exact | Nystrom
     mean: float | Literal["online"]
     seed: int | np.random.Generator
 
@@ -156,6 +158,91 @@ def sparq_gp_ucb(
     )
 
 
+def bkb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    oversampling: float = 2.0,
+    keep: bool = True,
+    **common: Unpack[Common],
+) -> Bandit:
+    """BKB (Calandriello 2019), Algorithm 1: a dictionary by leverage scores, drawn at every step.
+
+    Parameters
+    ----------
+    oversampling : float
+        q, by which leverage scores are multiplied.
+    keep : bool
+        Keep inducing points while they are few; False draws every dictionary afresh, as the paper does.
+    """
+    sparse = Nystrom(oversampling, keep)
+    return _bandit(domain, kernel, noise_variance, _budgeted(common, sparse, BKBWidth()))
+
+
+def bbkb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    ratio_bound: float = 2.0,
+    rule: Literal["global", "local"] = "global",
+    oversampling: float = 2.0,
+    keep: bool = True,
+    minimum_batch: int = 1,
+    **common: Unpack[Common],
+) -> Bandit:
+    """BBKB (Calandriello 2020), Algorithm 1: batches that end before deviations halve.
+
+    Parameters
+    ----------
+    ratio_bound : float
+        C, the bound on the ratio of deviations at a batch's start to those in it.
+    rule : "global" or "local"
+        Lemma 1, or Lemma 1 and then Lemma 3.
+    oversampling, keep
+        As for `bkb`.
+    minimum_batch : int
+        P: start by uncertainty sampling until no batch can be smaller.
+    """
+    if rule not in ("global", "local"):
+        raise ValueError(f'rule must be "global" or "local", got {rule!r}')
+    batch = GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
+    sparse = Nystrom(oversampling, keep)
+    budgeted = _budgeted(common, sparse, BBKBWidth())
+    return _bandit(
+        domain, kernel, noise_variance, budgeted, batch=batch, minimum_batch=minimum_batch
+    )
+
+
+def gp_bucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    ratio_bound: float = 2.0,
+    minimum_batch: int = 1,
+    **common: Unpack[Common],
+) -> Bandit:
+    """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior."""
+    return _bandit(
+        domain,
+        kernel,
+        noise_variance,
+        common,
+        batch=ProductRatio(ratio_bound),
+        minimum_batch=minimum_batch,
+    )
+
+
+def _budgeted(common: Common, posterior: Nystrom, theory: Confidence) -> Common:
+    """The keywords with the sparse posterior, and the paper's own width for "theory"."""
+    width = common.get("confidence", "theory")
+    made: Common = {"posterior": posterior, **common}  # type: ignore[typeddict-item]
+    made["confidence"] = theory if width == "theory" else width
+    return made
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a comparison knows about a problem before the first step.
@@ -201,6 +288,17 @@ class Setting:
         """The keywords of every recipe."""
         return {"confidence": self.confidence, "seed": self.seed}
 
+    def with_posterior(self, name: str) -> Common:
+        """The same with the posterior of that name, "exact" or "nystrom"."""
+        if name not in ("exact", "nystrom"):
+            raise ValueError(f'posterior must be "exact" or "nystrom", got {name!r}')
+        return {**self.common, "posterior": Exact() if name == "exact" else Nystrom()}
+
+    def with_width(self, theory: Confidence) -> Common:
+        """The same with a paper's own width where the width of the theory is wanted."""
+        wanted = theory if isinstance(self.confidence, Theory) else self.confidence
+        return {"confidence": wanted, "seed": self.seed}
+
     @property
     def budgets(self) -> tuple[int, float, float]:
         """T, B_T and gamma_T, as the recommendations take them."""
@@ -218,42 +316,51 @@ class Policy:
     summary: str
 
 
-def _gp(setting: Setting) -> Bandit:
-    return gp_ucb(*setting.parts, **setting.common)
+def _gp(setting: Setting, posterior: str = "exact") -> Bandit:
+    return gp_ucb(*setting.parts, **setting.with_posterior(posterior))
 
 
-def _r(setting: Setting, reset_every: int | None = None) -> Bandit:
+def _r(setting: Setting, reset_every: int | None = None, posterior: str = "exact") -> Bandit:
     if reset_every is None:
         reset_every = recommended.reset_period(*setting.budgets)
-    return r_gp_ucb(*setting.parts, reset_every=reset_every, **setting.common)
+    return r_gp_ucb(*setting.parts, reset_every=reset_every, **setting.with_posterior(posterior))
 
 
-def _sw(setting: Setting, window: int | None = None) -> Bandit:
+def _sw(setting: Setting, window: int | None = None, posterior: str = "exact") -> Bandit:
     if window is None:
         window = recommended.window_length(*setting.budgets)
-    return sw_gp_ucb(*setting.parts, window=window, **setting.common)
+    return sw_gp_ucb(*setting.parts, window=window, **setting.with_posterior(posterior))
 
 
-def _w(setting: Setting, discount: float | None = None) -> Bandit:
+def _w(setting: Setting, discount: float | None = None, posterior: str = "exact") -> Bandit:
     weight = recommended.discount(*setting.budgets) if discount is None else discount
-    return w_gp_ucb(*setting.parts, discount=weight, **setting.common)
+    return w_gp_ucb(*setting.parts, discount=weight, **setting.with_posterior(posterior))
 
 
-def _tv(setting: Setting, epsilon: float | None = None) -> Bandit:
+def _tv(setting: Setting, epsilon: float | None = None, posterior: str = "exact") -> Bandit:
     rate = setting.epsilon if epsilon is None else epsilon
-    return tv_gp_ucb(*setting.parts, epsilon=rate, **setting.common)
+    return tv_gp_ucb(*setting.parts, epsilon=rate, **setting.with_posterior(posterior))
 
 
-def _ui(setting: Setting, rate: float | None = None, growth: str = "wiener") -> Bandit:
+def _ui(
+    setting: Setting,
+    rate: float | None = None,
+    growth: str = "wiener",
+    posterior: str = "exact",
+) -> Bandit:
     if rate is None:
         # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
         increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
         rate = max(increment * setting.scale**2, 1e-12) if growth == "wiener" else 1.0
-    return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, **setting.common)  # type: ignore[arg-type]
+    return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, **setting.with_posterior(posterior))  # type: ignore[arg-type]
 
 
 def _sparq(
-    setting: Setting, queries: float = 6.0, rate: float = 1.0, sweeps: float | None = None
+    setting: Setting,
+    queries: float = 6.0,
+    rate: float = 1.0,
+    sweeps: float | None = None,
+    posterior: str = "exact",
 ) -> Bandit:
     if setting.expert is None:
         raise ValueError("sparq-gp-ucb asks an expert, and none is given")
@@ -261,7 +368,41 @@ def _sparq(
         KDPP(LogSchedule(queries)) if sweeps is None else KDPP(LogSchedule(queries), sweeps)
     )
     return sparq_gp_ucb(
-        *setting.parts, expert=setting.expert(), queries=from_schedule, rate=rate, **setting.common
+        *setting.parts,
+        expert=setting.expert(),
+        queries=from_schedule,
+        rate=rate,
+        **setting.with_posterior(posterior),
+    )
+
+
+def _bkb(setting: Setting, oversampling: float = 2.0, keep: bool = True) -> Bandit:
+    common = setting.with_width(BKBWidth(delta=1 / max(setting.horizon, 2)))
+    return bkb(*setting.parts, oversampling=oversampling, keep=keep, **common)
+
+
+def _bbkb(
+    setting: Setting,
+    ratio_bound: float = 2.0,
+    rule: str = "global",
+    oversampling: float = 2.0,
+    keep: bool = True,
+    minimum_batch: int = 1,
+) -> Bandit:
+    return bbkb(
+        *setting.parts,
+        ratio_bound=ratio_bound,
+        rule=rule,  # type: ignore[arg-type]
+        oversampling=oversampling,
+        keep=keep,
+        minimum_batch=minimum_batch,
+        **setting.with_width(BBKBWidth(delta=1 / max(setting.horizon, 2))),
+    )
+
+
+def _gp_bucb(setting: Setting, ratio_bound: float = 2.0, minimum_batch: int = 1) -> Bandit:
+    return gp_bucb(
+        *setting.parts, ratio_bound=ratio_bound, minimum_batch=minimum_batch, **setting.common
     )
 
 
@@ -278,5 +419,11 @@ POLICIES: dict[str, Policy] = {
     "tv-gp-ucb": Policy(_tv, "a kernel that forgets at rate epsilon (Bogunovic 2016)"),
     "ui-gp-ucb": Policy(_ui, "injects noise at rate, growth=wiener|linear (Brunzema 2022)"),
     "sparq-gp-ucb": Policy(_sparq, "asks an expert about queries * log t points (Mauduit 2025)"),
+    "bkb": Policy(_bkb, "a dictionary by leverage scores at every step (Calandriello 2019)"),
+    "bbkb": Policy(_bbkb, "the same in batches, rule=global|local (Calandriello 2020)"),
+    "gp-bucb": Policy(_gp_bucb, "GP-UCB in batches (Desautels 2014)"),
 }
-"""The policies by command-line name, in the order of the first comparison."""
+"""The policies by command-line name."""
+
+FIRST_COMPARISON = tuple(POLICIES)[:8]
+"""The policies of a comparison that names none."""

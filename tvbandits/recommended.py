@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.kernels import inputs
+from tvbandits.linalg import pivoted_cholesky
 from tvbandits.observations import Array
 
 
@@ -37,14 +38,22 @@ def information_gains(
     """
     Z = inputs(kernel, points, np.zeros(len(points)))
     variance = np.array(kernel.diag(Z), dtype=np.float64)
-    rows = np.empty((observations, len(points)))
+    span = pivoted_cholesky(
+        variance,
+        lambda i: np.asarray(kernel(Z[i : i + 1], Z)[0], dtype=np.float64),
+        min(observations, len(points)),
+        1e-12 * float(variance.max(initial=0.0)),
+    ).G
+    # Weight space: point x has features span[:, x], and P is the posterior covariance of the weights.
+    P = np.eye(len(span))
     gains = np.empty(observations)
     for step in range(observations):
         best = int(variance.argmax())
         gains[step] = 0.5 * math.log1p(variance[best] / noise_variance)
-        row = np.asarray(kernel(Z[best : best + 1], Z))[0] - rows[:step, best] @ rows[:step]
-        rows[step] = row / math.sqrt(max(variance[best], 0.0) + noise_variance)
-        variance = np.maximum(variance - rows[step] ** 2, 0.0)
+        half = P @ span[:, best]
+        shrink = 1.0 / (variance[best] + noise_variance)
+        P -= shrink * np.outer(half, half)
+        variance = np.maximum(variance - shrink * (half @ span) ** 2, 0.0)
     return np.cumsum(gains)
 
 

@@ -52,7 +52,6 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
     deviation = float(by_seed.std(ddof=1)) if n > 1 else float("nan")
     last = group[group["t"] > horizon - max(horizon // 5, 1)]
     problem, policy, confidence = key
-    steps = group.drop_duplicates(["seed", "t"])
     return {
         "problem": problem,
         "policy": policy,
@@ -63,9 +62,9 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "average_regret_sd": deviation,
         "average_regret_ci95": deviation * float(student.ppf(0.975, max(n - 1, 1))) / n**0.5,
         "last_fifth_regret": float(last["regret"].mean()),
-        "queries_per_step": float(steps["queries"].mean()),
-        "answered_per_step": float(steps["answered"].mean()),
-        "seconds_per_step": float(steps["seconds"].mean()),
+        "queries_per_step": float(group["queries"].mean()),
+        "answered_per_step": float(group["answered"].mean()),
+        "seconds_per_step": float(group["seconds"].mean()),
     }
 
 
@@ -84,7 +83,9 @@ def problem_references(
 
 
 def _references(problem: Problem, horizon: int | None) -> References:
-    steps = range(1, (horizon or problem.horizon) + 1)
+    # A reward that stands still is known after two steps.
+    length = 2 if problem.variation == 0.0 else horizon or problem.horizon
+    steps = range(1, min(length, horizon or length) + 1)
     domain = problem.domain
     if isinstance(domain, Candidates) and len(domain) * len(steps) <= 20_000_000:
         points = domain.X
