@@ -16,6 +16,7 @@ import numpy as np
 from tvbandits import linalg
 from tvbandits.batching import Step
 from tvbandits.domains import Candidates
+from tvbandits.drifting import DriftPosterior
 from tvbandits.observations import Array, Index
 from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain
@@ -55,7 +56,7 @@ class Fantasy(Protocol):
 
 
 def imagine(
-    posterior: ExactPosterior | NystromPosterior,
+    posterior: ExactPosterior | NystromPosterior | DriftPosterior,
     domain: Domain,
     surface: Surface | None,
     inputs: Callable[[Array], Array],
@@ -104,7 +105,7 @@ class LazyFantasy:
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
-        for look in range(len(self.bound)):
+        for look in range(len(self.bound) + 1):
             top = np.flatnonzero(self.bound == self.bound.max())
             stale = top[~self.fresh[top]]
             if len(stale) == 0:
@@ -145,7 +146,7 @@ class LazyFantasy:
         half = linalg.solve_lower(self.start.factor, z)
         twist = linalg.solve_lower(self.start.factor, half, transposed=True) - z
         covariance = prior + self.start.times_embedding(twist)
-        return np.asarray(covariance**2 / (self.start.on_surface()[1] * self.noise))
+        return _shares(covariance, self.start.on_surface()[1], self.noise)
 
 
 class PlainFantasy:
@@ -153,7 +154,7 @@ class PlainFantasy:
 
     def __init__(
         self,
-        posterior: ExactPosterior | NystromPosterior,
+        posterior: ExactPosterior | NystromPosterior | DriftPosterior,
         domain: Domain,
         surface: Surface | None,
         inputs: Callable[[Array], Array],
@@ -192,4 +193,10 @@ class PlainFantasy:
             raise ValueError("the local rule needs a finite domain: give Candidates")
         X = self.surface.points
         covariance = self.start.cross_covariance(z, self.inputs(X))[0]
-        return np.asarray(covariance**2 / (self._variance(self.start, X) * self.noise))
+        return _shares(covariance, self._variance(self.start, X), self.noise)
+
+
+def _shares(covariance: Array, variance: Array, noise: float) -> Array:
+    """covariance^2 / (variance noise); nothing where the reward is known already."""
+    known = variance <= 0
+    return np.where(known, 0.0, covariance**2 / (np.where(known, 1.0, variance) * noise))

@@ -8,7 +8,9 @@ and sees points alone; beside one of them, a plain kernel sees all d + 1 columns
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -210,6 +212,32 @@ def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
             return None
         return first * second if kind is Product else (first if first == second else None)
     return None
+
+
+def separate(kernel: Kernel) -> Kernel | None:
+    """The part over points, where `kernel` is k(x, x') rho(t - t') with a Markov correlation rho.
+
+    That is a product of at least one kernel over points (`OnSpace`, possibly times constants) and at
+    least one over time (`Drift`, or `OnTime` of a Matern-1/2 kernel); None for anything else.
+    """
+    factors = _factors(kernel)
+    space = [f for f in factors if isinstance(f, OnSpace | ConstantKernel)]
+    time = [f for f in factors if isinstance(f, Drift | OnTime)]
+    if len(space) + len(time) < len(factors) or not time:
+        return None
+    if not any(isinstance(f, OnSpace) for f in space):
+        return None
+    if any(advance(f, 1.0) is None or float(f.diag(np.zeros((1, 2)))[0]) != 1.0 for f in time):
+        return None
+    over_points = [f.kernel if isinstance(f, OnSpace) else f for f in space]
+    return reduce(operator.mul, over_points)
+
+
+def _factors(kernel: Kernel) -> list[Kernel]:
+    """The factors of nested products."""
+    if isinstance(kernel, Product):
+        return _factors(kernel.k1) + _factors(kernel.k2)
+    return [kernel]
 
 
 def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:

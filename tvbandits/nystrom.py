@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from tvbandits import linalg
+from tvbandits.drifting import DriftPosterior, Filter
+from tvbandits.kernels import is_space_time, separate
 from tvbandits.observations import Array
 from tvbandits.posterior import Data, ExactPosterior, Factored, Groups, without_negligible
-from tvbandits.sparse_posterior import NystromPosterior, assemble, embed
+from tvbandits.sparse_posterior import NystromPosterior, assemble
 from tvbandits.surface import Surface
 
 
@@ -56,10 +58,12 @@ class Nystrom:
         *,
         surface: Surface | None = None,
         now: float = 0.0,
-        previous: NystromPosterior | None = None,
+        previous: ExactPosterior | NystromPosterior | DriftPosterior | None = None,
         rng: np.random.Generator | None = None,
-    ) -> NystromPosterior:
+    ) -> NystromPosterior | DriftPosterior:
         """Condition on `data`, from `previous` where that is cheaper.
+
+        Under a kernel whose correlation in time is Markov, it is a filter (`tvbandits.drifting`).
 
         Parameters
         ----------
@@ -67,19 +71,20 @@ class Nystrom:
             Fixed points that `on_surface` will answer for, at the time `now`.
         previous : NystromPosterior, optional
             A posterior of the same kernel and surface on other data: its variances give the inclusion
-            probabilities, the prior's where there is none.
+            probabilities, the prior's where there is none. An exact one is left aside.
         rng : numpy.random.Generator
             Draws the dictionary; one uniform number for each observed input, in order of first
-            appearance, whenever observations have been added.
+            appearance, whenever the inputs of the observations are others than before.
         """
         data = without_negligible(kernel, data)
+        if is_space_time(kernel) and separate(kernel) is not None:
+            drawn = np.random.default_rng(0) if rng is None else rng
+            filtered = Filter(self.oversampling, self.tolerance)
+            return filtered.condition(kernel, data, surface, now, previous, drawn)
+        previous = previous if isinstance(previous, NystromPosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
         rows, _ = groups.merge(data)
-        if (
-            previous is not None
-            and len(data) == len(previous.data)
-            and data.starts_with(previous.data)
-        ):
+        if previous is not None and np.array_equal(data.Z, previous.data.Z):
             dictionary = _moved(previous.dictionary, surface, now)
         else:
             rng = np.random.default_rng(0) if rng is None else rng
@@ -96,33 +101,37 @@ class Nystrom:
         rng: np.random.Generator,
     ) -> ExactPosterior:
         """Resparsify: the next dictionary."""
-        start = None if previous is None else previous.dictionary
         if len(rows) == 0:
             return _on_points(kernel, rows.Z, surface, now, None)
-        variance = (
-            np.asarray(kernel.diag(rows.Z)) if previous is None else previous.predict(rows.Z)[1]
-        )
+        prior = np.asarray(kernel.diag(rows.Z))
+        z = np.empty((len(rows), 0)) if previous is None else previous.embedding_of_rows(rows.Z)
+        variance = prior if previous is None else previous.variances_of(rows.Z, z)
         probability = np.minimum(1.0, self.oversampling * variance / rows.variance)
         kept = rng.random(len(rows)) < probability
         if not kept.any():
             kept[probability.argmax()] = True
-        fresh = rows.Z[kept]
-        if not self.keep or start is None:
-            return _on_points(kernel, self._independent(kernel, fresh), surface, now, None)
-        residual = np.asarray(kernel.diag(fresh)) - (embed(start, fresh) ** 2).sum(axis=1)
-        new = fresh[residual > self.tolerance * np.asarray(kernel.diag(fresh))]
-        if start.size + len(new) > 2 * max(float(probability.sum()), 8.0):
-            return _on_points(kernel, self._independent(kernel, fresh), surface, now, None)
-        grown = np.concatenate([start.rows.Z, new])
-        return _on_points(kernel, grown, surface, now, start)
+        if self.keep and previous is not None:
+            start = previous.dictionary
+            new = self._independent(kernel, rows.Z[kept], z[kept])
+            if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
+                grown = np.concatenate([start.rows.Z, new])
+                return _on_points(kernel, grown, surface, now, start)
+        fresh = self._independent(kernel, rows.Z[kept], z[kept, :0])
+        return _on_points(kernel, fresh, surface, now, None)
 
-    def _independent(self, kernel: Any, Z: Array) -> Array:
-        """The points, in their order, without those that depend on others."""
-        K = np.asarray(kernel(Z))
-        diagonal = np.diagonal(K)
-        limit = self.tolerance * float(diagonal.max())
-        chosen = linalg.pivoted_cholesky(diagonal, lambda i: K[i], len(Z), limit).pivots
-        return np.asarray(Z[np.sort(chosen)])
+    def _independent(self, kernel: Any, Z: Array, z: Array) -> Array:
+        """The points, in their order, without those that depend on others or on a dictionary.
+
+        `z` is their embedding (n, m) by that dictionary.
+        """
+        prior = np.asarray(kernel.diag(Z))
+        unit = np.sqrt(np.where(prior > 0, prior, 1.0))
+        share = (prior - (z**2).sum(axis=1)) / unit**2
+        far = np.flatnonzero(share > self.tolerance)
+        Z, z, unit = Z[far], z[far], unit[far]
+        C = (np.asarray(kernel(Z)) - z @ z.T) / np.outer(unit, unit) if len(far) else share[far]
+        made = linalg.pivoted_cholesky(share[far], lambda i: C[i], len(Z), self.tolerance)
+        return np.asarray(Z[np.sort(made.pivots)])
 
 
 def _on_points(

@@ -274,7 +274,9 @@ class Groups:
             return data, np.zeros(data.Y.shape[1])
         precision = 1.0 / data.variance
         total = np.bincount(self.group, precision)
-        Y = np.stack([np.bincount(self.group, precision * y) / total for y in data.Y.T], axis=1)
+        Y = np.empty((len(total), data.Y.shape[1]))
+        for column, y in enumerate(data.Y.T):
+            Y[:, column] = np.bincount(self.group, precision * y) / total
         misfit = (precision[:, None] * (data.Y - Y[self.group]) ** 2).sum(axis=0)
         constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
         return Data(data.Z[self.first], Y, 1.0 / total), -0.5 * (misfit + constant)

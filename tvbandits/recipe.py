@@ -14,6 +14,7 @@ from tvbandits.aging import Aging, Constant
 from tvbandits.batching import BatchRule, LocalRatio, One
 from tvbandits.confidence import Confidence, Theory
 from tvbandits.domains import Candidates
+from tvbandits.drifting import DriftPosterior
 from tvbandits.exact import Exact
 from tvbandits.kernels import check_kernel, inputs
 from tvbandits.nystrom import Nystrom
@@ -177,7 +178,7 @@ class State:
     time: float | None
     asked_for: float | None
     scaling: Scaling
-    posterior: ExactPosterior | NystromPosterior | None
+    posterior: ExactPosterior | NystromPosterior | DriftPosterior | None
     random: Mapping[str, Any]
     domain: Domain
     spent: float = 0.0

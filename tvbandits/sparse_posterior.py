@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits import linalg
+from tvbandits.kernels import is_space_time
 from tvbandits.observations import Array, Index
 from tvbandits.posterior import Data, ExactPosterior, Groups
 from tvbandits.surface import OnSurface, Surface
@@ -109,10 +110,23 @@ class NystromPosterior:
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
-        prior = np.asarray(self.kernel.diag(Z))
         z = embed(self.dictionary, Z)
-        means = z @ self.coefficients
-        return means, _variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
+        return z @ self.coefficients, self.variances_of(Z, z)
+
+    def begins(self, Z: Array) -> bool:
+        """Whether kernel inputs `Z` (n, p) begin with those of the rows."""
+        return self.size <= len(Z) and np.array_equal(Z[: self.size], self.rows.Z)
+
+    def embedding_of_rows(self, Z: Array) -> Array:
+        """Z of later rows (n, m), of which those that begin with the rows here are embedded already."""
+        if not self.begins(Z):
+            return embed(self.dictionary, Z)
+        return np.concatenate([self.embedded, embed(self.dictionary, Z[self.size :])])
+
+    def variances_of(self, Z: Array, z: Array) -> Array:
+        """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
+        prior = np.asarray(self.kernel.diag(Z))
+        return _variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
@@ -276,13 +290,13 @@ def _later_columns(dictionary: ExactPosterior, Z: Array, z: Array) -> Array:
 
 
 def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior) -> bool:
-    """Whether dictionary and inputs begin with those of `previous`."""
-    u, m = len(previous.rows), previous.dictionary_size
+    """Whether dictionary, its root and inputs begin with those of `previous`."""
+    before, m = previous.dictionary, previous.dictionary_size
     return (
-        u <= len(rows)
-        and m <= dictionary.size
-        and np.array_equal(dictionary.rows.Z[:m], previous.dictionary.rows.Z)
-        and np.array_equal(rows.Z[:u], previous.rows.Z)
+        m <= dictionary.size
+        and np.array_equal(dictionary.rows.Z[:m], before.rows.Z)
+        and np.array_equal(dictionary.factor.array[:m, :m], before.factor.array)
+        and previous.begins(rows.Z)
     )
 
 
@@ -306,6 +320,7 @@ def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
     u = len(previous.rows)
     return (
         previous.bounds is not None
+        and (posterior._on.now == previous._on.now or not is_space_time(posterior.kernel))
         and posterior._on.shrink == previous._on.shrink
         and _extends(previous, posterior.rows, posterior.dictionary)
         and bool((posterior.rows.variance[:u] <= previous.rows.variance).all())

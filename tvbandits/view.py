@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvbandits.drifting import DriftPosterior
 from tvbandits.observations import Array
 from tvbandits.posterior import ExactPosterior
 from tvbandits.sparse_posterior import NystromPosterior
@@ -33,7 +34,7 @@ class View:
     origin : float
     """
 
-    posterior: ExactPosterior | NystromPosterior
+    posterior: ExactPosterior | NystromPosterior | DriftPosterior
     surface: Surface | None
     inputs: Callable[[Array], Array]
     centre: float

@@ -1,0 +1,290 @@
+"""The budgeted policies restated as plainly as they are written down.
+
+BKB and BBKB as in their pseudo-code, GP-BUCB as in the appendix of BBKB: dense matrices, embeddings by
+the pseudo-inverse of a singular value decomposition, every bound computed again at every step. Nothing
+of the package is used, and rewards of one point are not merged. `kernel` is a scikit-learn kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+# --- the sparse posterior -------------------------------------------------------------------------
+
+
+def pseudo_root(K: Array, cutoff: float = 1e-13) -> Array:
+    """K^{+/2} as a matrix (n, rank)."""
+    if len(K) == 0:
+        return np.zeros((0, 0))
+    U, s, _ = np.linalg.svd(K, hermitian=True)
+    large = s > cutoff * s[0]
+    return np.asarray(U[:, large] / np.sqrt(s[large]))
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """mu and sigma~^2 of [B] eqs. 3-5 in Bayesian scaling, with S an array of points."""
+
+    kernel: Any
+    S: Array
+    X: Array
+    Y: Array
+    v: Array
+
+    @cached_property
+    def root(self) -> Array:
+        return pseudo_root(self.kernel(self.S) if len(self.S) else np.zeros((0, 0)))
+
+    def z(self, X: Array) -> Array:
+        """K_S^{+/2} k_S(x) of points (n, d), shape (n, rank)."""
+        if len(self.S) == 0 or len(X) == 0:
+            return np.zeros((len(X), self.root.shape[1]))
+        return np.asarray(self.kernel(X, self.S) @ self.root)
+
+    @cached_property
+    def Z(self) -> Array:
+        return self.z(self.X)
+
+    @cached_property
+    def V(self) -> Array:
+        return np.asarray((self.Z.T / self.v) @ self.Z + np.eye(self.Z.shape[1]))
+
+    def mean(self, X: Array) -> Array:
+        moment = self.Z.T @ (self.Y / self.v[:, None])
+        return np.asarray(self.z(X) @ np.linalg.solve(self.V, moment))
+
+    def covariance(self, X1: Array, X2: Array) -> Array:
+        z1, z2 = self.z(X1), self.z(X2)
+        return np.asarray(self.kernel(X1, X2) - z1 @ z2.T + z1 @ np.linalg.solve(self.V, z2.T))
+
+    def variance(self, X: Array) -> Array:
+        z = self.z(X)
+        spent = (z * np.linalg.solve(self.V, z.T).T).sum(axis=1)
+        return np.asarray(self.kernel.diag(X) - (z**2).sum(axis=1) + spent)
+
+    def log_det_ratio(self) -> float:
+        half = np.diag(self.v**-0.5)
+        Q = self.Z @ self.Z.T
+        return float(np.linalg.slogdet(np.eye(len(self.v)) + half @ Q @ half)[1])
+
+    def products(self) -> Array:
+        Q = self.Z @ self.Z.T
+        return np.asarray(self.Y.T @ np.linalg.solve(Q + np.diag(self.v), self.Y))
+
+
+@dataclass(frozen=True)
+class Dense:
+    """The exact posterior."""
+
+    kernel: Any
+    X: Array
+    Y: Array
+    v: Array
+
+    def by(self, B: Array) -> Array:
+        """(K + Sigma)^-1 B."""
+        if len(self.X) == 0:
+            return B
+        return np.asarray(np.linalg.solve(self.kernel(self.X) + np.diag(self.v), B))
+
+    def k(self, X: Array) -> Array:
+        """k(X, .), shape (n, m)."""
+        return np.asarray(self.kernel(self.X, X)) if len(self.X) else np.zeros((0, len(X)))
+
+    def mean(self, X: Array) -> Array:
+        return self.k(X).T @ self.by(self.Y)
+
+    def covariance(self, X1: Array, X2: Array) -> Array:
+        return np.asarray(self.kernel(X1, X2) - self.k(X1).T @ self.by(self.k(X2)))
+
+    def variance(self, X: Array) -> Array:
+        k = self.k(X)
+        return np.asarray(self.kernel.diag(X) - (k * self.by(k)).sum(axis=0))
+
+
+# --- the dictionary -------------------------------------------------------------------------------
+
+
+def distinct(rows: list[int]) -> list[int]:
+    """In order of first appearance."""
+    return list(dict.fromkeys(rows))
+
+
+def independent(kernel: Any, X: Array, given: Array, tolerance: float) -> Array:
+    """Rows of X that do not follow from `given` and each other, in their order.
+
+    Repeatedly the one of largest conditional variance, as long as that is above the tolerance, a share
+    of its prior variance.
+    """
+    prior = kernel.diag(X)
+    taken: list[int] = []
+    while len(taken) < len(X):
+        z = Sparse(kernel, np.concatenate([given, X[taken]]), X, X, prior).Z
+        share = 1 - (z**2).sum(axis=1) / prior
+        share[taken] = -1.0
+        if share.max() <= tolerance:
+            break
+        taken.append(int(share.argmax()))
+    return np.asarray(X[sorted(taken)])
+
+
+# --- widths ---------------------------------------------------------------------------------------
+
+
+def bkb_width(delta: float, F: float = 1.0, eps: float = 0.5) -> Callable[[Plainly], float]:
+    """[B] Theorem 2 with lambda = xi^2 and kappa = 1, in units of the posterior deviation."""
+
+    def width(policy: Plainly) -> float:
+        t, alpha = len(policy.rows), (1 + eps) / (1 - eps)
+        if t == 0:
+            return 2 * math.sqrt(math.log(1 / delta)) + (1 + 1 / math.sqrt(1 - eps)) * F
+        variances = policy.start.variance(policy.points)[policy.rows]
+        information = alpha * math.log(t) * variances.sum() / policy.noise
+        return 2 * math.sqrt(information + math.log(1 / delta)) + (1 + (1 - eps) ** -0.5) * F
+
+    return width
+
+
+def bbkb_width(delta: float, F: float = 1.0) -> Callable[[Plainly], float]:
+    """[BB] Theorem 2, scaled likewise."""
+
+    def width(policy: Plainly) -> float:
+        information = sum(math.log(1 + 3 * share) for share in policy.at_start)
+        return 2 * math.sqrt(information + math.log(1 / delta)) + (1 + math.sqrt(2)) * F
+
+    return width
+
+
+# --- when a batch ends ----------------------------------------------------------------------------
+
+Ends = Callable[["Plainly"], bool]
+
+
+def at_once(_policy: Plainly) -> bool:
+    """BKB."""
+    return True
+
+
+def lemma_1(C: float) -> Ends:
+    """1 + sum_s sigma~_fb^2(x_s) / lambda > C."""
+    return lambda p: 1 + sum(p.start_shares) > C
+
+
+def lemma_3(C: float) -> Ends:
+    """The same, and somewhere 1 + sum_s k~_fb(x, x_s)^2 / (sigma~_fb^2(x) lambda) > C."""
+
+    def ends(p: Plainly) -> bool:
+        if not lemma_1(C)(p):
+            return False
+        k = p.start.covariance(p.points, p.points[p.batch])
+        shares = (k**2).sum(axis=1) / (p.start.variance(p.points) * p.noise)
+        return bool((1 + shares > C).any())
+
+    return ends
+
+
+def product(C: float) -> Ends:
+    """prod_s (1 + sigma_{s-1}^2(x_s) / lambda) > C."""
+    return lambda p: math.prod(1 + share for share in p.now_shares) > C
+
+
+# --- the policies ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Plainly:
+    """A batch policy on finitely many points: `begin` a batch, `add` its points, `tell` rewards.
+
+    `oversampling` 0 is the exact posterior.
+    """
+
+    points: Array
+    kernel: Any
+    noise: float
+    width: Callable[[Plainly], float]
+    ends: Ends
+    C: float = 1.0
+    mean: float = 0.0
+    oversampling: float = 0.0
+    keep: bool = False
+    tolerance: float = 1e-9
+    S: Array | None = None
+    rows: list[int] = field(default_factory=list)  # of the points played, in their order
+    y: list[float] = field(default_factory=list)
+    at_start: list[float] = field(default_factory=list)  # variances before each batch / noise
+    batch: list[int] = field(default_factory=list)
+    start_shares: list[float] = field(default_factory=list)  # of this batch alone
+    now_shares: list[float] = field(default_factory=list)
+    mu: Array = field(default_factory=lambda: np.empty(0))
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.start: Sparse | Dense = self.posterior()
+
+    def posterior(self) -> Sparse | Dense:
+        """On the rewards so far, and on the points of the batch with any rewards."""
+        rows = self.rows + self.batch
+        y = np.array(self.y + [self.mean] * len(self.batch)) - self.mean
+        X, v = self.points[rows], np.full(len(rows), self.noise)
+        if self.oversampling == 0:
+            return Dense(self.kernel, X, y[:, None], v)
+        S = self.points[:0] if self.S is None else self.S
+        return Sparse(self.kernel, S, X, y[:, None], v)
+
+    def resparsify(self, rng: np.random.Generator) -> None:
+        """[BB] lines 11 to 16: with variances of the batch's start, before the new rewards."""
+        visited = distinct(self.rows)
+        X = self.points[visited]
+        weight = np.array([self.rows.count(i) for i in visited]) / self.noise
+        p = np.minimum(1, self.oversampling * self.start.variance(X) * weight)
+        drawn = rng.random(len(visited)) < p
+        if not drawn.any():
+            drawn[p.argmax()] = True
+        fresh = X[drawn]
+        if not self.keep:
+            self.S = fresh
+            return
+        S = X[:0] if self.S is None else self.S
+        new = independent(self.kernel, fresh, S, self.tolerance)
+        self.S = np.concatenate([S, new])
+        if len(self.S) > 2 * max(p.sum(), 8):
+            self.S = independent(self.kernel, fresh, X[:0], self.tolerance)
+
+    def begin(self, rng: np.random.Generator) -> None:
+        """Condition on all rewards; a new batch."""
+        self.batch, self.start_shares, self.now_shares = [], [], []
+        if self.rows and self.oversampling:
+            self.resparsify(rng)
+        self.start = self.posterior()
+        self.mu = self.mean + self.start.mean(self.points)[:, 0]
+        self.beta = self.width(self)
+
+    def ucb(self) -> Array:
+        """mu_fb + C beta sigma_t at all points."""
+        now = self.posterior().variance(self.points)
+        return np.asarray(self.mu + self.C * self.beta * np.sqrt(np.maximum(now, 0)))
+
+    def add(self, row: int) -> bool:
+        """One more point; whether the batch ends with it."""
+        x = self.points[[row]]
+        self.start_shares.append(float(self.start.variance(x)[0]) / self.noise)
+        self.now_shares.append(float(self.posterior().variance(x)[0]) / self.noise)
+        self.batch.append(row)
+        return self.ends(self)
+
+    def tell(self, y: Array) -> None:
+        """The rewards of the batch."""
+        self.at_start += self.start_shares
+        self.rows += self.batch
+        self.y += y.tolist()

@@ -1,0 +1,186 @@
+"""Thompson sampling on a finite domain, in batches: play the best points of posterior samples."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from tvbandits import linalg
+from tvbandits.bandit import Bandit
+from tvbandits.confidence import Confidence, as_confidence
+from tvbandits.domains import Candidates
+from tvbandits.exact import Exact
+from tvbandits.nystrom import Nystrom
+from tvbandits.observations import Array
+from tvbandits.posterior import ExactPosterior
+from tvbandits.protocols import Domain
+from tvbandits.recipe import Recipe, State
+from tvbandits.sparse_posterior import NystromPosterior
+
+LARGEST_JOINT = 2000
+"""A joint draw from the exact posterior factors a matrix of so many rows at the most."""
+
+
+class Thompson(Bandit):
+    """Thompson sampling in batches (Kandasamy 2018).
+
+    Each point of a batch is the best candidate of one sample of the posterior, all samples of a batch
+    from the same one: rewards are told at its end, or whenever they come. With batches of one and a
+    tell for every reward as it arrives it is the asynchronous form. Everything else is `Bandit`.
+
+    A sample from the exact posterior is a joint draw at all candidates. On a dictionary of inducing
+    points, with the embedding z and V of `tvbandits.sparse_posterior`, it is
+
+        f(x) = z(x)^T w + e(x),   w ~ N(V^-1 b, V^-1),   e(x) ~ N(0, k(x, x) - z(x)^T z(x)),
+
+    in O(m A) for m inducing points and A candidates. The residual e is drawn for each candidate on its
+    own: every f(x) has exactly the posterior's mean and variance, so candidates that the dictionary does
+    not reach are still explored, whereas what their neighbours would share of e is left out.
+
+    Parameters
+    ----------
+    domain : Candidates
+        For the exact posterior, of at most 2000 points.
+    kernel, noise_variance, mean
+        As for a `Recipe`.
+    batch : int
+        Points of an ask; 30 in the experiments of Calandriello et al. 2020.
+    width : float, "theory" or Confidence
+        Deviations of the samples are multiplied by it: 1 is the posterior, and the posterior's mean and
+        a beta in its place, as in the analysis of Gaussian-process Thompson sampling (Chowdhury &
+        Gopalan 2017), explores more.
+    posterior : Nystrom or Exact
+    seed : int or numpy.random.Generator
+        A generator is not advanced: a child is spawned from it.
+
+    Raises
+    ------
+    ValueError
+        If the domain is not finite, or too large for the exact posterior.
+
+    References
+    ----------
+    K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
+    Thompson sampling. AISTATS 2018.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        kernel: Any,
+        noise_variance: float,
+        *,
+        batch: int = 30,
+        width: Confidence | float | str = 1.0,
+        posterior: Exact | Nystrom | None = None,
+        mean: float | Literal["online"] = "online",
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        if not isinstance(batch, int | np.integer) or isinstance(batch, bool) or batch < 1:
+            raise ValueError(f"batch must be a whole number of at least 1, got {batch!r}")
+        recipe = Recipe(
+            domain,
+            kernel,
+            noise_variance,
+            posterior=Nystrom() if posterior is None else posterior,
+            confidence=as_confidence(width),
+            mean=mean,
+            largest_batch=int(batch),
+        )
+        _candidates(recipe)
+        super().__init__(recipe, seed=seed)
+
+    @classmethod
+    def from_state(cls, recipe: Recipe, state: State) -> Thompson:
+        """Continue from `state`; the recipe's `largest_batch` is the batch, its confidence the width.
+
+        Raises
+        ------
+        ValueError
+            If the domain does not fit, or a point that was played lies outside of it.
+        """
+        _candidates(recipe)
+        made = cls.__new__(cls)
+        made.__dict__.update(Bandit.from_state(recipe, state).__getstate__())
+        return made
+
+    def ask(self, t: float | None = None) -> Array:
+        """The best candidates of samples of the posterior at time `t`, shape (batch, d).
+
+        Parameters
+        ----------
+        t : float, optional
+            Time of the decision; by default one unit after the latest time told, 1 at the start.
+
+        Raises
+        ------
+        ValueError
+            If `t` is not finite, or before a time already told.
+        """
+        state, recipe = self._state, self._recipe
+        now = self._decision_time(t)
+        if state.time is not None and now < state.time:
+            raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
+        rng = self._generator(state)
+        state = self._conditioned(state, now, rng)
+        started = time.perf_counter()
+        beta = self._beta(state)
+        samples = self._sampled(state, now, beta, recipe.largest_batch, rng)
+        domain = _candidates(recipe)
+        X = domain.X[[domain.best_of(sample, rng) for sample in samples]]
+        seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
+        info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=0, seconds=seconds)
+        self._state = replace(state, asked_for=now, random=self._stored(rng), info=info)
+        return X
+
+    def _sampled(
+        self, state: State, now: float, beta: float, count: int, rng: np.random.Generator
+    ) -> Array:
+        """`count` samples of the reward at all candidates, shape (count, A)."""
+        X = _candidates(self._recipe).X
+        view = self._view(state, now)
+        assert state.posterior is not None  # `_conditioned` made one
+        noise = (
+            _sparse_noise(state.posterior, count, rng)
+            if isinstance(state.posterior, NystromPosterior)
+            else _joint_noise(state.posterior, view.inputs(X), count, rng)
+        )
+        return np.asarray(view.mean(X) + beta * view.scale * noise)
+
+
+def _sparse_noise(posterior: NystromPosterior, count: int, rng: np.random.Generator) -> Array:
+    """Centred samples of a sparse posterior at its fixed points, shape (count, A)."""
+    m = posterior.dictionary_size
+    w = linalg.solve_lower(posterior.factor, rng.standard_normal((m, count)), transposed=True)
+    _, residual = posterior.dictionary.on_surface()
+    own = rng.standard_normal((count, len(residual))) * np.sqrt(residual)
+    return np.asarray(posterior.times_embedding(w.T) + own)
+
+
+def _joint_noise(
+    posterior: ExactPosterior, Z: Array, count: int, rng: np.random.Generator
+) -> Array:
+    """Centred samples of an exact posterior at the inputs `Z` (A, p), shape (count, A)."""
+    covariance = posterior.covariance(Z)
+    # Where much is known, what is left is near rounding of the prior: that is the yardstick.
+    prior = float(np.mean(posterior.kernel.diag(Z)))
+    L = linalg.cholesky(covariance, "posterior covariance of the candidates", scale=prior).L
+    return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
+
+
+def _candidates(recipe: Recipe) -> Candidates:
+    """The domain, if samples at all of its points are possible."""
+    domain = recipe.domain
+    if not isinstance(domain, Candidates):
+        raise ValueError(
+            f"Thompson sampling needs a finite domain: give Candidates, got {domain!r}"
+        )
+    if isinstance(recipe.posterior, Exact) and len(domain) > LARGEST_JOINT:
+        raise ValueError(
+            f"the exact posterior is drawn jointly at no more than {LARGEST_JOINT} candidates, "
+            f"got {len(domain)}: give posterior=Nystrom()"
+        )
+    return domain
