@@ -420,7 +420,7 @@ GRID = Candidates.grid([(-1.0, 1.0), (0.0, 5.0)], [9, 11])
 LEARNERS: dict[str, Callable[..., Player]] = {
     "greedy": EpsilonGreedy,
     "evolution": lambda domain, **seed: RegularisedEvolution(
-        domain, population=20, tournament=5, **seed
+        domain, population=20, mutation=4 if domain is GRID else 0.05, **seed
     ),
 }
 

@@ -34,6 +34,7 @@ ORDER = [
     "batching",
     "fantasy",
     "scaling",
+    "members",
     "recipe",
     "consult",
     "choosing",

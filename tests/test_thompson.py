@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from tvbandits import Box, Candidates
 from tvbandits.baselines import Uniform
 from tvbandits.exact import Exact
-from tvbandits.kernels import Drift, OnSpace
+from tvbandits.kernels import Drift, OnSpace, OnTime
 from tvbandits.nystrom import Nystrom
 from tvbandits.posterior import ExactPosterior
 from tvbandits.sparse_posterior import NystromPosterior
@@ -172,6 +172,41 @@ def test_samples_speak_about_the_time_of_the_decision() -> None:
         assert len(np.unique(later)) == 13
 
 
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom(oversampling=1e9)], ids=["exact", "sparse"])
+@pytest.mark.parametrize("in_time", [Drift(0.4, "fixed"), OnTime(RBF(2.0))], ids=["drift", "rbf"])
+def test_samples_of_a_drifting_reward_have_its_moments(
+    posterior: Exact | Nystrom, in_time: Any
+) -> None:
+    made = Thompson(LINE, OnSpace(KERNEL) * in_time, NOISE, posterior=posterior, mean=0.3)
+    times = np.array([1.0, 2.0, 2.0, 3.0, 3.5])
+    for x, y, t in zip(X, Y, times, strict=True):
+        made.tell(x[None, :], [y], t)
+    made.ask(4.0)
+    drawn = made._sampled(made.state, 4.0, 1.0, 20_000, np.random.default_rng(2))
+    K = KERNEL(X) * in_time(np.column_stack([X, times]))
+    here, there = np.column_stack([X, times]), np.column_stack([LINE.X, np.full(13, 4.0)])
+    k = KERNEL(X, LINE.X) * in_time(here, there)
+    solved = np.linalg.solve(K + NOISE * np.eye(5), np.column_stack([k, Y - 0.3]))
+    covariance = KERNEL(LINE.X) - k.T @ solved[:, :-1]
+    if isinstance(posterior, Exact):
+        assert furthest(drawn, 0.3 + k.T @ solved[:, -1], covariance) < 4.5
+        return
+    # On a dictionary of the points played, what is beyond it is drawn for each candidate alone.
+    assert made.state.posterior is not None
+    dictionary = made.state.posterior.dictionary  # type: ignore[union-attr]
+    inputs = there if dictionary.rows.Z.shape[1] == 2 else LINE.X
+    cross = dictionary.kernel(dictionary.rows.Z, inputs)
+    beyond = KERNEL(LINE.X) - cross.T @ np.linalg.solve(dictionary.kernel(dictionary.rows.Z), cross)
+    assert (
+        furthest(
+            drawn,
+            0.3 + k.T @ solved[:, -1],
+            covariance - beyond + np.diag(np.maximum(np.diagonal(beyond), 0.0)),
+        )
+        < 4.5
+    )
+
+
 def run(made: Thompson | Uniform, steps: int, start: float = 0.0) -> Array:
     points = []
     for step in range(steps):
@@ -229,7 +264,7 @@ def test_a_failing_draw_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
     before = made.state
     with monkeypatch.context() as patch:
-        patch.setattr("tvbandits.thompson._sparse_noise", fail)
+        patch.setattr("tvbandits.thompson._noise", fail)
         with pytest.raises(RuntimeError, match="out of luck"):
             made.ask()
     assert made.state is before

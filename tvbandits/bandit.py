@@ -23,6 +23,7 @@ from tvbandits.confidence import BBKBWidth, Situation
 from tvbandits.consult import query, with_queries
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs, is_space_time
+from tvbandits.members import Members
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations, Source, as_column, as_floats, as_points
 from tvbandits.posterior import Data
@@ -56,6 +57,7 @@ class Bandit:
             rewards=none,
             answers=none,
             visited=none.X,
+            pool=Members.none(),
             time=None,
             asked_for=None,
             scaling=_first_scaling(recipe),
@@ -169,7 +171,10 @@ class Bandit:
         state = replace(
             state,
             rewards=rewards,
-            visited=_with_new_points(state.visited, told.X),
+            visited=(visited := _with_new_points(state.visited, told.X)),
+            pool=state.pool.grown(
+                visited, self._recipe.kernel, lambda X: self._inputs(X, 0.0), self._recipe.pool_size
+            ),
             time=latest if state.time is None else max(state.time, latest),
             asked_for=state.asked_for if pending else None,
             spent=state.spent + self._information(state, told),
@@ -294,12 +299,12 @@ class Bandit:
         started = time.perf_counter()
         choice = recipe.queries.choose(self._pool(state), rng)
         chosen = time.perf_counter()
-        points = state.visited[choice.rows].copy()
-        said = query(recipe.expert, points, state.time)
+        points = state.visited[state.pool.rows[choice.rows]]
+        said = query(recipe.expert, points.copy(), state.time)
         seconds = {"queries": chosen - started, "expert": time.perf_counter() - chosen}
         has = said.answered
         fresh = Observations(
-            state.visited[choice.rows][has],
+            points[has],
             np.full(int(has.sum()), state.time),
             said.values[has],
             said.variance[has],
@@ -310,9 +315,9 @@ class Bandit:
         return replace(state, answers=answers, info=info)
 
     def _pool(self, state: State) -> Pool:
-        kernel, visited = self._recipe.kernel, state.visited
+        kernel, points = self._recipe.kernel, state.visited[state.pool.rows]
         now = 0.0 if state.time is None else state.time
-        return Pool(visited, len(state.rewards), lambda: kernel(self._inputs(visited, now)))
+        return Pool(points, len(state.rewards), lambda: kernel(self._inputs(points, now)))
 
     def _beta(self, state: State) -> float:
         domain, posterior = self._recipe.domain, state.posterior

@@ -130,6 +130,7 @@ def sparq_gp_ucb(
     queries: QueryPlan | None = None,
     rate: float = 1.0,
     threshold: Callable[[int], float] | None = None,
+    pool_size: int | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit, Berthier & Simonetto), Algorithm 1.
@@ -144,7 +145,12 @@ def sparq_gp_ucb(
         Of the linear injection s^2 (1 + (rate age)^2); 1 in eq. 15.
     threshold : callable, optional
         g(t): observations above it are discarded; noise_variance log t by default.
+    pool_size : int, optional
+        Size up to which all points played may be asked about; then only those that add to them. All by
+        default, and 256 with a sparse posterior.
     """
+    if pool_size is None and isinstance(common.get("posterior"), Nystrom):
+        pool_size = 256
     discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
     return _bandit(
         domain,
@@ -154,6 +160,7 @@ def sparq_gp_ucb(
         aging=aging.compose(aging.Linear(rate), discarded),
         expert=expert,
         queries=queries or KDPP(),
+        pool_size=pool_size,
         lead=1.0,
     )
 

@@ -17,6 +17,7 @@ from tvbandits.domains import Candidates
 from tvbandits.drifting import DriftPosterior
 from tvbandits.exact import Exact
 from tvbandits.kernels import check_kernel, inputs
+from tvbandits.members import Members
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations
 from tvbandits.posterior import ExactPosterior
@@ -57,6 +58,9 @@ class Recipe:
         for step t + 1 with the ages of step t.
     reuse_answers : bool
         Keep the expert's answers and age them like rewards; otherwise each query replaces the last.
+    pool_size : int, optional
+        The query plan chooses from all points played; beyond this many of them, only those that those
+        in the pool do not determine join it, so that a step's cost stops growing.
     batch : BatchRule
         When a batch of points ends; one point by default.
     minimum_batch : int
@@ -77,6 +81,7 @@ class Recipe:
     queries: QueryPlan | None = None
     lead: float = 0.0
     reuse_answers: bool = False
+    pool_size: int | None = None
     batch: BatchRule = field(default_factory=One)
     minimum_batch: int = 1
     largest_batch: int = 10_000
@@ -95,6 +100,8 @@ class Recipe:
             size = getattr(self, name)
             if not (isinstance(size, int | np.integer) and size >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
+        if self.pool_size is not None and self.pool_size < 1:
+            raise ValueError(f"pool_size must be at least 1, got {self.pool_size}")
         if isinstance(self.batch, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
         points = self.domain.sample(32, np.random.default_rng(0))
@@ -175,6 +182,7 @@ class State:
     rewards: Observations
     answers: Observations
     visited: Array
+    pool: Members
     time: float | None
     asked_for: float | None
     scaling: Scaling

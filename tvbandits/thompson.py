@@ -12,7 +12,9 @@ from tvbandits import linalg
 from tvbandits.bandit import Bandit
 from tvbandits.confidence import Confidence, as_confidence
 from tvbandits.domains import Candidates
+from tvbandits.drifting import DriftPosterior
 from tvbandits.exact import Exact
+from tvbandits.kernels import advance
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array
 from tvbandits.posterior import ExactPosterior
@@ -38,7 +40,8 @@ class Thompson(Bandit):
 
     in O(m A) for m inducing points and A candidates. The residual e is drawn for each candidate on its
     own: every f(x) has exactly the posterior's mean and variance, so candidates that the dictionary does
-    not reach are still explored, whereas what their neighbours would share of e is left out.
+    not reach are still explored, whereas what their neighbours would share of e is left out. Of a
+    drifting reward w is drawn as of the time of the decision.
 
     Parameters
     ----------
@@ -143,21 +146,51 @@ class Thompson(Bandit):
         X = _candidates(self._recipe).X
         view = self._view(state, now)
         assert state.posterior is not None  # `_conditioned` made one
-        noise = (
-            _sparse_noise(state.posterior, count, rng)
-            if isinstance(state.posterior, NystromPosterior)
-            else _joint_noise(state.posterior, view.inputs(X), count, rng)
-        )
+        noise = _noise(state.posterior, view.inputs(X), count, rng)
         return np.asarray(view.mean(X) + beta * view.scale * noise)
 
 
-def _sparse_noise(posterior: NystromPosterior, count: int, rng: np.random.Generator) -> Array:
-    """Centred samples of a sparse posterior at its fixed points, shape (count, A)."""
-    m = posterior.dictionary_size
-    w = linalg.solve_lower(posterior.factor, rng.standard_normal((m, count)), transposed=True)
+def _noise(
+    posterior: ExactPosterior | NystromPosterior | DriftPosterior,
+    Z: Array,
+    count: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Centred samples of a posterior at its fixed points, of inputs `Z` (A, p); shape (count, A)."""
+    if isinstance(posterior, ExactPosterior):
+        return _joint_noise(posterior, Z, count, rng)
+    if isinstance(posterior, NystromPosterior):
+        spread = posterior.times_embedding(_weights(posterior, count, rng))
+    else:
+        spread = _drifted_weights(posterior, count, rng) @ _embedding(posterior.dictionary)
     _, residual = posterior.dictionary.on_surface()
     own = rng.standard_normal((count, len(residual))) * np.sqrt(residual)
-    return np.asarray(posterior.times_embedding(w.T) + own)
+    return np.asarray(spread + own)
+
+
+def _weights(posterior: NystromPosterior, count: int, rng: np.random.Generator) -> Array:
+    """Draws of N(0, V^-1), shape (count, m)."""
+    normal = rng.standard_normal((posterior.dictionary_size, count))
+    return linalg.solve_lower(posterior.factor, normal, transposed=True).T
+
+
+def _drifted_weights(posterior: DriftPosterior, count: int, rng: np.random.Generator) -> Array:
+    """Draws of the centred weights at the time `now`, shape (count, m).
+
+    What is known of them has decayed since the latest observation, by rho, and new variance has come
+    in its place: their covariance is rho^2 P + (1 - rho^2) I.
+    """
+    m, now, last = posterior.dictionary_size, posterior.now, posterior.last
+    decay = advance(posterior.kernel, now - last) if np.isfinite(last) else 0.0
+    assert decay is not None  # only kernels that decay are filtered
+    root = linalg.square_root(decay**2 * posterior.covariance + (1.0 - decay**2) * np.eye(m))
+    return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
+
+
+def _embedding(dictionary: ExactPosterior) -> Array:
+    """Z of the fixed points, shape (m, A)."""
+    assert dictionary.surface is not None  # a bandit on candidates conditions with a surface
+    return dictionary.surface.V.array * dictionary.surface.shrink
 
 
 def _joint_noise(
