@@ -167,7 +167,7 @@ def test_a_prior_mean_that_is_not_zero() -> None:
 def test_a_dictionary_that_keeps_its_points(policy: str) -> None:
     """The points themselves are compared; a coarse tolerance lets many drawn points drop out."""
     run = side_by_side(CASES["square"], policy, Nystrom(0.7, tolerance=0.005), seed=7)
-    afresh = 0
+    afresh = kept = 0
     for _ in range(STEPS):
         if len(run.plainly.rows) >= STEPS:
             break
@@ -175,9 +175,9 @@ def test_a_dictionary_that_keeps_its_points(policy: str) -> None:
         run.play(len(run.plainly.rows) + 1)
         S = run.plainly.S
         if before is not None and S is not None:
-            afresh += not np.array_equal(S[: len(before)], before)
-    print(afresh, len(run.plainly.S), len(set(run.plainly.rows)), run.shares[-1])
-    assert afresh >= 2
+            same = np.array_equal(S[: len(before)], before)
+            afresh, kept = afresh + (not same), kept + same
+    assert min(afresh, kept) >= 10
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [

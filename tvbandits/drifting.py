@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.kernels import advance, separate
-from tvbandits.observations import Array
+from tvbandits.observations import Array, Index
 from tvbandits.posterior import Data, ExactPosterior, Factored
 from tvbandits.sparse_posterior import embed
 from tvbandits.surface import Surface
@@ -240,7 +240,7 @@ class Filter:
             and data.starts_with(previous.data)
             and (data.Z[len(previous.data) :, -1] >= previous.last).all()
         ):
-            made, rows = previous, range(len(previous.data), len(data))
+            made, rows = previous, np.arange(len(previous.data), len(data))
         else:
             none = Data(np.empty((0, data.Z.shape[1] - 1)), np.empty((0, 0)), np.empty(0))
             empty = Factored().condition(space, none, surface=points)
@@ -276,12 +276,12 @@ def _over_points(surface: Surface) -> Surface:
     return Surface(separate(surface.kernel), surface.points)
 
 
-def _heard(kernel: Any, data: Data) -> Array:
+def _heard(kernel: Any, data: Data) -> Index:
     """Rows in order of time, without those that the present no longer hears of."""
     times = data.Z[:, -1]
-    order = np.argsort(times, kind="stable")
+    order = np.asarray(np.argsort(times, kind="stable"), dtype=np.int64)
     if len(order) == 0:
         return order
     latest = float(times.max())
     decay = np.array([advance(kernel, latest - float(t)) or 0.0 for t in times[order]])
-    return order[decay > UNHEARD]
+    return np.asarray(order[decay > UNHEARD], dtype=np.int64)

@@ -245,7 +245,7 @@ def gp_bucb(
 def _budgeted(common: Common, posterior: Nystrom, theory: Confidence) -> Common:
     """The keywords with the sparse posterior, and the paper's own width for "theory"."""
     width = common.get("confidence", "theory")
-    made: Common = {"posterior": posterior, **common}  # type: ignore[typeddict-item]
+    made: Common = {"posterior": posterior, **common}
     made["confidence"] = theory if width == "theory" else width
     return made
 
