@@ -42,6 +42,8 @@ ORDER = [
     "recommended",
     "baselines",
     "thompson",
+    "recipes",
+    "registry",
     "policies",
     "references",
     "experts",
@@ -247,7 +249,7 @@ def test_the_graph_is_read() -> None:
     assert {
         ("linalg", "observations"),
         ("queries", "dpp"),
-        ("policies", "aging"),
+        ("recipes", "aging"),
         ("experts.simulator", "protocols"),
         ("experts", "experts.simulator"),
         ("datasets.synthetic", "domains"),

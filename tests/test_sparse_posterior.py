@@ -20,8 +20,8 @@ from tvbandits.aging import Ages, Aging
 from tvbandits.kernels import Drift, OnSpace, OnTime, advance, inputs
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations
-from tvbandits.posterior import Data
-from tvbandits.sparse_posterior import NystromPosterior
+from tvbandits.posterior import Data, Factored
+from tvbandits.sparse_posterior import NystromPosterior, assemble
 from tvbandits.surface import Surface
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
@@ -120,9 +120,6 @@ def test_any_size_and_scale(seed: int, n: int, noise: float, scale: float) -> No
     mean, variance = p.predict(at)
     np.testing.assert_allclose(mean[:, 0], plainly.mean(at)[:, 0], rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(variance, plainly.variance(at), rtol=1e-6)
-    # No more is known than the exact posterior knows, no less than the prior does.
-    exact = Dense(kernel, *data).variance(at)
-    assert (variance >= exact * (1 - 1e-9)).all()
     assert (variance <= kernel.diag(at) * (1 + 1e-9)).all()
     assert (variance >= 0).all()
 
@@ -169,7 +166,7 @@ def test_dependent_points_drop_out_of_a_growing_dictionary_too() -> None:
     data = Data(Z, np.ones((5, 1)), np.full(5, 0.1))
     first = on(RBF(0.3), data.rows(0).row(0), [True], keep=True)
     p = on(RBF(0.3), data, np.ones(5, dtype=bool), keep=True, previous=first)
-    np.testing.assert_array_equal(p.dictionary.rows.Z, Z[[0, 1, 4]])
+    np.testing.assert_allclose(p.dictionary.rows.Z, Z[[0, 1, 4]], atol=2 * near)
     linear = on(DotProduct(1.0), data.row(0), [True], keep=True)
     p = on(DotProduct(1.0), data, np.ones(5, dtype=bool), keep=True, previous=linear)
     assert p.dictionary_size == 3
@@ -411,24 +408,23 @@ def test_pickled_and_continued(kernel: Kernel) -> None:
     assert fingerprint(here) == fingerprint(there)
 
 
-def test_a_root_with_other_rounding_is_not_mixed_with_an_old_embedding() -> None:
-    """The same points factored with another jitter are another root."""
+def test_a_root_with_another_jitter_is_not_mixed_with_an_old_embedding() -> None:
     rng = np.random.default_rng(2)
     data = some(rng, ROUGH, 10)
     p = on(ROUGH, data, np.ones(10, dtype=bool))
-    other = sparse_posterior.assemble(
-        ROUGH, data, p.groups, plain_jitter(p, 1e-3), p, 0.0
-    )
-    fresh = sparse_posterior.assemble(
-        ROUGH, data, p.groups, plain_jitter(p, 1e-3), None, 0.0
-    )
-    np.testing.assert_allclose(other.embedded, fresh.embedded)
-    assert np.abs(other.embedded - p.embedded).max() > 1e-4
-
-
-def plain_jitter(p: NystromPosterior, jitter: float) -> Any:
-    """The dictionary of `p`, with a jitter on the diagonal of its kernel matrix."""
-    from tvbandits.posterior import Factored
-
     Z = p.dictionary.rows.Z
-    return Factored().condition(p.kernel, Data(Z, np.empty((len(Z), 0)), np.full(len(Z), jitter)))
+    jittered = Factored().condition(ROUGH, Data(Z, np.empty((10, 0)), np.full(10, 1e-3)))
+    after, fresh = (assemble(ROUGH, data, p.groups, jittered, q, 0.0) for q in (p, None))
+    np.testing.assert_array_equal(after.embedded, fresh.embedded)
+    assert np.abs(after.embedded - p.embedded).max() > 1e-4
+
+
+def test_an_exact_posterior_before_it_is_left_aside() -> None:
+    rng = np.random.default_rng(2)
+    data = some(rng, ROUGH, 10)
+    exact = Factored().condition(ROUGH, data)
+    after, fresh = (
+        Nystrom().condition(ROUGH, data, previous=q, rng=np.random.default_rng(5))
+        for q in (exact, None)
+    )
+    assert fingerprint(after) == fingerprint(fresh)

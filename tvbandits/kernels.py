@@ -218,26 +218,39 @@ def separate(kernel: Kernel) -> Kernel | None:
     """The part over points, where `kernel` is k(x, x') rho(t - t') with a Markov correlation rho.
 
     That is a product of at least one kernel over points (`OnSpace`, possibly times constants) and at
-    least one over time (`Drift`, or `OnTime` of a Matern-1/2 kernel); None for anything else.
+    least one over time (`Drift`, or `OnTime` of products and powers of Matern-1/2 kernels of
+    variance 1); None for anything else.
     """
     factors = _factors(kernel)
-    space = [f for f in factors if isinstance(f, OnSpace | ConstantKernel)]
-    time = [f for f in factors if isinstance(f, Drift | OnTime)]
+    # Exact types: a subclass may have redefined the formula that is relied on here.
+    space = [f for f in factors if type(f) in (OnSpace, ConstantKernel)]
+    time = [f for f in factors if type(f) in (Drift, OnTime)]
     if len(space) + len(time) < len(factors) or not time:
         return None
-    if not any(isinstance(f, OnSpace) for f in space):
+    if not any(type(f) is OnSpace for f in space) or not all(map(_is_correlation, time)):
         return None
-    if any(advance(f, 1.0) is None or float(f.diag(np.zeros((1, 2)))[0]) != 1.0 for f in time):
-        return None
-    over_points = [f.kernel if isinstance(f, OnSpace) else f for f in space]
+    over_points = [f.kernel if type(f) is OnSpace else f for f in space]
     return reduce(operator.mul, over_points)
 
 
 def _factors(kernel: Kernel) -> list[Kernel]:
     """The factors of nested products."""
-    if isinstance(kernel, Product):
+    if type(kernel) is Product:
         return _factors(kernel.k1) + _factors(kernel.k2)
     return [kernel]
+
+
+def _is_correlation(in_time: Kernel) -> bool:
+    """Whether a kernel over time is a Markov correlation, at all distances in time."""
+    # `advance` of a sum tells about one distance only.
+    if _holds_sum(in_time) or float(in_time.diag(np.zeros((1, 2)))[0]) != 1.0:
+        return False
+    factor = advance(in_time, 1.0)
+    return factor is not None and factor <= 1.0
+
+
+def _holds_sum(kernel: Kernel) -> bool:
+    return isinstance(kernel, Sum) or any(map(_holds_sum, _children(kernel)))
 
 
 def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:

@@ -52,10 +52,11 @@ class Thompson(Bandit):
     batch : int
         Points of an ask; 30 in the experiments of Calandriello et al. 2020.
     width : float, "theory" or Confidence
-        Deviations of the samples are multiplied by it: 1 is the posterior, and the posterior's mean and
-        a beta in its place, as in the analysis of Gaussian-process Thompson sampling (Chowdhury &
-        Gopalan 2017), explores more.
-    posterior : Nystrom or Exact
+        Samples deviate from the posterior mean by this multiple: 1 draws from the posterior itself; a
+        beta of theory, as in the analysis of Chowdhury & Gopalan 2017, explores more, and helps where
+        the kernel is smoother than the reward.
+    posterior : Nystrom or Exact, optional
+        `Nystrom()` by default.
     seed : int or numpy.random.Generator
         A generator is not advanced: a child is spawned from it.
 

@@ -1,0 +1,248 @@
+"""The named algorithms, one recipe each: which parts, which defaults, from which paper.
+
+Every recipe returns a `Bandit` and takes, besides its own parameters:
+
+confidence : Confidence, float or "theory"
+    The width beta; a number is a constant width.
+posterior : Exact or Nystrom
+    How the posterior is computed: exactly, or on a dictionary of inducing points ("budgeted").
+mean : float or "online"
+    Fixed prior mean of the reward, or centre and scale learned from the rewards seen.
+seed : int or numpy.random.Generator
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+
+from tvbandits import aging
+from tvbandits.aging import Aging, LogThreshold
+from tvbandits.bandit import Bandit
+from tvbandits.batching import GlobalRatio, LocalRatio, ProductRatio
+from tvbandits.confidence import BBKBWidth, BKBWidth, Confidence, as_confidence
+from tvbandits.exact import Exact
+from tvbandits.kernels import Drift, space_time
+from tvbandits.nystrom import Nystrom
+from tvbandits.protocols import Domain, Expert
+from tvbandits.queries import KDPP, QueryPlan
+from tvbandits.recipe import Recipe
+
+
+class Common(TypedDict, total=False):
+    """Keywords that every recipe takes."""
+
+    confidence: Confidence | float | str
+    posterior: Exact | Nystrom
+    mean: float | Literal["online"]
+    seed: int | np.random.Generator
+
+
+def _bandit(
+    domain: Domain, kernel: Any, noise_variance: float, common: Common, **parts: Any
+) -> Bandit:
+    known = Common.__annotations__
+    unknown = [name for name in common if name not in known]
+    if unknown:
+        raise TypeError(
+            f"unexpected keyword argument {unknown[0]!r}; there are: {', '.join(known)}"
+        )
+    recipe = Recipe(
+        domain,
+        kernel,
+        noise_variance,
+        confidence=as_confidence(common.get("confidence", "theory")),
+        posterior=common.get("posterior", Exact()),
+        mean=common.get("mean", "online"),
+        **parts,
+    )
+    return Bandit(recipe, seed=common.get("seed", 0))
+
+
+def gp_ucb(domain: Domain, kernel: Any, noise_variance: float, **common: Unpack[Common]) -> Bandit:
+    """GP-UCB (Srinivas 2010): nothing is ever forgotten."""
+    return _bandit(domain, kernel, noise_variance, common)
+
+
+def r_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    reset_every: int,
+    **common: Unpack[Common],
+) -> Bandit:
+    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh after `reset_every` rewards."""
+    return _bandit(domain, kernel, noise_variance, common, aging=aging.ResetEvery(reset_every))
+
+
+def sw_gp_ucb(
+    domain: Domain, kernel: Any, noise_variance: float, *, window: int, **common: Unpack[Common]
+) -> Bandit:
+    """SW-GP-UCB (Zhou & Shroff 2021): only the last `window` rewards."""
+    return _bandit(domain, kernel, noise_variance, common, aging=aging.Window(last=window))
+
+
+def w_gp_ucb(
+    domain: Domain, kernel: Any, noise_variance: float, *, discount: float, **common: Unpack[Common]
+) -> Bandit:
+    """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age)."""
+    return _bandit(domain, kernel, noise_variance, common, aging=aging.Exponential(discount))
+
+
+def tv_gp_ucb(
+    domain: Domain, kernel: Any, noise_variance: float, *, epsilon: float, **common: Unpack[Common]
+) -> Bandit:
+    """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2)."""
+    drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
+    return _bandit(domain, drifting, noise_variance, common)
+
+
+def ui_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    rate: float,
+    growth: Literal["wiener", "linear"] = "wiener",
+    **common: Unpack[Common],
+) -> Bandit:
+    """Uncertainty injection: noise variance s^2 + rate age (Brunzema 2022, "wiener").
+
+    With growth="linear" it is s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
+    """
+    if growth not in ("wiener", "linear"):
+        raise ValueError(f'growth must be "wiener" or "linear", got {growth!r}')
+    injected: Aging = aging.Wiener(rate) if growth == "wiener" else aging.Linear(rate)
+    return _bandit(domain, kernel, noise_variance, common, aging=injected)
+
+
+def sparq_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    expert: Expert,
+    queries: QueryPlan | None = None,
+    rate: float = 1.0,
+    threshold: Callable[[int], float] | None = None,
+    pool_size: int | None = None,
+    **common: Unpack[Common],
+) -> Bandit:
+    """SparQ-GP-UCB (Mauduit, Berthier & Simonetto), Algorithm 1.
+
+    Parameters
+    ----------
+    expert : Expert
+        Asked after every reward about the reward at that time.
+    queries : QueryPlan, optional
+        The paper's by default: an approximate k-DPP of ceil(6 log t) of the points played.
+    rate : float
+        Of the linear injection s^2 (1 + (rate age)^2); 1 in eq. 15.
+    threshold : callable, optional
+        g(t): observations above it are discarded; noise_variance log t by default.
+    pool_size : int, optional
+        Size up to which all points played may be asked about; then only those that add to them. All by
+        default, and 256 with a sparse posterior.
+    """
+    if pool_size is None and isinstance(common.get("posterior"), Nystrom):
+        pool_size = 256
+    discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
+    return _bandit(
+        domain,
+        kernel,
+        noise_variance,
+        common,
+        aging=aging.compose(aging.Linear(rate), discarded),
+        expert=expert,
+        queries=queries or KDPP(),
+        pool_size=pool_size,
+        lead=1.0,
+    )
+
+
+def bkb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    oversampling: float = 2.0,
+    keep: bool = True,
+    **common: Unpack[Common],
+) -> Bandit:
+    """BKB (Calandriello 2019), Algorithm 1: a dictionary by leverage scores, drawn at every step.
+
+    Parameters
+    ----------
+    oversampling : float
+        q, by which leverage scores are multiplied.
+    keep : bool
+        Keep inducing points while they are few; False draws every dictionary afresh, as the paper does.
+    """
+    sparse = Nystrom(oversampling, keep)
+    return _bandit(domain, kernel, noise_variance, _budgeted(common, sparse, BKBWidth()))
+
+
+def bbkb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    ratio_bound: float = 2.0,
+    rule: Literal["global", "local"] = "global",
+    oversampling: float = 2.0,
+    keep: bool = True,
+    minimum_batch: int = 1,
+    **common: Unpack[Common],
+) -> Bandit:
+    """BBKB (Calandriello 2020), Algorithm 1: batches that end before deviations halve.
+
+    Parameters
+    ----------
+    ratio_bound : float
+        C, the bound on the ratio of deviations at a batch's start to those in it.
+    rule : "global" or "local"
+        Lemma 1, or Lemma 1 and then Lemma 3.
+    oversampling, keep
+        As for `bkb`.
+    minimum_batch : int
+        P: start by uncertainty sampling until no batch can be smaller.
+    """
+    if rule not in ("global", "local"):
+        raise ValueError(f'rule must be "global" or "local", got {rule!r}')
+    batch = GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
+    sparse = Nystrom(oversampling, keep)
+    budgeted = _budgeted(common, sparse, BBKBWidth())
+    return _bandit(
+        domain, kernel, noise_variance, budgeted, batch=batch, minimum_batch=minimum_batch
+    )
+
+
+def gp_bucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    ratio_bound: float = 2.0,
+    minimum_batch: int = 1,
+    **common: Unpack[Common],
+) -> Bandit:
+    """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior."""
+    return _bandit(
+        domain,
+        kernel,
+        noise_variance,
+        common,
+        batch=ProductRatio(ratio_bound),
+        minimum_batch=minimum_batch,
+    )
+
+
+def _budgeted(common: Common, posterior: Nystrom, theory: Confidence) -> Common:
+    """The keywords with the sparse posterior, and the paper's own width for "theory"."""
+    width = common.get("confidence", "theory")
+    made: Common = {"posterior": posterior, **common}
+    made["confidence"] = theory if width == "theory" else width
+    return made
