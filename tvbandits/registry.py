@@ -10,6 +10,7 @@ from tvbandits import recommended
 from tvbandits.bandit import Bandit
 from tvbandits.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
 from tvbandits.confidence import BBKBWidth, BKBWidth, Confidence, Theory
+from tvbandits.domains import Box, Candidates
 from tvbandits.exact import Exact
 from tvbandits.nystrom import Nystrom
 from tvbandits.protocols import Domain, Expert
@@ -203,15 +204,18 @@ def _thompson(setting: Setting, batch: int = 30) -> Thompson:
         *setting.parts,
         batch=batch,
         width=common["confidence"],
-        seed=setting.seed,  # type: ignore[arg-type]
+        seed=setting.seed,
     )
 
 
 def _evolution(
     setting: Setting, population: int = 100, tournament: int = 10
 ) -> RegularisedEvolution:
+    domain = setting.domain
+    if not isinstance(domain, Candidates | Box):
+        raise ValueError(f"evolution needs Candidates or a Box, got {domain!r}")
     return RegularisedEvolution(
-        setting.domain, population=population, tournament=tournament, seed=setting.seed
+        domain, population=population, tournament=tournament, seed=setting.seed
     )
 
 
