@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.confidence import Fixed, Logarithmic, Situation, Srinivas, Theory, as_confidence
+from tvbandits.confidence import (
+    BBKBWidth,
+    BKBWidth,
+    Fixed,
+    Logarithmic,
+    Situation,
+    Srinivas,
+    Theory,
+    as_confidence,
+)
 from tvbandits.posterior import Data, Factored
 
 SITUATIONS = [Situation(3.5, 9, 50), Situation(0.0, 0, 1), Situation(120.0, 4999, 20640)]
@@ -63,6 +72,39 @@ def test_fixed(situation: Situation) -> None:
     assert Fixed(0.0)(situation) == 0.0
 
 
+@pytest.mark.parametrize("noise_variance", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize(("delta", "F", "accuracy"), [(0.05, 1.0, 0.5), (0.5, 7.0, 0.2)])
+def test_bkb_is_theorem_2_in_its_own_units(
+    noise_variance: float, delta: float, F: float, accuracy: float
+) -> None:
+    """[B] works with sigma~^2 / lambda = variance / lambda and beta~ in units of sqrt(lambda)."""
+    lambda_, xi, t = noise_variance, math.sqrt(noise_variance), 40
+    variances = np.random.default_rng(0).random(t)
+    alpha = (1 + accuracy) / (1 - accuracy)
+    theirs = (
+        2 * xi * math.sqrt(alpha * math.log(t) * (variances / lambda_).sum() + math.log(1 / delta))
+        + (1 + 1 / math.sqrt(1 - accuracy)) * math.sqrt(lambda_) * F
+    )
+    # Its bound is beta~ sigma~ with sigma~ = deviation / sqrt(lambda).
+    situation = Situation(0.0, t, None, effective_dimension=lambda: (variances / lambda_).sum())
+    assert BKBWidth(delta, F, accuracy)(situation) == pytest.approx(theirs / math.sqrt(lambda_))
+
+
+def test_bbkb_is_theorem_2() -> None:
+    shares = np.random.default_rng(0).random(30) * 2
+    spent = np.log(1 + 3 * shares).sum()
+    expected = 2 * math.sqrt(spent + math.log(1 / 0.01)) + (1 + math.sqrt(2)) * 1.5
+    situation = Situation(7.0, 30, None, spent=spent, effective_dimension=lambda: 99.0)
+    assert BBKBWidth(0.01, 1.5)(situation) == pytest.approx(expected, rel=1e-12)
+
+
+def test_budgeted_widths_before_any_reward() -> None:
+    start = Situation(0.0, 0, 10)
+    for width in (BKBWidth(0.1, 2.0), BBKBWidth(0.1, 2.0)):
+        expected = 2 * math.sqrt(math.log(10)) + (1 + math.sqrt(2)) * 2.0
+        assert width(start) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("value", [2, 2.0, "2", "2.0", np.int64(2), np.float32(2.0)])
 def test_numbers_are_constant_widths(value: Any) -> None:
     assert as_confidence(value) == Fixed(2.0)
@@ -83,6 +125,12 @@ BAD: list[tuple[Any, str]] = [
     (lambda: Logarithmic(c1=-0.1), "c1 must be finite and not negative, got -0.1"),
     (lambda: Logarithmic(c2=0.0), "c2 must be positive and finite, got 0.0"),
     (lambda: Logarithmic(c2=math.inf), "c2 must be positive and finite, got inf"),
+    (lambda: BKBWidth(delta=0.0), "delta must lie in (0, 1], got 0.0"),
+    (lambda: BKBWidth(norm_bound=-1.0), "norm_bound must be finite and not negative, got -1.0"),
+    (lambda: BKBWidth(accuracy=1.0), "accuracy must lie in (0, 1), got 1.0"),
+    (lambda: BKBWidth(accuracy=0.0), "accuracy must lie in (0, 1), got 0.0"),
+    (lambda: BBKBWidth(delta=2.0), "delta must lie in (0, 1], got 2.0"),
+    (lambda: BBKBWidth(norm_bound=math.nan), "norm_bound must be finite and not negative, got nan"),
     (lambda: Fixed(-1.0), "value must be finite and not negative, got -1.0"),
     (lambda: Fixed(math.inf), "value must be finite and not negative, got inf"),
     (lambda: as_confidence("wide"), "confidence must be \"theory\" or a number, got 'wide'"),

@@ -96,7 +96,9 @@ def assert_same(made: DriftPosterior, kernel: Kernel, data: Data, points: Array 
         for Z2 in (Z, others, np.vstack([others, Z])):
             expected = oracle.cross_covariance(Z, Z2)
             np.testing.assert_allclose(made.cross_covariance(Z, Z2), expected, **close)
-    np.testing.assert_allclose(made.products, oracle.products, rtol=1e-6, atol=1e-8)
+    noisy = kernel(data.Z) + np.diag(data.variance)
+    products = data.Y.T @ np.linalg.solve(noisy, data.Y)
+    np.testing.assert_allclose(made.products, products, rtol=1e-6, atol=1e-8)
     assert made.log_det_ratio == pytest.approx(oracle.log_det_ratio, rel=1e-7, abs=1e-9)
     assert made.size == len(data)
     assert (np.diagonal(made.covariance) > 0).all()
@@ -329,7 +331,7 @@ def test_questions_about_the_past_are_errors() -> None:
 
 
 def test_a_bandit_says_so_too() -> None:
-    domain = Candidates(np.linspace(0, 1, 5))
+    domain = Candidates(np.linspace(0, 1, 5)[:, None])
     bandit = policies.tv_gp_ucb(domain, RBF(0.3), 0.1, epsilon=0.1, posterior=Nystrom(), mean=0.0)
     bandit.tell([[0.5]], [1.0], t=4.0)
     before = bandit.state
@@ -420,31 +422,34 @@ def test_a_point_that_depends_on_the_dictionary_does_not_join() -> None:
     assert sizes[0] < sizes[1] < sizes[2] < 16
 
 
-SMOOTH = OnSpace(RBF(0.15)) * Drift(0.03)
-SPREAD = 1.35
-"""How far a variance on a dictionary of q = 2 may be from the exact one, as a factor."""
+BELOW, ABOVE = 0.85, 2.0
+"""How far a variance on a dictionary of q = 2 is from the exact one, as factors."""
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_growing_dictionary_keeps_variances_near_the_exact_ones(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    points = rng.random((60, 2))
-    surface, part = Surface(SMOOTH, points), Nystrom(oversampling=2.0)
-    Z = np.column_stack([points[rng.integers(60, size=500)], np.arange(500.0)])
-    Y = np.sin(5 * Z[:, :1]) + 0.3 * rng.standard_normal((500, 1))
-    variance = np.full(500, 0.1)
-    made, ratios, errors = None, [], []
-    for n in range(25, 501, 25):
-        data = Data(Z[:n], Y[:n], variance[:n])
-        made = part.condition(SMOOTH, data, surface=surface, now=n, previous=made, rng=rng)
+@pytest.mark.parametrize("space", [RBF(0.3), Matern(0.5, nu=1.5)], ids=["rbf", "matern"])
+def test_a_growing_dictionary_keeps_variances_near_the_exact_ones(space: Kernel, seed: int) -> None:
+    # A point that joins brings a weight that earlier observations are silent about, though they were
+    # taken to be of the dictionary alone: variances may err on either side.
+    rng, kernel = np.random.default_rng(seed), OnSpace(space) * Drift(0.003)
+    points = rng.random((100, 2))
+    surface, part = Surface(kernel, points), Nystrom(oversampling=2.0)
+    Z = np.column_stack([points[rng.integers(100, size=400)], np.arange(400.0)])
+    Y = np.sin(5 * Z[:, :1]) + 2.0 * rng.standard_normal((400, 1))
+    made, ratios, errors, sizes = None, [], [], []
+    for n in range(25, 401, 25):
+        data = Data(Z[:n], Y[:n], np.full(n, 4.0))
+        made = part.condition(kernel, data, surface=surface, now=n, previous=made, rng=rng)
         means, found = made.on_surface()
-        expected, right = exact(SMOOTH, data).predict(at(points, n))
+        expected, right = exact(kernel, data).predict(at(points, n))
         ratios.append(found / right)
         errors.append(np.abs(means - expected)[:, 0] / np.sqrt(right))
-    assert 1 / SPREAD < np.min(ratios)
-    assert np.max(ratios) < SPREAD
-    assert np.max(errors) < 0.5
-    assert filtered(made).dictionary_size < 60
+        sizes.append(made.dictionary_size)
+    assert np.min(ratios) > BELOW
+    assert np.max(ratios) < ABOVE
+    assert np.max(errors) < 2.0
+    assert sizes == sorted(sizes)
+    assert 2 * sizes[0] < sizes[-1] < 90
 
 
 # --- in a bandit ----------------------------------------------------------------------------------
@@ -463,7 +468,7 @@ def play(bandit: Bandit, steps: int, start: int = 0) -> Array:
     return np.array(chosen)
 
 
-LINE = Candidates(np.linspace(0, 1, 41))
+LINE = Candidates(np.linspace(0, 1, 41)[:, None])
 
 
 @pytest.mark.parametrize("mean", ["online", 3.0])
@@ -490,7 +495,7 @@ def test_tv_gp_ucb_chooses_the_same_points_on_a_full_dictionary(mean: Any, width
         assert mine == pytest.approx(theirs, rel=1e-6), field
 
 
-@pytest.mark.parametrize("domain", [LINE, Box([(0.0, 1.0)])], ids=["candidates", "box"])
+@pytest.mark.parametrize("domain", [LINE, Box(np.array([[0.0, 1.0]]))], ids=["candidates", "box"])
 def test_resumed_is_uninterrupted(domain: Any) -> None:
     def fresh() -> Bandit:
         return policies.tv_gp_ucb(

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits import Bandit, Candidates, exact
-from tvbandits.aging import Aging, Ages, Exponential, Linear, Wiener
+from tvbandits.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.confidence import Fixed
 from tvbandits.exact import FEW, LARGEST_SPAN, Exact, spanning
 from tvbandits.kernels import Drift, OnSpace, inputs

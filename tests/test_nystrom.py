@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import numpy as np
-import plain_budgeted
 import pytest
 from plain_budgeted import Dense, Sparse
 from sklearn.gaussian_process.kernels import RBF, Matern
@@ -62,7 +61,7 @@ def case(q: float) -> tuple[NystromPosterior, Data, Array]:
     data = joined(first, again, scattered(4, seed=1))
     variance = Sparse(KERNEL, p.dictionary.rows.Z, *first).variance
     visited = np.concatenate([first.Z, data.Z[11:]])
-    weight = [(1 / data.variance[(data.Z == z).all(axis=1)]).sum() for z in visited]
+    weight = [(1 / data.variance[(z == data.Z).all(axis=1)]).sum() for z in visited]
     return p, data, np.minimum(1.0, q * variance(visited) * np.array(weight))
 
 
@@ -83,7 +82,9 @@ def test_inclusion_probabilities_to_the_digit(q: float) -> None:
             numbers[i] = probability[i] + side
             got = drawn(Nystrom(q, keep=False), data, Numbers(numbers), p)
             certain = np.flatnonzero(probability == 1)
-            expected = {*certain.tolist(), (i + 1) % len(probability)} | ({i} if side < 0 else set())
+            expected = {*certain.tolist(), (i + 1) % len(probability)} | (
+                {i} if side < 0 else set()
+            )
             assert set(position(data, got.dictionary.rows.Z)) == expected
 
 

@@ -53,7 +53,8 @@ class DriftPosterior:
     means_at, spread_at : arrays of shape (A, c) and (A,), or None
         z^T mean and z^T covariance z at the fixed points, at the time `last`.
     products : array of shape (c, c)
-        Y^T (Q + Sigma)^-1 Y, by the decomposition of prediction errors.
+        Y^T (Q + Sigma)^-1 Y of the value columns of the data, by the decomposition of prediction
+        errors; Q is the covariance z^T z rho.
     log_det_ratio : float
         Twice the information gain.
     """
@@ -177,10 +178,12 @@ class DriftPosterior:
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time `now`."""
-        means_at, spread_at = self._surface_at(self._decay(self.now))
         on = self.dictionary.surface
-        if on is None or means_at is None or spread_at is None:
+        if on is None:
             raise ValueError("this posterior was conditioned without fixed points")
+        means_at, spread_at = self._surface_at(self._decay(self.now))
+        assert means_at is not None  # kept wherever there are fixed points
+        assert spread_at is not None
         return means_at, np.maximum(on.prior - on.explained + spread_at, 0.0)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:

@@ -1,0 +1,309 @@
+"""Regret over that of uniform choice on the abalone table, as in the experiments of the BBKB paper.
+
+Run `python -m benchmarks.abalone --out DIR`, or `python -m benchmarks --only abalone`: the target is the
+number of rings, scaled to [0, 1]; a reward has noise of deviation 0.01. The kernel is the paper's for BBKB
+and BKB (bandwidth 17.5), and lambda = noise variance, F = 1, delta = 1/T, q = 2, C = 2. All policies have
+a fixed prior mean of 0 as in the paper; BBKB is also shown with the mean that is learned online, which is
+the default of the package. GP-BUCB and BKB play fewer steps, because each of theirs takes longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import t as student
+from threadpoolctl import threadpool_limits
+
+from benchmarks import regression
+from benchmarks.regression import Played, Player
+from tvbandits import policies
+from tvbandits.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
+from tvbandits.confidence import BKBWidth, Theory
+from tvbandits.datasets.regression import RegressionProblem
+from tvbandits.observations import Array
+from tvbandits.thompson import Thompson
+
+HORIZON, SEEDS = 10_000, 5
+FIRST = 30
+"""Curves begin here: before, they are noise."""
+
+APART = 0.052
+"""Distance of the names beside the plot, as a share of its height."""
+
+Make = Callable[[RegressionProblem, int, int], Player]
+"""Makes a policy for a problem, a horizon and a seed."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A policy, how many steps and seeds it plays, and how its curve is drawn."""
+
+    name: str
+    make: Make
+    horizon: int = HORIZON
+    line: str = "-"
+    shade: str = "black"
+    weight: float = 1.6
+
+
+@dataclass(frozen=True)
+class AbaloneRow:
+    """A policy's line of the table; `low` and `high` are the 95% interval of the mean ratio."""
+
+    name: str
+    steps: int
+    seeds: int
+    ratio: float
+    low: float
+    high: float
+    ratio_at_1000: float
+    batches: float
+    dictionary_size: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Ratio of cumulative regrets, shape (seeds, T), and the row that goes with it."""
+
+    contestant: Contestant
+    ratios: Array
+    row: AbaloneRow
+
+
+def _bbkb(rule: str, *, online: bool) -> Make:
+    return lambda problem, horizon, seed: regression.bbkb(
+        problem, horizon, seed, online=online, rule=rule
+    )
+
+
+def _bkb(problem: RegressionProblem, horizon: int, seed: int) -> Player:
+    width = BKBWidth(delta=1 / horizon)
+    parts = (problem.domain, problem.kernel, problem.noise_variance)
+    return policies.bkb(*parts, confidence=width, mean=0.0, seed=seed)
+
+
+def _gp_bucb(problem: RegressionProblem, horizon: int, seed: int) -> Player:
+    width = Theory(delta=1 / horizon)
+    parts = (problem.domain, problem.kernel, problem.noise_variance)
+    return policies.gp_bucb(*parts, confidence=width, mean=0.0, seed=seed)
+
+
+def _thompson(problem: RegressionProblem, horizon: int, seed: int) -> Player:  # noqa: ARG001
+    parts = (problem.domain, problem.kernel, problem.noise_variance)
+    return Thompson(*parts, batch=30, mean=0.0, seed=seed)
+
+
+def contestants() -> list[Contestant]:
+    """Everyone, in the order of the table."""
+    return [
+        # A wide pale line under a narrow dark one: neither hides the other where they run together.
+        Contestant("BBKB, global", _bbkb("global", online=False), shade="0.7", weight=5.0),
+        Contestant("BBKB, local", _bbkb("local", online=False), line="--"),
+        Contestant("BBKB, global, online mean", _bbkb("global", online=True), shade="0.45"),
+        Contestant(
+            "BBKB, local, online mean", _bbkb("local", online=True), line="--", shade="0.45"
+        ),
+        Contestant("BKB", _bkb, horizon=2000, line=":", weight=2.0),
+        Contestant("GP-BUCB", _gp_bucb, horizon=1000, line="-."),
+        Contestant("Thompson, batch 30", _thompson, line=(0, (6, 1, 1, 1, 1, 1))),  # type: ignore[arg-type]
+        Contestant(
+            "regularised evolution",
+            lambda problem, _, seed: RegularisedEvolution(problem.domain, seed=seed),
+            line=(0, (1, 1)),  # type: ignore[arg-type]
+            shade="0.35",
+        ),
+        Contestant(
+            "epsilon-greedy",
+            lambda problem, _, seed: EpsilonGreedy(problem.domain, seed=seed),
+            line=(0, (8, 2)),  # type: ignore[arg-type]
+            shade="0.6",
+        ),
+        Contestant(
+            "uniform",
+            lambda problem, _, seed: Uniform(problem.domain, seed=seed),
+            shade="0.75",
+            weight=1.0,
+        ),
+    ]
+
+
+def interval(values: Array) -> tuple[Array, Array]:
+    """Ends of the 95% interval of the mean over seeds (Student's t), along the first axis."""
+    n, mean = len(values), values.mean(axis=0)
+    if n < 2:
+        return mean, mean
+    half = student.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / n**0.5
+    return mean - half, mean + half
+
+
+def curve(contestant: Contestant, problem: RegressionProblem, seeds: int) -> Curve:
+    """Play all seeds."""
+    runs: list[Played] = []
+    sizes: list[int | None] = []
+    for seed in range(seeds):
+        player = contestant.make(problem, contestant.horizon, seed)
+        runs.append(regression.play(player, problem, contestant.horizon, seed))
+        sizes.append(player.info.dictionary_size)  # type: ignore[attr-defined]
+    steps = np.arange(1, contestant.horizon + 1)
+    uniform = regression.uniform_regret(problem)
+    ratios = np.array([np.cumsum(run.regret) / steps for run in runs]) / uniform
+    low, high = interval(ratios[:, -1])
+    known = [size for size in sizes if size is not None]
+    row = AbaloneRow(
+        contestant.name,
+        contestant.horizon,
+        seeds,
+        float(ratios[:, -1].mean()),
+        float(low),
+        float(high),
+        float(ratios[:, 999].mean()),
+        float(np.mean([run.batches for run in runs])),
+        float(np.mean(known)) if known else None,
+        float(np.mean([run.seconds for run in runs])),
+    )
+    return Curve(contestant, ratios, row)
+
+
+def curves(seeds: int, tables: Path | None = None) -> list[Curve]:
+    """All policies, or none where the table is not there."""
+    problem = regression.table("abalone", tables)
+    if problem is None:
+        print("abalone: skipped, its table is not there (--tables DIR)")
+        return []
+    return [curve(contestant, problem, seeds) for contestant in contestants()]
+
+
+def rows(repeats: int, tables: Path | None = None) -> list[AbaloneRow]:
+    """A row for each policy."""
+    return [one.row for one in curves(repeats, tables)]
+
+
+def show(console: Console, found: Sequence[AbaloneRow]) -> None:
+    """Print them."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("abalone, A = 4177")
+    headings = ("T", "seeds", "regret / uniform", "95% interval", "at T = 1000")
+    for heading in (*headings, "batches", "inducing points", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in found:
+        table.add_row(
+            *(row.name, str(row.steps), str(row.seeds), f"{row.ratio:.4f}"),
+            *(f"{row.low:.4f} - {row.high:.4f}", f"{row.ratio_at_1000:.3f}", f"{row.batches:.0f}"),
+            "" if row.dictionary_size is None else f"{row.dictionary_size:.0f}",
+            f"{row.seconds:.2f}",
+        )
+    console.print(table)
+
+
+def draw(found: Sequence[Curve], path: Path) -> None:
+    """Mean ratios with bands of 95%, both axes logarithmic, names at the ends of the curves."""
+    figure = Figure(figsize=(9.5, 6), layout="constrained")
+    axes = figure.subplots()
+    ends = []
+    for one in found:
+        steps = np.arange(1, one.ratios.shape[1] + 1)
+        shown = np.unique(np.geomspace(FIRST, len(steps), 300).astype(int)) - 1
+        mean = one.ratios.mean(axis=0)
+        low, high = interval(one.ratios)
+        style = one.contestant
+        axes.fill_between(
+            steps[shown], np.maximum(low, 1e-4)[shown], high[shown], color=style.shade, alpha=0.13
+        )
+        axes.plot(
+            *(steps[shown], mean[shown]),
+            linestyle=style.line,
+            color=style.shade,
+            linewidth=style.weight,
+        )
+        ends.append((len(steps), float(mean[-1]), style))
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="plays t",
+        ylabel="cumulative regret / that of uniform choice",
+        xlim=(FIRST, HORIZON),
+    )
+    lowest = min(value for _, value, _ in ends)
+    axes.set_ylim(0.7 * lowest, 1.6)
+    axes.grid(which="major", color="0.9")
+    axes.spines[["top", "right"]].set_visible(False)
+    _label(axes, ends)
+    axes.set_title(
+        f"Abalone, A = 4177, bandwidth 17.5: mean and 95% band, seeds: {found[0].row.seeds}",
+        loc="left",
+        fontsize=11,
+    )
+    figure.savefig(path, dpi=150)
+
+
+def _label(axes: Any, ends: Sequence[tuple[int, float, Contestant]]) -> None:
+    """Names at the ends of the curves; where these are at the right edge, beside it and moved apart."""
+    low, high = axes.get_ylim()
+    for number, (steps, value, style) in enumerate(end for end in ends if end[0] < HORIZON):
+        axes.annotate(
+            f"{style.name}, to t = {steps}",
+            xy=(steps, value),
+            xytext=(-110 + 30 * number, -52 - 26 * number),
+            textcoords="offset points",
+            fontsize=9,
+            arrowprops={"arrowstyle": "-", "color": style.shade, "linewidth": 0.7},
+        )
+    ordered = sorted((end for end in ends if end[0] == HORIZON), key=lambda end: end[1])
+    places = [float(np.log(value / low) / np.log(high / low)) for _, value, _ in ordered]
+    for _ in range(400):
+        for i in range(1, len(places)):
+            overlap = max(APART - (places[i] - places[i - 1]), 0.0)
+            places[i - 1] -= overlap / 2
+            places[i] += overlap / 2
+    for (steps, value, style), place in zip(ordered, places, strict=True):
+        # The sample of the line beside the name is what a legend would show.
+        axes.plot(
+            *([1.05, 1.11], [place, place]),
+            transform=axes.transAxes,
+            clip_on=False,
+            linestyle=style.line,
+            color=style.shade,
+            linewidth=style.weight,
+        )
+        axes.text(1.12, place, style.name, transform=axes.transAxes, va="center", fontsize=9)
+        axes.annotate(
+            "",
+            xy=(steps, value),
+            xytext=(1.047, place),
+            textcoords="axes fraction",
+            arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play, print the table, draw the figure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.abalone", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the figure")
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"{SEEDS} by default")
+    parser.add_argument("--tables", type=Path, metavar="DIR", help="where abalone.csv is")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1:
+        parser.error(f"--seeds must be at least 1, got {options.seeds}")
+    with threadpool_limits(limits=1):
+        found = curves(options.seeds, options.tables)
+    if not found:
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    show(console if console.is_terminal else Console(width=140), [one.row for one in found])
+    draw(found, options.out / "abalone_regret.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""What benchmarks on the drifting bump share: a run of a named policy, timed step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from benchmarks.harness import clock
+from benchmarks.runs import TimedExpert
+from tvbandits import Candidates, policies
+from tvbandits.bandit import Bandit
+from tvbandits.compare import simulated
+from tvbandits.confidence import Theory
+from tvbandits.datasets import DriftingBump
+from tvbandits.exact import Exact
+from tvbandits.nystrom import Nystrom
+from tvbandits.observations import Array, keyed_normal
+from tvbandits.prepare import REWARD_NOISE, prepare
+
+WINDOW, DISCOUNT = 16, 0.935
+LENGTH = 3.5
+
+
+@dataclass(frozen=True)
+class Course:
+    """A run: regret and processor seconds of every step, and the bandit at its end."""
+
+    regret: Array
+    seconds: Array
+    bandit: Bandit
+
+
+def epsilon(problem: DriftingBump) -> float:
+    """The drift rate that the log evidence of a first sample gives."""
+    return prepare(problem.name, problem, 0, 500).setting(Theory(), None).epsilon
+
+
+def bandit(
+    name: str,
+    posterior: Exact | Nystrom,
+    seed: int,
+    problem: DriftingBump,
+    expert: TimedExpert,
+    confidence: float | str,
+) -> Bandit:
+    """The policy of that name."""
+    domain = problem.domain
+    assert isinstance(domain, Candidates)
+    parts = (domain, RBF(LENGTH), problem.noise_variance)
+    common: Any = {"posterior": posterior, "seed": seed, "confidence": confidence}
+    if name == "gp-ucb":
+        return policies.gp_ucb(*parts, **common)
+    if name == "sw-gp-ucb":
+        return policies.sw_gp_ucb(*parts, window=WINDOW, **common)
+    if name == "w-gp-ucb":
+        return policies.w_gp_ucb(*parts, discount=DISCOUNT, **common)
+    if name == "tv-gp-ucb":
+        return policies.tv_gp_ucb(*parts, epsilon=epsilon(problem), **common)
+    if name == "sparq-gp-ucb":
+        return policies.sparq_gp_ucb(*parts, expert=expert, **common)
+    raise ValueError(f"no course for the policy {name!r}")
+
+
+def course(
+    name: str,
+    posterior: Exact | Nystrom,
+    seed: int,
+    horizon: int,
+    *,
+    confidence: float | str = "theory",
+) -> Course:
+    """Play `horizon` steps; the time of the expert's answers is not counted."""
+    problem = DriftingBump(horizon=horizon)
+    expert = TimedExpert(simulated(problem, seed))
+    player = bandit(name, posterior, seed, problem, expert, confidence)
+    regret, seconds = np.empty(horizon), np.empty(horizon)
+    for step in range(horizon):
+        t = step + 1.0
+        answering = expert.seconds
+        begun = clock()
+        X = player.ask(t)
+        asked = clock() - begun
+        truth = problem.value(X, t)
+        y = truth + problem.noise_variance**0.5 * keyed_normal(seed, REWARD_NOISE, X, t)
+        begun = clock()
+        player.tell(X, y, t)
+        seconds[step] = asked + clock() - begun - (expert.seconds - answering)
+        regret[step] = problem.best(t) - float(truth[0])
+    return Course(regret, seconds, player)
