@@ -8,27 +8,46 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from benchmarks import chain, dpp, jobs, runs, step
+from benchmarks import abalone, budgeted, chain, direct, dpp, growth, jobs, memory, runs, step
 from benchmarks.chain import ChainRow
 from benchmarks.harness import Row, machine
 
 GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows, "jobs": jobs.rows}
 
+LONG = {"direct": direct.rows, "budgeted": budgeted.rows}
+"""Groups of ratios that take minutes: run by name, or with --all."""
+
+TABLES: dict[str, Any] = {"growth": growth, "memory": memory, "abalone": abalone}
+"""Groups with a table of their own, likewise."""
+
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", choices=[*GROUPS, "chain"], help="one group of rows")
-    parser.add_argument("--all", action="store_true", help="the chain lengths as well")
+    names = [*GROUPS, "chain", *LONG, *TABLES]
+    parser.add_argument("--only", choices=names, help="one group of rows")
+    parser.add_argument(
+        "--all", action="store_true", help=f"{', '.join(names[len(GROUPS) :])} as well (long)"
+    )
     parser.add_argument("--repeats", type=int, default=3, metavar="N", help="3 by default")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the figures there")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="where abalone.csv and california_housing.parquet are "
+        "(by default shared/data/tables beside the repository)",
+    )
     options = parser.parse_args(arguments)
     if options.repeats < 1:
         parser.error(f"--repeats must be at least 1, got {options.repeats}")
+    if options.tables is not None and not options.tables.is_dir():
+        parser.error(f"--tables must be a directory, got {options.tables}")
     return options
 
 
@@ -95,9 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)
-    names = [options.only] if options.only else [*GROUPS, *(["chain"] if options.all else [])]
+    long = ["chain", *LONG, *TABLES] if options.all else []
+    names = [options.only] if options.only else [*GROUPS, *long]
     rows: list[Row] = []
     lengths: list[ChainRow] = []
+    others: dict[str, list[Any]] = {}
     with threadpool_limits(limits=1):
         facts = machine()
         console.print(heading(facts, options.repeats), highlight=False)
@@ -105,19 +126,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with console.status(f"{name} ..."):
                 if name == "chain":
                     lengths = chain.table()
+                elif name in LONG:
+                    rows += LONG[name](options.repeats, options.tables)
+                elif name in TABLES:
+                    others[name] = TABLES[name].rows(options.repeats, options.tables)
                 else:
                     rows += GROUPS[name](options.repeats)
     if rows:
         print_rows(console, rows)
     if lengths:
         print_chain(console, lengths)
+    for name, found in others.items():
+        if found:
+            TABLES[name].show(console, found)
     if options.out:
-        found = {
+        written = {
             "machine": facts,
             "rows": [asdict(row) for row in rows],
             "chain": [asdict(row) for row in lengths],
+            **{name: [asdict(row) for row in found] for name, found in others.items()},
         }
-        options.out.write_text(json.dumps(found, indent=2) + "\n")
+        options.out.write_text(json.dumps(written, indent=2) + "\n")
     return 0
 
 

@@ -35,7 +35,7 @@ def main(out: Path = HERE) -> float:
     top.plot(range(1, 201), played, ".k", label="played")
     top.plot(5 + 3 * np.sin(np.arange(1, 201) / 15), "-", color="0.6", label="best point")
     top.set(xlabel="step t", ylabel="x")
-    top.legend(loc="lower left", ncols=2)
+    top.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     x = domain.X[:, 0]
     bottom.plot(x, mean, "k", label="posterior mean")
     bottom.fill_between(x, mean - deviation, mean + deviation, color="0.85", label="one deviation")

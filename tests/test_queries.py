@@ -233,3 +233,14 @@ def test_the_pool_is_seen_at_one_time(kernel: Any) -> None:
     assert [each.told for each in plan.pools] == [1, 2, 3, 4]
     np.testing.assert_array_equal(plan.pools[-1].points, LINE.X[[3, 9, 30]])
     np.testing.assert_allclose(plan.pools[-1].covariance(), KERNEL(LINE.X[[3, 9, 30]]))
+
+
+def test_a_number_is_a_constant_schedule() -> None:
+    X = np.random.default_rng(0).random((12, 2))
+    for told in (1, 400):
+        pool = Pool(X, told, lambda: RBF(0.3)(X))
+        assert len(KDPP(5).choose(pool, np.random.default_rng(0)).rows) == 5
+    with pytest.raises(
+        ValueError, match="schedule must be a function of t or a whole number >= 0, got -1"
+    ):
+        KDPP(-1)

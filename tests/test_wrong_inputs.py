@@ -495,15 +495,15 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "expert without plan": (
         lambda: Recipe(LINE, KERNEL, 0.01, expert=Moody()),
-        "an expert needs a query plan, and a query plan an expert: give both",
+        "a query plan an expert: queries is None",
     ),
     "plan without expert": (
         lambda: Recipe(LINE, KERNEL, 0.01, queries=KDPP()),
-        "an expert needs a query plan, and a query plan an expert: give both",
+        "a query plan an expert: expert is None",
     ),
     "expert without query": (
         lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=reward),  # type: ignore[arg-type]
-        r"expert must have a method query\(X, t\), got <function reward",
+        r"expert must be an object with a method query\(X, t\), or None; got <function reward",
     ),
     "confidence text": (
         lambda: policies.gp_ucb(LINE, KERNEL, 0.01, confidence="teory"),
@@ -576,3 +576,43 @@ def test_parts_that_do_not_fit(parts: str) -> None:
     build, match = PARTS[parts]
     with pytest.raises(ValueError, match=match):
         build()
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("aging", "window", "aging must be an aging map .* got 'window'"),
+        ("posterior", "sparse", r"posterior must be Exact\(\) or Nystrom\(\); got 'sparse'"),
+        ("domain", [[0.0], [1.0]], "domain must be a domain such as Candidates"),
+        ("batch", 5, r"batch must be a batch rule such as One\(\)"),
+        ("queries", 5, r"queries must be a query plan such as KDPP\(\)"),
+        ("minimum_batch", 0, "minimum_batch must be a whole number of at least 1, got 0"),
+        ("pool_size", 2.5, "pool_size must be a whole number of at least 1, got 2.5"),
+    ],
+)
+def test_a_part_of_the_wrong_kind_is_named(part: str, value: object, message: str) -> None:
+    parts = {"domain": Candidates(np.linspace(0, 1, 5)[:, None]), "kernel": RBF(0.3)}
+    parts |= {"noise_variance": 0.01, part: value}
+    with pytest.raises(ValueError, match=message):
+        Recipe(**parts)  # type: ignore[arg-type]
+
+
+def test_a_class_is_no_expert() -> None:
+    class Station:
+        def query(self, X: object, t: float) -> None: ...
+
+    domain = Candidates(np.linspace(0, 1, 5)[:, None])
+    with pytest.raises(ValueError, match=r"expert must be an object .* got <class .*Station'>"):
+        policies.sparq_gp_ucb(domain, RBF(0.3), 0.01, expert=Station)  # type: ignore[arg-type]
+
+
+def test_a_recipe_takes_a_number_for_its_width() -> None:
+    domain = Candidates(np.linspace(0, 1, 5)[:, None])
+    assert Recipe(domain, RBF(0.3), 0.01, confidence=2.0).confidence(None) == 2.0  # type: ignore[arg-type]
+
+
+def test_state_and_recipe_the_wrong_way_round() -> None:
+    bandit = policies.gp_ucb(Candidates(np.linspace(0, 1, 5)[:, None]), RBF(0.3), 0.01)
+    with pytest.raises(ValueError, match="takes a Recipe and then a State, got State and Recipe"):
+        Bandit.from_state(bandit.state, bandit.recipe)  # type: ignore[arg-type]
+    assert repr(bandit) == "<Bandit on Candidates(5 points, d=1), 0 rewards told, at the start>"

@@ -199,6 +199,10 @@ class DiscardAbove:
 
     threshold: Callable[[int], float]
 
+    def __post_init__(self) -> None:
+        if not callable(self.threshold):
+            raise ValueError(f"threshold must be a function of t, got {self.threshold!r}")
+
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
         limit = float(self.threshold(ages.told))

@@ -78,6 +78,9 @@ class Bandit:
         ValueError
             If a point that was played lies outside the recipe's domain.
         """
+        if not (isinstance(recipe, Recipe) and isinstance(state, State)):
+            given = f"{type(recipe).__name__} and {type(state).__name__}"
+            raise ValueError(f"from_state takes a Recipe and then a State, got {given}")
         if state.rewards.dimension != recipe.domain.dimension:
             raise ValueError(
                 f"the state has points of {state.rewards.dimension} coordinates, "
@@ -87,6 +90,10 @@ class Bandit:
         bandit = cls(recipe)
         bandit._state = _fitted_to(recipe, state)
         return bandit
+
+    def __repr__(self) -> str:
+        at = "at the start" if self._state.time is None else f"at t = {self._state.time:g}"
+        return f"<Bandit on {self._recipe.domain!r}, {len(self._state.rewards)} rewards told, {at}>"
 
     @property
     def recipe(self) -> Recipe:

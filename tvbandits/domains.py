@@ -41,7 +41,7 @@ def checked_values(values: ArrayLike, X: Array) -> Array:
     return checked
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Candidates:
     """A finite set of points, searched exactly.
 
@@ -87,6 +87,9 @@ class Candidates:
     def dimension(self) -> int:
         """Number of coordinates of a point."""
         return int(self.X.shape[1])
+
+    def __repr__(self) -> str:
+        return f"Candidates({len(self)} points, d={self.dimension})"
 
     def __len__(self) -> int:
         return len(self.X)

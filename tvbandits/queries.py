@@ -103,9 +103,9 @@ class KDPP:
 
     Parameters
     ----------
-    schedule : callable
+    schedule : callable or int
         `schedule(t)` returns how many points to ask about after t told rewards. Where fewer distinct
-        points have been played, all of them are asked.
+        points have been played, all of them are asked. A number is a constant schedule.
     sweeps : float
         Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
         set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
@@ -118,12 +118,17 @@ class KDPP:
         Relative to the mean prior variance; see `tvbandits.dpp`.
     """
 
-    schedule: Callable[[int], int] = LogSchedule()
+    schedule: Callable[[int], int] | int = LogSchedule()
     sweeps: float = 0.5
     accuracy: float | None = None
     jitter: float = 1e-8
 
     def __post_init__(self) -> None:
+        whole = isinstance(self.schedule, int | np.integer) and self.schedule >= 0
+        if not (callable(self.schedule) or whole):
+            raise ValueError(
+                f"schedule must be a function of t or a whole number >= 0, got {self.schedule!r}"
+            )
         if not (math.isfinite(self.sweeps) and self.sweeps >= 0):
             raise ValueError(f"sweeps must be finite and not negative, got {self.sweeps}")
         if self.accuracy is not None and not 0 < self.accuracy < 1:
@@ -131,7 +136,7 @@ class KDPP:
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Run the chain."""
-        wanted = self.schedule(pool.told)
+        wanted = self.schedule(pool.told) if callable(self.schedule) else self.schedule
         if not (math.isfinite(wanted) and wanted >= 0 and int(wanted) == wanted):
             raise ValueError(f"schedule({pool.told}) must be a whole number >= 0, got {wanted}")
         N, k = len(pool), int(wanted)

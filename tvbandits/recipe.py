@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.aging import Aging, Constant
 from tvbandits.batching import BatchRule, LocalRatio, One
-from tvbandits.confidence import Confidence, Theory
+from tvbandits.confidence import Confidence, Theory, as_confidence
 from tvbandits.domains import Candidates
 from tvbandits.drifting import DriftPosterior
 from tvbandits.exact import Exact
@@ -87,26 +87,48 @@ class Recipe:
     largest_batch: int = 10_000
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "confidence", as_confidence(self.confidence))
+        for name, needs, called in _FACES:
+            _check_face(name, getattr(self, name), needs, called)
         _check_positive("noise_variance", self.noise_variance)
         if self.mean != "online" and not is_finite_number(self.mean):
             raise ValueError(f'mean must be a finite number or "online", got {self.mean!r}')
         if not (is_finite_number(self.lead) and self.lead >= 0):
             raise ValueError(f"lead must be finite and not negative, got {self.lead!r}")
         if (self.expert is None) != (self.queries is None):
-            raise ValueError("an expert needs a query plan, and a query plan an expert: give both")
-        if self.expert is not None and not callable(getattr(self.expert, "query", None)):
-            raise ValueError(f"expert must have a method query(X, t), got {self.expert!r}")
+            missing = "expert" if self.expert is None else "queries"
+            raise ValueError(
+                f"an expert needs a query plan, and a query plan an expert: {missing} is None"
+            )
         for name in ("minimum_batch", "largest_batch"):
-            size = getattr(self, name)
-            if not (isinstance(size, int | np.integer) and size >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
-        if self.pool_size is not None and self.pool_size < 1:
-            raise ValueError(f"pool_size must be at least 1, got {self.pool_size}")
+            _check_count(name, getattr(self, name))
+        if self.pool_size is not None:
+            _check_count("pool_size", self.pool_size)
         if isinstance(self.batch, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
         points = self.domain.sample(32, np.random.default_rng(0))
         known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+
+
+_FACES = (
+    ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
+    ("aging", "an aging map such as Window(last=20)", "__call__"),
+    ("posterior", "Exact() or Nystrom()", "condition"),
+    ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
+    ("batch", "a batch rule such as One() or GlobalRatio(2.0)", "monitor"),
+    ("expert", "an object with a method query(X, t), or None", "query"),
+    ("queries", "a query plan such as KDPP(), or None", "choose"),
+)
+"""The parts: what each must be, and the method that tells it."""
+
+
+def _check_face(name: str, part: object, needs: str, method: str) -> None:
+    """Raise a `ValueError` unless `part` is an object (not a class) with the method."""
+    if part is None and needs.endswith("None"):
+        return
+    if isinstance(part, type) or not callable(getattr(part, method, None)):
+        raise ValueError(f"{name} must be {needs}; got {part!r}")
 
 
 @dataclass(frozen=True)
@@ -201,3 +223,8 @@ def is_finite_number(value: object) -> bool:
 def _check_positive(name: str, value: object) -> None:
     if not (is_finite_number(value) and value > 0):  # type: ignore[operator]
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
+
+
+def _check_count(name: str, value: object) -> None:
+    if not (isinstance(value, int | np.integer) and value >= 1):
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
