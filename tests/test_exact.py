@@ -133,15 +133,27 @@ def test_observations_off_the_surface_are_factored() -> None:
     assert isinstance(
         Exact().condition(kernel, Data(zero, Y, v), surface=surface), NystromPosterior
     )
-    # Few distinct inputs are as quickly factored, however many observations there are.
-    few = Data(np.repeat(X[: FEW - 1], 3, axis=0), np.repeat(Y[: FEW - 1], 3, axis=0), np.ones(189))
-    assert isinstance(Exact().condition(kernel, few, surface=surface), ExactPosterior)
     # And without fixed points, or under a kernel that sees time, there is nothing to span.
     assert isinstance(Exact().condition(kernel, Data(X, Y, v)), ExactPosterior)
     moving = OnSpace(kernel) * Drift(0.01)
     data = Data(inputs(moving, X, np.arange(100.0)), Y, v)
     made = Exact().condition(moving, data, surface=Surface(moving, points), now=100.0)
     assert isinstance(made, ExactPosterior)
+
+
+@pytest.mark.parametrize(("length", "enough"), [(8.0, FEW), (3.0, 93)])
+def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
+    """Fewer than a factorisation minds, or than the span has points, however often observed."""
+    kernel, rng = RBF(length), np.random.default_rng(0)
+    surface = Surface(kernel, LINE)
+    span = spanning(surface)
+    assert span is not None
+    assert max(span.size, FEW) == enough
+    X = LINE[rng.permutation(len(LINE))]
+    for n, kind in ((enough - 1, ExactPosterior), (enough, NystromPosterior)):
+        Z = np.repeat(X[:n], 3, axis=0)
+        data = Data(Z, rng.standard_normal((3 * n, 2)), np.full(3 * n, 0.1))
+        assert type(Exact().condition(kernel, data, surface=surface)) is kind
 
 
 def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:

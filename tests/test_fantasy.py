@@ -86,14 +86,14 @@ def test_the_lazy_batch_is_the_plain_one_with_fewer_looks(kernel: Kernel, seed: 
         assert (step.start, step.now) == pytest.approx((other.start, other.now), rel=1e-9)
         np.testing.assert_allclose(step.local(), other.local(), rtol=1e-7, atol=1e-12)
     assert plain.looks >= 25 * 300
-    assert lazy.looks < plain.looks / 3
+    assert 25 <= lazy.looks < 100
 
 
 def test_variances_from_before_do_as_bounds() -> None:
     """After an ask that grew the dictionary, no variance is known exactly, and few are looked at."""
     setting = Setting(KERNELS["matern"], n=60)
-    setting.part = Nystrom(4.0)
-    before = setting.condition(57)
+    setting.part = Nystrom(1e3)
+    before = setting.condition(30)
     p = setting.condition(60, before)
     assert p.dictionary_size > before.dictionary_size
     assert not p.upper_variances()[1].any()
@@ -101,7 +101,7 @@ def test_variances_from_before_do_as_bounds() -> None:
     lazy = setting.fantasy(LazyFantasy, p)
     plain = setting.fantasy(PlainFantasy, setting.condition(60, before))
     np.testing.assert_array_equal(built(lazy, 8)[0], built(plain, 8)[0])
-    assert 0 < lazy.looks < 300
+    assert 32 < lazy.looks < 150
 
 
 @pytest.mark.parametrize("candidates", [1, 2, 3, 5, AT_ONCE, AT_ONCE + 1])

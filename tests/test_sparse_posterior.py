@@ -336,7 +336,8 @@ def test_bounds_hold_along_a_long_run_and_are_not_always_exact() -> None:
     stale_from_growth = stale_from_data = 0
     for _ in range(150):
         data, now = stream.step()
-        size = 0 if p is None else p.dictionary_size
+        size, before = 0 if p is None else p.dictionary_size, p
+        fresh = None if p is None else p.upper_variances()[1].copy()
         p = part.condition(
             stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
         )
@@ -344,6 +345,10 @@ def test_bounds_hold_along_a_long_run_and_are_not_always_exact() -> None:
         stale_from_growth += stale and p.dictionary_size > size
         stale_from_data += stale and p.dictionary_size == size
         assert_surface_is(p, stream.surface, now)
+        # Nothing of that has touched the posterior it came from.
+        if before is not None:
+            np.testing.assert_array_equal(before.bounds.fresh, fresh)  # type: ignore[union-attr]
+            assert_surface_is(before, stream.surface, now)
     assert stale_from_growth > 5
     assert stale_from_data > 20
 

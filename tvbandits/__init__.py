@@ -5,6 +5,7 @@ from tvbandits._version import __version__
 from tvbandits.bandit import Bandit
 from tvbandits.compare import compare
 from tvbandits.domains import Box, Candidates
+from tvbandits.evaluation import EvaluationError, Played, evaluate, play
 from tvbandits.observations import Observations
 from tvbandits.protocols import Answers, Expert, ExpertError, Problem
 from tvbandits.recipe import Info, Recipe, State
@@ -14,14 +15,18 @@ __all__ = [
     "Bandit",
     "Box",
     "Candidates",
+    "EvaluationError",
     "Expert",
     "ExpertError",
     "Info",
     "Observations",
+    "Played",
     "Problem",
     "Recipe",
     "State",
     "__version__",
     "compare",
+    "evaluate",
+    "play",
     "policies",
 ]

@@ -78,9 +78,10 @@ class Bandit:
         ValueError
             If a point that was played lies outside the recipe's domain.
         """
-        if not (isinstance(recipe, Recipe) and isinstance(state, State)):
-            given = f"{type(recipe).__name__} and {type(state).__name__}"
-            raise ValueError(f"from_state takes a Recipe and then a State, got {given}")
+        given: tuple[object, object] = (recipe, state)
+        if not (isinstance(given[0], Recipe) and isinstance(given[1], State)):
+            names = " and ".join(type(part).__name__ for part in given)
+            raise ValueError(f"from_state takes a Recipe and then a State, got {names}")
         if state.rewards.dimension != recipe.domain.dimension:
             raise ValueError(
                 f"the state has points of {state.rewards.dimension} coordinates, "

@@ -30,7 +30,7 @@ CANDIDATES = 8.0
 CANDIDATES_EACH = 32
 """Such a level looks at this many inputs for each point of the dictionary so far, and for 16 more."""
 
-DICTIONARY = 2.0
+DICTIONARY = 4.0
 """Oversampling of the dictionaries on the way."""
 
 DEPENDENT = 1e-9
@@ -87,7 +87,10 @@ def _levels(total: float) -> Array:
 
 
 def _candidates(bound: Array, size: int) -> Array:
-    """With which probability each input is looked at; at least with that of its bound, if few are."""
+    """With which probability each input is looked at, on a dictionary of `size` points.
+
+    Where so many have a large bound, as with little noise, some of them are enough.
+    """
     probability = np.minimum(1.0, CANDIDATES * bound)
     enough = CANDIDATES_EACH * (size + 16)
     return probability * min(1.0, enough / float(probability.sum()))

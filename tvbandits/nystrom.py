@@ -17,12 +17,17 @@ from typing import Any
 import numpy as np
 
 from tvbandits import linalg
+from tvbandits.bless import leverage_dictionary
 from tvbandits.drifting import DriftPosterior, Filter
 from tvbandits.kernels import is_space_time, separate
 from tvbandits.observations import Array
 from tvbandits.posterior import Data, ExactPosterior, Factored, Groups, without_negligible
 from tvbandits.sparse_posterior import NystromPosterior, assemble
 from tvbandits.surface import Surface
+
+MANY = 500
+"""With more new inputs at once than this, and than are known, what was known before says little about
+their leverage: it is found bottom up."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,8 @@ class Nystrom:
             probabilities, the prior's where there is none. An exact one is left aside.
         rng : numpy.random.Generator
             Draws the dictionary; one uniform number for each observed input, in order of first
-            appearance, whenever the inputs of the observations are others than before.
+            appearance, whenever the inputs of the observations are others than before; several where
+            there are many new ones at once (`tvbandits.bless`).
         """
         data = without_negligible(kernel, data)
         if is_space_time(kernel) and separate(kernel) is not None:
@@ -104,6 +110,11 @@ class Nystrom:
         if len(rows) == 0:
             return _on_points(kernel, rows.Z, surface, now, None)
         prior = np.asarray(kernel.diag(rows.Z))
+        known = 0 if previous is None else previous.size
+        if len(rows) - known > max(MANY, known):
+            first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
+            fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
+            return _on_points(kernel, fresh, surface, now, None)
         z = np.empty((len(rows), 0)) if previous is None else previous.embedding_of_rows(rows.Z)
         variance = prior if previous is None else previous.variances_of(rows.Z, z)
         probability = np.minimum(1.0, self.oversampling * variance / rows.variance)

@@ -321,7 +321,6 @@ def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
     return (
         previous.bounds is not None
         and (posterior._on.now == previous._on.now or not is_space_time(posterior.kernel))
-        and posterior._on.shrink == previous._on.shrink
         and _extends(previous, posterior.rows, posterior.dictionary)
         and bool((posterior.rows.variance[:u] <= previous.rows.variance).all())
     )
