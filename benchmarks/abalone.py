@@ -1,10 +1,11 @@
 """Regret over that of uniform choice on the abalone table, as in the experiments of the BBKB paper.
 
-Run `python -m benchmarks.abalone --out DIR`, or `python -m benchmarks --only abalone`: the target is the
-number of rings, scaled to [0, 1]; a reward has noise of deviation 0.01. The kernel is the paper's for BBKB
-and BKB (bandwidth 17.5), and lambda = noise variance, F = 1, delta = 1/T, q = 2, C = 2. All policies have
-a fixed prior mean of 0 as in the paper; BBKB is also shown with the mean that is learned online, which is
-the default of the package. GP-BUCB and BKB play fewer steps, because each of theirs takes longer.
+`python -m benchmarks.abalone --out DIR` draws the figure and prints the table, `python -m benchmarks
+--only abalone` prints the table. The target is the number of rings, scaled to [0, 1]; a reward has noise
+of deviation 0.01. The kernel is the paper's for BBKB and BKB (bandwidth 17.5), and lambda = noise
+variance, F = 1, delta = 1/T, q = 2, C = 2. All policies have a fixed prior mean of 0 as in the paper;
+BBKB is also shown with the mean that is learned online, which is the default of the package. GP-BUCB and
+BKB play fewer steps, because each of theirs takes longer.
 """
 
 from __future__ import annotations
@@ -281,7 +282,13 @@ def _label(axes: Any, ends: Sequence[tuple[int, float, Contestant]]) -> None:
             xy=(steps, value),
             xytext=(1.047, place),
             textcoords="axes fraction",
-            arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": "0.6",
+                "linewidth": 0.6,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
         )
 
 

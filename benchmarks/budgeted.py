@@ -1,7 +1,8 @@
 """Forgetting policies on the sparse posterior at length, against exact ones, on the drifting bump.
 
 Peers are exact GP-UCB, each policy's own exact form, and GP-UCB on the observations of exact GP-UCB
-refitted by scikit-learn (one step at the length of the run). Runs take turns; every run goes its own way.
+refitted by scikit-learn (one step at the length of the run). Runs take turns, and every run goes its own
+way.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ def rows(repeats: int, tables: Path | None = None) -> list[Row]:  # noqa: ARG001
     for name, title in FORGETTING.items():
         made += compared(title, "exact gp-ucb", sparse[name], exact["gp-ucb"], TARGET)
         made += compared(title, "its own exact form", sparse[name], exact[name], None)
-        steps = [Pair(one.last / LAST, refit) for one, refit in zip(sparse[name], refits, strict=True)]
+        steps = [
+            Pair(one.last / LAST, refit) for one, refit in zip(sparse[name], refits, strict=True)
+        ]
         case = f"a step of gp-ucb refitted by scikit-learn, n = {HORIZON}"
         made.append(summary(title, case, steps, note=f"ours: mean of the last {LAST} steps"))
     return made

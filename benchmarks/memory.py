@@ -21,7 +21,7 @@ from tvbandits import Candidates, policies
 from tvbandits.confidence import BBKBWidth
 
 CANDIDATES, DIMENSION, HORIZON = 200_000, 8, 2000
-BANDWIDTH, NOISE = 20.0, 1e-4
+BANDWIDTH, NOISE = 30.0, 1e-4
 TARGET = 4.0
 """Gigabytes."""
 

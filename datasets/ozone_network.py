@@ -91,7 +91,7 @@ def ozone_network(seed: int = 0, stations: int = 28, days: int = 731) -> TablePr
         unit="ppb",
         noise_variance=NOISE_VARIANCE,
         labels=tuple(f"station-{station}" for station in range(stations)),
-        summary=f"simulated, {stations} stations, {days} days, weather of seed {seed}",
+        summary=f"simulated, {stations} stations, {days} days",
         redraw=partial(ozone_network, stations=stations, days=days),
     )
 

@@ -153,7 +153,7 @@ def informed(b: Bandit) -> Bandit:
     return b
 
 
-def plainly(b: Bandit, X: Array) -> Dense | Sparse:
+def plainly(b: Bandit, X: Array, noise: float = NOISE) -> Dense | Sparse:
     """The posterior of the last ask with the points `X` observed on top."""
     p = b.state.posterior
     assert p is not None
@@ -161,7 +161,7 @@ def plainly(b: Bandit, X: Array) -> Dense | Sparse:
         p.kernel,
         np.concatenate([p.data.Z, X]),
         np.zeros((len(p.data) + len(X), 1)),
-        np.append(p.data.variance, np.full(len(X), NOISE)),
+        np.append(p.data.variance, np.full(len(X), noise)),
     )
     if isinstance(p, NystromPosterior) and isinstance(b.recipe.posterior, Nystrom):
         return Sparse(p.kernel, p.dictionary.rows.Z, more.X, more.Y, more.v)
@@ -279,6 +279,34 @@ def test_a_batch_width_is_inflated_by_the_bound() -> None:
         # The second point is known to be worth 2.5, the first nothing is known about: mean 0, sd 1.
         b.tell(np.repeat(X[1:], 400, axis=0), np.full(400, 2.5))
         assert b.ask()[0, 0] == expected
+
+
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0)])
+def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
+    """Mean in the unit of the reward, noise and variances in that of the kernel."""
+    recipe = Recipe(
+        DOMAIN,
+        Matern(0.35, nu=2.5),
+        20.0,
+        posterior=posterior,
+        batch=GlobalRatio(2.0),
+        confidence=Fixed(1.5),
+    )
+    b, rng = Bandit(recipe, seed=3), np.random.default_rng(5)
+    X = DOMAIN.sample(80, rng)
+    b.tell(X, 300 + 9 * np.sin(5 * X[:, 0]) + math.sqrt(20) * rng.standard_normal(80))
+    batch, scale = b.ask(), b.info.scale
+    assert scale > 3
+    assert len(batch) > 2
+    mean, noise = b.predict(DOMAIN.X)[0], 20 / scale**2
+    start = plainly(b, batch[:0], noise).variance(DOMAIN.X)
+    total = 1.0
+    for n, row in enumerate(DOMAIN.index(batch)):
+        now = plainly(b, batch[:n], noise).variance(DOMAIN.X)
+        ucb = mean + 2.0 * 1.5 * scale * np.sqrt(now)
+        assert ucb[row] >= ucb.max() * (1 - 1e-9)
+        total += start[row] / noise
+        assert (total > 2.0) == (n == len(batch) - 1)
 
 
 def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start() -> None:

@@ -7,6 +7,7 @@ same point at the same time. A row is a plain dict; files, tables, pictures and 
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import os
 import signal
@@ -32,7 +33,7 @@ from tvbandits.prepare import REWARD_NOISE, Prepared, prepare
 from tvbandits.protocols import Expert, Problem
 from tvbandits.recipe import Info, is_finite_number
 from tvbandits.recommended import regret_bound
-from tvbandits.specs import parse_call, parse_spec
+from tvbandits.specs import in_the_user_s_words, parse_call, parse_spec
 from tvbandits.tables import Row, as_seeds
 
 
@@ -52,6 +53,9 @@ class Player(Protocol):
         """Learn rewards."""
         ...
 
+
+FEW_RUNS, FEW_STEPS = 4, 2000
+"""Fewer runs than this, with no more steps together, are done before other processes have started."""
 
 Maker = Callable[[Setting], Player]
 MakeExpert = Callable[[Problem, int], Expert]
@@ -94,7 +98,7 @@ def compare(
     horizon : int, optional
         Number of steps; each problem's own by default.
     n_jobs : int
-        Runs at the same time, each with one BLAS thread.
+        Runs at the same time, each with one BLAS thread; -1 for all cores, where there is enough to do.
     confidence : Confidence, float or "theory"
     expert : callable, optional
         `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
@@ -127,18 +131,22 @@ def iterate(
     """As `compare`, but one `Run` at a time, as soon as it and all runs before it are done."""
     labelled = _labelled_problems(problems)
     makers = _makers(policies, expert)
-    width = as_confidence(confidence)
+    width = as_width(confidence)
     chosen = as_seeds(seeds)
+    _check_whole("n_jobs", n_jobs)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; give a number of processes, or -1 for all cores")
     steps = {label: _steps(label, problem, horizon) for label, problem in labelled.items()}
     text = confidence if isinstance(confidence, str) else _text(confidence)
     alone = functools.partial(_one_thread, os.getpid())
+    plays = len(makers) * len(chosen)
+    few = plays * len(labelled) < FEW_RUNS and plays * sum(steps.values()) <= FEW_STEPS
+    workers = 1 if n_jobs == -1 and few else n_jobs
 
     def runs() -> Iterator[Run]:
         prepared = {
             (made.label, made.seed): made
-            for made in Parallel(n_jobs=n_jobs, return_as="generator")(
+            for made in _parallel(workers, len(labelled) * len(chosen))(
                 delayed(alone)(prepare, label, problem, seed, steps[label])
                 for label, problem in labelled.items()
                 for seed in chosen
@@ -150,9 +158,14 @@ def iterate(
             for name, maker in makers.items()
             for seed in chosen
         )
-        yield from Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+        yield from _parallel(workers, plays * len(labelled))(tasks)
 
     return runs()
+
+
+def _parallel(workers: int, tasks: int) -> Any:
+    """So many processes, and none but this one for a single task."""
+    return Parallel(n_jobs=1 if tasks == 1 else workers, return_as="generator")
 
 
 def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -177,6 +190,8 @@ def _play(
     """One run of one policy."""
     problem, seed = prepared.problem, prepared.seed
     player = maker(prepared.setting(confidence, expert))
+    if isinstance(player, type) or not all(hasattr(player, each) for each in _OF_A_PLAYER):
+        raise TypeError(f'the maker of "{name}" must return a {_PLAYER}, got {player!r}')
     rows: list[Row] = []
     cumulative = 0.0
     while len(rows) < prepared.horizon:
@@ -237,6 +252,15 @@ def _bound(prepared: Prepared, step: int, beta: float) -> float:
     return prepared.scale * regret_bound(step, beta, noise, gain)
 
 
+def as_width(confidence: Confidence | float | str) -> Confidence:
+    """As `as_confidence`; a message speaks of confidence, also where a part of it is to blame."""
+    try:
+        return as_confidence(confidence)
+    except ValueError as error:
+        said = str(error).removeprefix("confidence ").removeprefix("value ")
+        raise ValueError(f"confidence {said}") from error
+
+
 def _text(confidence: Confidence | float) -> str:
     return f"{confidence:g}" if is_finite_number(confidence) else repr(confidence)
 
@@ -250,10 +274,11 @@ class _Named:
     def __call__(self, setting: Setting) -> Player:
         name, _ = parse_spec(self.text)
         make = POLICIES[name].make
+        parameters = parse_call(make, self.text, given=1)
         try:
-            made: Player = make(setting, **parse_call(make, self.text, given=1))
+            made: Player = make(setting, **parameters)
         except (TypeError, ValueError) as error:
-            said = str(error)
+            said = in_the_user_s_words(str(error), parameters)
             raise ValueError(said if self.text in said else f'"{self.text}": {said}') from error
         return made
 
@@ -263,9 +288,17 @@ def _makers(
 ) -> dict[str, Maker]:
     if isinstance(policies, Mapping):
         makers = dict(policies)
+        for label, maker in makers.items():
+            if not callable(maker):
+                raise TypeError(f'policy "{label}" must be a function of a Setting, got {maker!r}')
     else:
         makers = {}
-        for text in [policies] if isinstance(policies, str) else policies:
+        several = isinstance(policies, Iterable) and not isinstance(policies, str)
+        for text in policies if several else [policies]:
+            if not isinstance(text, str):
+                raise TypeError(
+                    f"policies must be names, or a mapping of labels to makers; got {text!r}"
+                )
             name, _ = parse_spec(text)
             if name not in POLICIES:
                 raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
@@ -295,6 +328,8 @@ def _toy(expert: MakeExpert | None) -> Setting:
 
 
 _MEMBERS = [name for name in dir(Problem) if not name.startswith("_")]
+_OF_A_PLAYER = ("ask", "tell", "info")
+_PLAYER = "player with ask, tell and info"
 
 
 def _labelled_problems(
@@ -303,7 +338,10 @@ def _labelled_problems(
     if isinstance(problems, Mapping):
         labelled = dict(problems)
     else:
-        listed: list[Any] = list(problems) if isinstance(problems, Iterable) else [problems]
+        several = isinstance(problems, Iterable) and not isinstance(problems, str | type)
+        listed: list[Any] = list(problems) if several else [problems]  # type: ignore[arg-type]
+        for problem in listed:
+            _check_kind(problem)
         labelled = {getattr(problem, "name", ""): problem for problem in listed}
         if len(labelled) < len(listed):
             names = [problem.name for problem in listed]
@@ -315,10 +353,23 @@ def _labelled_problems(
     return labelled
 
 
-def _check_problem(label: str, problem: Problem) -> None:
+def _check_kind(problem: object) -> None:
+    """Refuse what is not a problem, and say what it is if it could make one."""
+    if isinstance(problem, str):
+        raise TypeError(
+            f"problems must be objects such as tvbandits.datasets.DriftingBump(), got {problem!r}"
+        )
+    if isinstance(problem, type) or inspect.isroutine(problem):
+        kind = "class" if isinstance(problem, type) else "function"
+        name = problem.__name__
+        raise TypeError(f"{name} is a {kind}, not a problem; problems are made by a call: {name}()")
     missing = [name for name in _MEMBERS if not _has(problem, name)]
     if missing:
         raise ValueError(f"{problem!r} is not a problem: it has no {', '.join(missing)}")
+
+
+def _check_problem(label: str, problem: Problem) -> None:
+    _check_kind(problem)
     noise = problem.noise_variance
     if not (math.isfinite(noise) and noise > 0):
         raise ValueError(f"{label}: noise_variance must be positive and finite, got {noise}")
@@ -330,13 +381,14 @@ def _check_problem(label: str, problem: Problem) -> None:
         )
 
 
-def _has(problem: Problem, name: str) -> bool:
+def _has(problem: object, name: str) -> bool:
     """Whether there is such a member; what takes work to compute is not computed for this."""
     return getattr_static(problem, name, None) is not None or hasattr(problem, name)
 
 
 def _steps(label: str, problem: Problem, horizon: int | None) -> int:
     steps = problem.horizon if horizon is None else horizon
+    _check_whole("horizon", steps)
     if steps < 1:
         raise ValueError(f"horizon must be at least 1, got {steps}")
     if steps > problem.horizon:
@@ -345,3 +397,8 @@ def _steps(label: str, problem: Problem, horizon: int | None) -> int:
             "where it is made up, make a longer one"
         )
     return steps
+
+
+def _check_whole(name: str, value: object) -> None:
+    if not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")

@@ -10,7 +10,7 @@ import platform
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -21,6 +21,16 @@ from tvbandits.tables import summarise
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
+
+
+class Comparison(NamedTuple):
+    """What the picture is drawn from again."""
+
+    rows: pd.DataFrame
+    references: dict[str, References]
+    units: dict[str, str]
+    bound: bool
+    interrupted: bool
 
 
 def writable_folder(path: Path) -> Path:
@@ -53,7 +63,10 @@ def write(
     *,
     bound: bool,
 ) -> None:
-    """Write rows, summary, picture and the record of the run into the folder `out`."""
+    """Write rows, summary, picture and the record of the run into the folder `out`.
+
+    The picture says that a comparison was cut short if `arguments` has a true "interrupted".
+    """
     record = {
         "tvbandits": __version__,
         "python": platform.python_version(),
@@ -68,24 +81,24 @@ def write(
     _place(out / ROWS, lambda path: rows.to_csv(path, index=False, compression=_GZIP))
     _place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     _place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
-    draw(out, rows, references, units, bound=bound)
+    interrupted = bool(arguments.get("interrupted", False))
+    draw(out, Comparison(rows, dict(references), dict(units), bound, interrupted))
 
 
-def draw(
-    out: Path,
-    rows: pd.DataFrame,
-    references: Mapping[str, References],
-    units: Mapping[str, str],
-    *,
-    bound: bool,
-) -> None:
+def draw(out: Path, found: Comparison) -> None:
     """Write the picture alone."""
-    figure = regret_figure(rows, references, units, bound=bound)
+    figure = regret_figure(
+        found.rows,
+        found.references,
+        found.units,
+        bound=found.bound,
+        interrupted=found.interrupted,
+    )
     _place(out / PICTURE, lambda path: save_figure(figure, path))
 
 
-def read(out: Path) -> tuple[pd.DataFrame, dict[str, References], dict[str, str], bool]:
-    """Rows, references, units and whether the bound was drawn, from a folder that `write` made.
+def read(out: Path) -> Comparison:
+    """What the picture was drawn from, from a folder that `write` made.
 
     Raises
     ------
@@ -104,7 +117,10 @@ def read(out: Path) -> tuple[pd.DataFrame, dict[str, References], dict[str, str]
         references = {
             name: References(**found) for name, found in dict(record["references"]).items()
         }
-        return rows, references, dict(record["units"]), bool(record["bound"])
+        interrupted = bool(record.get("arguments", {}).get("interrupted", False))
+        return Comparison(
+            rows, references, dict(record["units"]), bool(record["bound"]), interrupted
+        )
     except (
         OSError,
         EOFError,
@@ -126,8 +142,8 @@ def as_plain(references: Mapping[str, References]) -> dict[str, dict[str, float]
 _TEXTS = dict.fromkeys(("problem", "policy", "confidence"), str)
 """Read as they are: no label is taken for a number, or for a missing value."""
 
-_GAPS = {"beta": [""], "bound": [""]}
-"""Where a policy has no width, the field is empty."""
+_GAPS = {"beta": [""], "bound": [""], "dictionary_size": [""]}
+"""Where a policy has no width, or no dictionary, the field is empty."""
 
 _NUMBERS = ["t", "seed", "regret", "average_regret", "queries", "bound"]
 """What the picture is drawn from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import NoneType
 from typing import Any, get_args
 
@@ -61,11 +61,41 @@ def accepts(make: Callable[..., Any], parameter: str) -> bool:
     return parameter in inspect.signature(make).parameters
 
 
+def written(make: Callable[..., Any], given: int = 0) -> str:
+    """The parameters of `make` as they can be written, with their defaults: "window, keep=true".
+
+    The first `given` parameters are not for the user. A default of None, which stands for a value that
+    is found out, is left out, and so is an empty text.
+    """
+    known = list(inspect.signature(make).parameters.values())[given:]
+    return ", ".join(
+        parameter.name
+        if parameter.default in (None, "", parameter.empty)
+        else f"{parameter.name}={_as_word(parameter.default)}"
+        for parameter in known
+    )
+
+
+def in_the_user_s_words(message: str, parameters: Mapping[str, Any]) -> str:
+    """Let "last must be ..., got 0" speak of the parameter that was given as 0, if there is one."""
+    about, _, rest = message.partition(" ")
+    blamed = [
+        key for key, value in parameters.items() if rest.endswith((f"got {value}", f"got {value!r}"))
+    ]
+    if about in parameters or len(blamed) != 1 or not rest.startswith("must "):
+        return message
+    return f"{blamed[0]} {rest}"
+
+
+def _as_word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _split(text: str) -> tuple[str, dict[str, str]]:
     """The name, and the values as they are written."""
-    name, _, rest = text.partition(":")
+    name, colon, rest = text.partition(":")
     values: dict[str, str] = {}
-    for part in rest.split(",") if rest else []:
+    for part in rest.split(",") if colon else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value):
             raise ValueError(f'"{text}": expected key=value after the colon, got "{part}"')

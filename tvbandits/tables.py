@@ -96,12 +96,23 @@ def _references(problem: Problem, horizon: int | None) -> References:
     return References(*(value + missed for value in references(values)))
 
 
+def counted(numbers: Iterable[int], noun: str) -> str:
+    """ "1 seed", "5 seeds", or "1-5 seeds" where the numbers differ."""
+    found = list(numbers)
+    low, high = min(found), max(found)
+    number = f"{high}" if low == high else f"{low}-{high}"
+    return f"{number} {noun}{'' if high == 1 else 's'}"
+
+
 def as_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds themselves: 0, ..., n - 1 for a number n."""
-    if isinstance(seeds, int | np.integer):
-        chosen = list(range(seeds))
-    else:
-        chosen = [index(seed) for seed in seeds]
+    try:
+        one = isinstance(seeds, int | np.integer)
+        chosen = list(range(seeds)) if one else [index(seed) for seed in seeds]  # type: ignore[arg-type, union-attr]
+    except TypeError:
+        raise TypeError(
+            f"seeds must be a whole number, or a sequence of whole numbers; got {seeds!r}"
+        ) from None
     if not chosen:
         raise ValueError(f"seeds must be at least 1, or a sequence of seeds; got {seeds}")
     if min(chosen) < 0:
