@@ -218,7 +218,10 @@ def draw(found: Sequence[Curve], path: Path) -> None:
         low, high = interval(one.ratios)
         style = one.contestant
         axes.fill_between(
-            steps[shown], np.maximum(low, 1e-4)[shown], high[shown], color=style.shade, alpha=0.13
+            *(steps[shown], np.maximum(low, 1e-4)[shown], high[shown]),
+            color=style.shade,
+            alpha=0.13,
+            linewidth=0,
         )
         axes.plot(
             *(steps[shown], mean[shown]),
@@ -250,15 +253,17 @@ def draw(found: Sequence[Curve], path: Path) -> None:
 def _label(axes: Any, ends: Sequence[tuple[int, float, Contestant]]) -> None:
     """Names at the ends of the curves; where these are at the right edge, beside it and moved apart."""
     low, high = axes.get_ylim()
-    for number, (steps, value, style) in enumerate(end for end in ends if end[0] < HORIZON):
-        axes.annotate(
-            f"{style.name}, to t = {steps}",
-            xy=(steps, value),
-            xytext=(-110 + 30 * number, -52 - 26 * number),
-            textcoords="offset points",
-            fontsize=9,
-            arrowprops={"arrowstyle": "-", "color": style.shade, "linewidth": 0.7},
-        )
+    for steps, value, style in ends:
+        if steps < HORIZON:
+            right = value > 2 * low  # above the other curves there is room to the right
+            axes.annotate(
+                f"{style.name}, to t = {steps}",
+                xy=(steps, value),
+                xytext=(8, -12) if right else (0, -22),
+                textcoords="offset points",
+                ha="left" if right else "center",
+                fontsize=9,
+            )
     ordered = sorted((end for end in ends if end[0] == HORIZON), key=lambda end: end[1])
     places = [float(np.log(value / low) / np.log(high / low)) for _, value, _ in ordered]
     for _ in range(400):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pty
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -19,15 +20,19 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 from ozone_samples import airdata, csv, field
+from rich.console import Console
 
 import tvbandits
 from tvbandits import output
 from tvbandits.cli import PROBLEMS, main
-from tvbandits.compare import compare
+from tvbandits.compare import Run, compare, iterate
 from tvbandits.datasets import DriftingBump, GPDrift, ozone
+from tvbandits.plots import save_figure
 from tvbandits.policies import POLICIES
+from tvbandits.specs import parse_spec
 from tvbandits.tables import SUMMARY, problem_references, summarise
 
 SMALL = "drifting-bump:candidates=41"
@@ -86,6 +91,57 @@ def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> No
     assert "data: simulated, 3 stations, 5 days" in said.out
 
 
+def test_one_step(command: Command) -> None:
+    said = command("compare", SMALL, "--policy=uniform", "--horizon=1", "--seeds=1", "--jobs=1")
+    assert "width theory, 1 seed, 1 step\n" in said.out
+
+
+@pytest.mark.parametrize("width", [40, 60, 120])
+def test_no_name_is_cut_on_a_narrow_terminal(
+    command: Command, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    made = functools.partial(Console, width=width)
+    monkeypatch.setattr("tvbandits.cli.Console", lambda **_: made())
+    long = "sparq-gp-ucb:queries=2.0,rate=1.0,sweeps=2.0,posterior=exact"
+    said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
+    assert said.status == 0
+    cells = re.findall(r"^│ (.+?) *│", said.out, re.MULTILINE)
+    assert "".join(cells) == long
+    assert "…" not in said.out
+
+
+def test_the_horizon_reaches_the_days_of_the_network(command: Command) -> None:
+    for text, horizon, days in (
+        ("ozone-network:stations=3", 7, 7),
+        ("ozone-network:stations=3", 740, 740),
+        ("ozone-network:stations=3,days=9", 7, 9),
+    ):
+        said = command(
+            "compare", text, "--policy=uniform", "--seeds=1", "--jobs=1", "--horizon", horizon
+        )
+        assert said.status == 0
+        assert f"1 seed, {horizon} steps" in said.out
+        assert f"data: simulated, 3 stations, {days} days\n" in said.out
+
+
+def test_a_bound_that_is_not_drawn_is_spoken_of(command: Command, tmp_path: Path) -> None:
+    given = ["compare", SMALL, "--horizon=3", "--seeds=1", "--jobs=1", "--bound"]
+    said = command(*given, "--policy=sparq-gp-ucb", "--format=json")
+    strictly(said.out)
+    assert (said.status, said.err) == (
+        0,
+        "no bound is drawn: --bound is for the picture, which --out DIR writes\n",
+    )
+    said = command(*given, "--policy=uniform", "--out", tmp_path)
+    assert said.status == 0
+    assert said.err == (
+        "no bound is drawn: none of the policies asked an expert\n"
+        f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {tmp_path}\n"
+    )
+    assert "no bound" not in command(*given, "--policy=sparq-gp-ucb", "--out", tmp_path).err
+    assert "no bound" not in command(*given[:-1], "--policy=uniform").err
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> None:
     names = ["uniform", "sw-gp-ucb:window=3"]
@@ -93,7 +149,7 @@ def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> No
     problems = [SMALL, "gp-drift:points_per_axis=4"]
     said = command(
         "compare", *problems, *chosen, "--horizon=5", f"--seeds={seeds}", "--jobs=1",
-        "--confidence=2", "--format=json",
+        "--confidence=2", "--format=JSON",
     )  # fmt: skip
     assert (said.status, said.err) == (0, "")
     found = strictly(said.out)
@@ -222,6 +278,25 @@ def test_lists(command: Command) -> None:
     assert [line.split()[0] for line in said.out.splitlines()] == list(PROBLEMS)
 
 
+def test_lists_tell_the_parameters(command: Command) -> None:
+    policies = dict(zip(POLICIES, command("policies").out.splitlines(), strict=True))
+    assert policies["sw-gp-ucb"].endswith("  window, posterior=exact")
+    assert policies["bkb"].endswith("  oversampling=2.0, keep=true")
+    assert policies["uniform"].endswith(POLICIES["uniform"].summary)  # it has none
+    starts = {line.index("posterior=exact") for line in policies.values() if "=exact" in line}
+    assert policies["gp-ucb"].index("posterior=exact") == min(starts)
+    assert policies["r-gp-ucb"].index("reset_every, ") == min(starts)
+    problems = dict(zip(PROBLEMS, command("problems").out.splitlines(), strict=True))
+    assert problems["ozone-network"].endswith("  seed=0, stations=28, days=731")
+    assert problems["switching"].index("every=100") == problems["ozone-network"].index("seed=0")
+    for name in ("ozone", "abalone", "california"):
+        assert "files," not in problems[name]
+    for listed in (policies, problems):
+        for name, line in listed.items():
+            for setting in re.findall(r"[a-z_]+=[^ ,|]+(?=,|$)", line):
+                parse_spec(f"{name}:{setting}")
+
+
 def test_version_and_help(command: Command) -> None:
     assert command("--version") == (0, f"{tvbandits.__version__}\n", "")
     for name in ("compare", "plot", "policies", "problems"):
@@ -280,7 +355,9 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --policy nope", 'unknown policy "nope"; there are: uniform, '),
         ("compare drifting-bump --policy uniform:x=1", "unknown parameter .* parameters: none"),
         ("compare drifting-bump --policy sw-gp-ucb:window", "expected key=value after the colon"),
-        ("compare drifting-bump --policy sw-gp-ucb:window=0", "at least 1, got 0"),
+        ("compare drifting-bump --policy sw-gp-ucb:", '"sw-gp-ucb:": expected key=value after'),
+        ("compare drifting-bump:", '"drifting-bump:": expected key=value after the colon'),
+        ("compare drifting-bump --policy sw-gp-ucb:window=0", ": window must .*least 1, got 0"),
         ("compare drifting-bump --policy sw-gp-ucb:window=a", "window must be a whole number"),
         ("compare drifting-bump --policy r-gp-ucb:reset_every=0", "at least 1, got 0"),
         ("compare drifting-bump --policy tv-gp-ucb:epsilon=2", "epsilon must .*, got 2"),
@@ -289,15 +366,19 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --policy ui-gp-ucb:growth=odd", "growth must be .*, got 'odd'"),
         ("compare drifting-bump --policy sparq-gp-ucb:sweeps=x", "sweeps must be a number, got x"),
         ("compare drifting-bump --horizon 0", "--horizon must be at least 1, got 0"),
-        ("compare drifting-bump --horizon abc", "--horizon.* integer"),
+        ("compare drifting-bump --horizon abc", '--horizon.*: expected a whole number, got "abc"'),
         ("compare drifting-bump:horizon=9 --horizon 10", "has 9 steps, got horizon = 10"),
-        ("compare ozone-network --horizon 800", "has 731 steps, got horizon = 800"),
+        ("compare ozone-network:days=9 --horizon 10", "has 9 steps, got horizon = 10"),
+        ("compare drifting-bump --seeds x", '--seeds.*: expected a whole number, got "x"'),
+        ("compare drifting-bump --seeds 1.5", '--seeds.*: expected a whole number, got "1.5"'),
+        ("compare drifting-bump --jobs x", '--jobs.*: expected a whole number, got "x"'),
+        ("compare drifting-bump --out=", '--out must name a folder, got ""'),
         ("compare drifting-bump --seeds 0", "--seeds must be at least 1, got 0"),
         ("compare drifting-bump --jobs 0", "--jobs must be at least 1, or -1 .*, got 0"),
         ("compare drifting-bump --jobs -2", "--jobs must be at least 1, or -1 .*, got -2"),
-        ("compare drifting-bump --confidence abc", '--confidence abc: .* "theory" or a number'),
-        ("compare drifting-bump --confidence -1", "--confidence -1: .*not negative, got -1"),
-        ("compare drifting-bump --confidence nan", "--confidence nan: .*finite"),
+        ("compare drifting-bump --confidence abc", '--confidence must be "theory" or .*abc'),
+        ("compare drifting-bump --confidence -1", "--confidence must .*not negative, got -1"),
+        ("compare drifting-bump --confidence nan", "--confidence must .*finite.*, got nan"),
         ("compare drifting-bump --format xml", '--format must be table or json, got "xml"'),
         ("compare ozone", '"ozone" reads files: give them by --data FILE'),
         ("compare drifting-bump --data x.csv", "--data is for problems that read files: abalone"),
@@ -307,6 +388,7 @@ def damaged(tmp_path: Path) -> list[object]:
         ("nope", "No such command 'nope'"),
         ("policies x", "unexpected extra argument"),
         ("plot none", 'no comparison in "none": rows.csv.gz is missing'),
+        (lambda _: ["plot", ""], 'FOLDER must name a folder, got ""'),
         (missing, r"none\.csv: No such file or directory"),
         (wrong, r"wrong\.csv: not an EPA daily ozone file: columns missing: .*Site"),
         (below_a_file, 'cannot write to the folder ".*file/below": Not a directory'),
@@ -323,7 +405,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
     monkeypatch.chdir(tmp_path)
     given = arguments.split() if isinstance(arguments, str) else arguments(tmp_path)
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
-    if given[0] == "compare" and "--out" not in given and len(given) > 1:
+    if given[0] == "compare" and not {"--out", "--out="} & set(given) and len(given) > 1:
         given = [*given, "--out", tmp_path / "new" / "folder"]
     said = command(*given)
     assert said.status == 2
@@ -469,6 +551,47 @@ def test_interrupting_before_the_first_run(
     monkeypatch.setattr("tvbandits.cli.iterate", interrupted)
     assert command(*given) == (130, "", "tvbandits: interrupted\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupting_a_policy_before_its_last_seed(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def four(*arguments: Any, **options: Any) -> Iterator[Run]:
+        runs = iterate(*arguments, **options)
+        yield from (next(runs) for _ in range(4))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tvbandits.cli.iterate", four)
+    titles: list[str] = []
+
+    def saving(figure: Figure, path: Path) -> None:
+        titles.append(figure.axes[0].get_title("left"))
+        save_figure(figure, path)
+
+    monkeypatch.setattr(output, "save_figure", saving)
+    said = command(
+        "compare", SMALL, "--policy=uniform", "--policy=eps-greedy", "--horizon=3", "--seeds=3",
+        "--jobs=1", "--out", tmp_path,
+    )  # fmt: skip
+    assert said.status == 130
+    assert f"{SMALL}, width theory, 1-3 seeds, 3 steps\n" in said.out
+    assert command("plot", tmp_path).status == 0
+    assert titles == [f"{SMALL}, width of the theorem, 1-3 seeds, interrupted"] * 2
+
+
+@pytest.mark.parametrize("place", ["app", "output.read", "_say", "problem_references"])
+def test_interrupted_anywhere(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    given = ["compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1"]
+    assert command(*given, "--out", tmp_path).status == 0
+    if place in ("output.read", "_say"):
+        given = ["plot", str(tmp_path)]
+    monkeypatch.setattr(f"tvbandits.cli.{place}", interrupted)
+    assert command(*given) == (130, "", "tvbandits: interrupted\n")
 
 
 def test_a_reader_that_has_had_enough() -> None:

@@ -6,16 +6,18 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
+from joblib import Parallel
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.compare import Run, compare, iterate, simulated
 from tvbandits.confidence import Fixed
-from tvbandits.datasets import DriftingBump, GPDrift, Switching
+from tvbandits.datasets import DriftingBump, GPDrift, Switching, ozone_network
 from tvbandits.experts import SimulatorExpert
 from tvbandits.observations import Array
 from tvbandits.policies import POLICIES, Setting
@@ -316,12 +318,16 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
             {"policies": ["sw-gp-ucb:window=abc"]},
             '"sw-gp-ucb:window=abc": window must be a whole number, got abc',
         ),
-        ({"policies": ["sw-gp-ucb:window=0"]}, '"sw-gp-ucb:window=0": .* at least 1, got 0'),
-        ({"policies": ["r-gp-ucb:reset_every=0"]}, "at least 1, got 0"),
+        ({"policies": ["sw-gp-ucb:"]}, '"sw-gp-ucb:": expected key=value after the colon'),
+        ({"policies": ["sw-gp-ucb:window=0"]}, '"sw-gp-ucb:window=0": window .* 1, got 0'),
+        ({"policies": ["r-gp-ucb:reset_every=0"]}, ": reset_every must .* at least 1, got 0"),
         ({"policies": ["tv-gp-ucb:epsilon=2"]}, '"tv-gp-ucb:epsilon=2": epsilon must .*, got 2'),
         ({"policies": ["w-gp-ucb:discount=1.5"]}, '"w-gp-ucb:discount=1.5": .*1.5'),
         ({"policies": ["ui-gp-ucb:growth=odd"]}, "growth must be .*, got 'odd'"),
-        ({"policies": ["sparq-gp-ucb:queries=-1"]}, '"sparq-gp-ucb:queries=-1": .*negative'),
+        (
+            {"policies": ["sparq-gp-ucb:rate=2,queries=-1"]},
+            '"sparq-gp-ucb:rate=2,queries=-1": queries must .*negative',
+        ),
         ({"policies": []}, "policies must name at least one policy"),
         ({"policies": {}}, "policies must name at least one policy"),
         ({"problems": []}, "problems must hold at least one problem"),
@@ -352,7 +358,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"seeds": [2, 2]}, "seeds must be different"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"confidence": "wide"}, "confidence must be \"theory\" or a number, got 'wide'"),
-        ({"confidence": -1}, "must be finite and not negative, got -1"),
+        ({"confidence": -1}, "^confidence must be finite and not negative, got -1"),
     ],
 )
 def test_refusals(arguments: Mapping[str, Any], message: str) -> None:
@@ -363,11 +369,109 @@ def test_refusals(arguments: Mapping[str, Any], message: str) -> None:
         compare(**given)
 
 
+def a_maker(setting: Setting) -> Any:
+    return POLICIES["uniform"].make(setting)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"problems": "drifting-bump"},
+            "problems must be objects such as .*DriftingBump\\(\\), got 'drifting-bump'",
+        ),
+        ({"problems": [BUMP, "gp-drift"]}, "problems must be objects .*, got 'gp-drift'"),
+        ({"problems": {"a": "gp-drift"}}, "problems must be objects .*, got 'gp-drift'"),
+        ({"problems": DriftingBump}, r"DriftingBump is a class, .* by a call: DriftingBump\(\)"),
+        ({"problems": [DriftingBump]}, r"DriftingBump is a class, .* a call: DriftingBump\(\)"),
+        ({"problems": {"a": GPDrift}}, r"GPDrift is a class, .* a call: GPDrift\(\)"),
+        ({"problems": ozone_network}, r"ozone_network is a function, .*: ozone_network\(\)"),
+        ({"policies": ["uniform", a_maker]}, "a mapping of labels to makers; got <function a_mak"),
+        ({"policies": a_maker}, "names, or a mapping of labels to makers; got <function a_maker"),
+        ({"policies": 3}, "policies must be names, or a mapping of labels to makers; got 3"),
+        (
+            {"policies": {"mine": "gp-ucb"}},
+            "\"mine\" must be a function of a Setting, got 'gp-ucb'",
+        ),
+        ({"seeds": 1.5}, "seeds must be a whole number, or a sequence .*; got 1.5"),
+        ({"seeds": [0, 1.5]}, r"seeds must be a whole number, or a sequence .*; got \[0, 1.5\]"),
+        ({"seeds": "3"}, "seeds must be a whole number, or a sequence .*; got '3'"),
+        ({"horizon": 2.5}, "horizon must be a whole number, got 2.5"),
+        ({"n_jobs": 1.5}, "n_jobs must be a whole number, got 1.5"),
+    ],
+)
+def test_refusals_of_another_kind(arguments: Mapping[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
+        arguments
+    )
+    with pytest.raises(TypeError, match=message) as caught:
+        compare(**given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("made", [None, 3, Recorder])
+def test_a_maker_that_makes_no_player(made: object) -> None:
+    message = f'the maker of "mine" must return a player with ask, tell and info, got {made!r}'
+    with pytest.raises(TypeError, match=re.escape(message)):
+        list(compare(BUMP, {"mine": lambda _: made}, 1))  # type: ignore[dict-item, return-value]
+
+
 def test_a_player_that_asks_for_nonsense() -> None:
     with pytest.raises(ValueError, match=re.escape("X must have shape (n, 1), got (1, 3)")):
         list(compare(BUMP, {"odd": Recording(lambda t: [1.0, 2.0, t])}, 1, 2))
     with pytest.raises(ValueError, match=re.escape("X must be finite, got [nan]")):
         list(compare(DriftingBump(0, horizon=3), {"odd": Recording(lambda t: [t * np.nan])}, 1, 2))
+
+
+# --- other processes
+
+
+def processes(
+    monkeypatch: pytest.MonkeyPatch, problem: Problem, policies: int, seeds: int, n_jobs: int
+) -> list[int]:
+    """How many processes are asked for: to prepare, and to play."""
+    asked: list[int] = []
+
+    def recording(n_jobs: int, return_as: str) -> Any:
+        asked.append(n_jobs)
+        return Parallel(n_jobs=1, return_as=return_as)
+
+    # The name tvbandits.compare is the function; the module is found by import.
+    monkeypatch.setattr(import_module("tvbandits.compare"), "Parallel", recording)
+    makers = {f"policy-{i}": Recording(at_origin) for i in range(policies)}
+    assert len(list(iterate(problem, makers, seeds, n_jobs=n_jobs))) == policies * seeds
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("horizon", "policies", "seeds", "n_jobs", "expected"),
+    [
+        (12, 1, 1, -1, [1, 1]),
+        (12, 1, 3, -1, [1, 1]),
+        (12, 2, 2, -1, [-1, -1]),
+        (12, 4, 1, -1, [1, -1]),  # one seed to prepare
+        (701, 1, 3, -1, [-1, -1]),  # few, but long
+        (701, 1, 1, -1, [1, 1]),
+        (12, 1, 3, 2, [2, 2]),  # as told
+        (12, 1, 1, 2, [1, 1]),
+    ],
+)
+def test_little_work_is_done_in_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+    horizon: int,
+    policies: int,
+    seeds: int,
+    n_jobs: int,
+    expected: list[int],
+) -> None:
+    problem = DriftingBump(candidates=11, horizon=horizon)
+    assert processes(monkeypatch, problem, policies, seeds, n_jobs) == expected
+
+
+def test_little_work_has_the_same_rows() -> None:
+    names = ["uniform", "sparq-gp-ucb"]
+    few = without_seconds(list(compare(BUMP, names, 1, n_jobs=-1)))
+    assert few == without_seconds(list(compare(BUMP, names, 1, n_jobs=2)))
 
 
 def test_runs_come_one_by_one() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from tvbandits import output
 from tvbandits.compare import compare
@@ -41,7 +42,8 @@ def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> No
     out = tmp_path / "new" / "deep"
     write(out, rows, bound=True)
     assert {path.name for path in out.iterdir()} == FILES
-    found, references, units, bound = output.read(out)
+    found, references, units, bound, interrupted = output.read(out)
+    assert interrupted is False
     numbers = ["t", "seed", "queries"]
     pd.testing.assert_frame_equal(
         found, rows.astype(dict.fromkeys(numbers, float)), rtol=1e-14, check_dtype=False
@@ -64,6 +66,27 @@ def test_record_and_summary(rows: pd.DataFrame, tmp_path: Path) -> None:
     assert list(table.columns) == SUMMARY
     expected = summarise(rows)["average_regret"]
     np.testing.assert_allclose(table["average_regret"], expected, rtol=1e-14)
+
+
+def test_the_picture_of_a_comparison_that_was_cut_short_says_so(
+    rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles: list[str] = []
+
+    def saving(figure: Figure, path: Path) -> None:
+        path.touch()
+        titles.append(figure.axes[-1].get_title("left"))
+
+    monkeypatch.setattr(output, "save_figure", saving)
+    left = rows[(rows["policy"] == "NA") | (rows["seed"] == 4)]
+    arguments = {**ARGUMENTS, "interrupted": True}
+    output.write(tmp_path, left, REFERENCES, UNITS, arguments, bound=False)
+    found = output.read(tmp_path)
+    assert found.interrupted
+    output.draw(tmp_path, found)
+    output.write(tmp_path, rows, REFERENCES, UNITS, ARGUMENTS, bound=False)
+    cut = "1, width 2, 1-2 seeds, interrupted"
+    assert titles == [cut, cut, "1, width 2, 2 seeds"]
 
 
 def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -> None:

@@ -150,3 +150,10 @@ def test_sizes_that_cannot_be() -> None:
         ozone_network(stations=1)
     with pytest.raises(ValueError, match="days must be at least 1, got 0"):
         ozone_network(days=0)
+
+
+def test_the_summary_says_how_large_it_is() -> None:
+    problem = ozone_network(3, stations=4, days=10)
+    assert problem.summary == "simulated, 4 stations, 10 days"
+    # A comparison draws the weather of its own seeds.
+    assert problem.realise(5).summary == problem.summary

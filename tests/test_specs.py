@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvbandits.specs import accepts, check_parameters, parse_call, parse_spec
+from tvbandits.specs import (
+    accepts,
+    check_parameters,
+    in_the_user_s_words,
+    parse_call,
+    parse_spec,
+    written,
+)
 
 
 def made(
@@ -28,7 +35,6 @@ def made(
     ("text", "expected"),
     [
         ("a", ("a", {})),
-        ("a:", ("a", {})),
         ("a:b=1", ("a", {"b": 1})),
         ("a:b=-1,c=1e-3,d=.5", ("a", {"b": -1, "c": 1e-3, "d": 0.5})),
         ("a:b=true,c=False,d=truely", ("a", {"b": True, "c": False, "d": "truely"})),
@@ -43,7 +49,7 @@ def test_parse(text: str, expected: tuple[str, dict[str, Any]]) -> None:
     assert [type(v) for v in parameters.values()] == [type(v) for v in expected[1].values()]
 
 
-@pytest.mark.parametrize("part", ["b", "b=", "=1", " = ", "b=1,", ",b=1", "b=1,,c=2"])
+@pytest.mark.parametrize("part", ["", " ", "b", "b=", "=1", " = ", "b=1,", ",b=1", "b=1,,c=2"])
 def test_malformed(part: str) -> None:
     message = f'"a:{part}": expected key=value after the colon'
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -63,7 +69,8 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 @given(words, st.dictionaries(words, st.integers() | numbers | st.booleans() | words))
 def test_round_trip(name: str, parameters: dict[str, Any]) -> None:
-    text = f"{name}:" + ",".join(f"{key}={value}" for key, value in parameters.items())
+    written_out = ",".join(f"{key}={value}" for key, value in parameters.items())
+    text = f"{name}:{written_out}" if parameters else name
     parsed = parse_spec(text)
     assert parsed == (name, parameters)
     assert [type(v) for v in parsed[1].values()] == [type(v) for v in parameters.values()]
@@ -104,3 +111,26 @@ def test_unknown_parameters_name_the_known_ones() -> None:
 def test_accepts() -> None:
     assert accepts(made, "whole")
     assert not accepts(made, "horizon")
+
+
+def test_parameters_as_they_are_written() -> None:
+    assert written(made, given=1) == "whole=1, real, flag=false, word, free"
+    assert written(made) == f"setting, {written(made, given=1)}"
+    assert written(lambda: None) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "given", "expected"),
+    [
+        ("last must be at least 1, got 0", {"window": 0}, "window must be at least 1, got 0"),
+        ("last must be odd, got 'x'", {"a": 1, "b": "x"}, "b must be odd, got 'x'"),
+        ("a must be positive, got 0", {"a": 0, "b": 0}, "a must be positive, got 0"),
+        ("last must be positive, got 0", {"a": 0, "b": 0}, "last must be positive, got 0"),
+        ("last must be positive, got 10", {"a": 0}, "last must be positive, got 10"),
+        ("it asks an expert, got 0", {"a": 0}, "it asks an expert, got 0"),
+    ],
+)
+def test_messages_name_the_user_s_parameter(
+    message: str, given: dict[str, Any], expected: str
+) -> None:
+    assert in_the_user_s_words(message, given) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from scipy.stats import t as student
 
 from tvbandits.datasets import DriftingBump, GPDrift
-from tvbandits.tables import SUMMARY, as_seeds, problem_references, summarise
+from tvbandits.tables import SUMMARY, as_seeds, counted, problem_references, summarise
 
 
 def make_rows(
@@ -142,5 +143,17 @@ def test_seeds() -> None:
         as_seeds([3, -1])
     with pytest.raises(ValueError, match=r"seeds must be different, got \[1, 1\]"):
         as_seeds([1, 1])
-    with pytest.raises(TypeError, match="float"):
-        as_seeds([1.5])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("wrong", [1.5, [1.5], "3", None, {"a": 1}])
+def test_seeds_that_are_no_whole_numbers(wrong: Any) -> None:
+    message = f"seeds must be a whole number, or a sequence of whole numbers; got {wrong!r}"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        as_seeds(wrong)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [([1], "1 seed"), ([5, 5], "5 seeds"), ([5, 1, 3], "1-5 seeds")]
+)
+def test_counted(numbers: list[int], text: str) -> None:
+    assert counted(iter(numbers), "seed") == text

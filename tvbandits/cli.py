@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import sys
@@ -20,8 +19,7 @@ from rich.text import Text
 
 from tvbandits import output
 from tvbandits._version import __version__
-from tvbandits.compare import Run, iterate
-from tvbandits.confidence import as_confidence
+from tvbandits.compare import Run, as_width, iterate
 from tvbandits.datasets import (
     DriftingBump,
     GPDrift,
@@ -31,11 +29,12 @@ from tvbandits.datasets import (
     ozone,
     ozone_network,
 )
+from tvbandits.plots import asks
 from tvbandits.policies import POLICIES
 from tvbandits.protocols import ExpertError, Problem
 from tvbandits.references import References
-from tvbandits.specs import accepts, parse_call, parse_spec
-from tvbandits.tables import problem_references, summarise
+from tvbandits.specs import accepts, parse_call, parse_spec, written
+from tvbandits.tables import counted, problem_references, summarise
 
 PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
     "drifting-bump": (DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"),
@@ -48,6 +47,8 @@ PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
 }
 READS_FILES = {"ozone", "abalone", "california"}
 NEEDS_FILES = {"ozone"}
+LENGTHS = {"ozone-network": "days"}
+"""What makes a problem longer, where it is not called horizon."""
 
 app = typer.Typer(
     add_completion=False,
@@ -57,12 +58,30 @@ app = typer.Typer(
 )
 messages = Console(stderr=True)
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+
+class _StoppedError(Exception):
+    """The user has stopped a comparison, and knows what became of it."""
+
 
 def main() -> None:
-    """Run the command line: a bad argument is one line and exit status 2."""
+    """Run the command line: a bad argument is one line and exit status 2, and Ctrl-C 130."""
+    try:
+        status = _status()
+    except KeyboardInterrupt:
+        status = _complain("interrupted") and INTERRUPTED
+    sys.exit(status)
+
+
+def _status() -> int:
+    """Exit status, after the message that belongs to it."""
     try:
         status = app(standalone_mode=False)
         sys.stdout.flush()
+    except _StoppedError:
+        status = INTERRUPTED
     except (ValueError, ExpertError) as error:
         status = _complain(str(error))
     except BrokenPipeError:
@@ -76,7 +95,11 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         status = _complain(error.format_message()) if error.format_message() else 2
-    sys.exit(status if isinstance(status, int) else 0)
+    else:
+        if status == INTERRUPTED:
+            # The command-line parser has met Ctrl-C, and kept silent.
+            raise KeyboardInterrupt
+    return status if isinstance(status, int) else 0
 
 
 def _complain(message: str) -> int:
@@ -93,22 +116,18 @@ def _version(
         raise typer.Exit
 
 
-def _says_when_interrupted(run: Callable[..., None]) -> Callable[..., None]:
-    """The command-line parser ends in silence."""
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
 
-    @functools.wraps(run)
-    def saying(*arguments: Any, **options: Any) -> None:
-        try:
-            run(*arguments, **options)
-        except KeyboardInterrupt:
-            _complain("interrupted")
-            raise typer.Exit(130) from None
 
-    return saying
+def _whole_number(explanation: str) -> Any:
+    return typer.Option(help=explanation, parser=_whole, metavar="INTEGER")
 
 
 @app.command("compare")
-@_says_when_interrupted
 def compare_command(
     problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
     policy: Annotated[
@@ -117,37 +136,41 @@ def compare_command(
     confidence: Annotated[
         str, typer.Option(help='The width: "theory", or a number for a constant width.')
     ] = "theory",
-    horizon: Annotated[
-        int | None, typer.Option(help="Steps; the problem's own by default.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 10,
-    jobs: Annotated[int, typer.Option(help="Runs at the same time; -1 for all cores.")] = -1,
+    horizon: Annotated[int | None, _whole_number("Steps; the problem's own by default.")] = None,
+    seeds: Annotated[int, _whole_number("Number of seeds.")] = 10,
+    jobs: Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")] = -1,
     data: Annotated[
         list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for rows, summary and picture.")] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder for rows, summary and picture.")
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
-    bound: Annotated[bool, typer.Option("--bound", help="Draw the theorem's bound.")] = False,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Draw the theorem's bound in the picture of --out.")
+    ] = False,
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture."""
-    if format_ not in ("table", "json"):
+    if format_.lower() not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
     _check_numbers(seeds, jobs, horizon, confidence)
     if data and not any(parse_spec(text)[0] in READS_FILES for text in problem):
         raise ValueError(
             f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
         )
+    folder = None if out is None else output.writable_folder(_folder("--out", out))
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
     policies = list(dict.fromkeys(policy or POLICIES))
     runs = iterate(problems, policies, seeds, horizon, jobs, confidence=confidence)
-    folder = output.writable_folder(out) if out is not None else None
+    if bound and folder is None:
+        _say("no bound is drawn: --bound is for the picture, which --out DIR writes")
     rows, interrupted = _collect(runs, len(problems) * len(policies) * seeds)
     if rows.empty:
         _say("stopped before the first run was done: nothing to show")
-        raise typer.Exit(130)
+        raise _StoppedError
     references = {text: problem_references(made, seeds, horizon) for text, made in problems.items()}
     units = {text: made.unit for text, made in problems.items()}
-    if format_ == "json":
+    if format_.lower() == "json":
         print(json.dumps(_json(rows, references), allow_nan=False))
     else:
         _print_tables(rows, references, problems, units)
@@ -162,31 +185,53 @@ def compare_command(
             "data": [path.name for path in data or []],
             "interrupted": interrupted,
         }
+        if bound and not asks(rows):
+            _say("no bound is drawn: none of the policies asked an expert")
         output.write(folder, rows, references, units, arguments, bound=bound)
         names = ", ".join((output.ROWS, output.SUMMARY, output.PICTURE, output.RUN))
         _say(f"wrote {names} in {folder}")
     if interrupted:
-        raise typer.Exit(130)
+        raise _StoppedError
 
 
 @app.command("plot")
-def plot_command(folder: Annotated[Path, typer.Argument(help="A folder made by compare.")]) -> None:
+def plot_command(
+    folder: Annotated[str, typer.Argument(help="A folder made by compare.")],
+) -> None:
     """Draw the picture of a comparison again from its rows."""
-    rows, references, units, bound = output.read(folder)
-    output.draw(output.writable_folder(folder), rows, references, units, bound=bound)
-    _say(f"wrote {output.PICTURE} in {folder}")
+    path = _folder("FOLDER", folder)
+    found = output.read(path)
+    output.draw(output.writable_folder(path), found)
+    _say(f"wrote {output.PICTURE} in {path}")
 
 
 @app.command("policies")
 def policies_command() -> None:
-    """List the policies."""
-    _print_list({name: policy.summary for name, policy in POLICIES.items()})
+    """List the policies: name, what it is, and its parameters with their defaults.
+
+    Without a default, a value is recommended or estimated for the problem at hand.
+    """
+    _print_list(
+        [(name, policy.summary, written(policy.make, given=1)) for name, policy in POLICIES.items()]
+    )
 
 
 @app.command("problems")
 def problems_command() -> None:
-    """List the problems."""
-    _print_list({name: summary for name, (_, summary) in PROBLEMS.items()})
+    """List the problems: name, what it is, and its parameters with their defaults."""
+    _print_list(
+        [
+            (name, summary, written(make, given=int(name in READS_FILES)))
+            for name, (make, summary) in PROBLEMS.items()
+        ]
+    )
+
+
+def _folder(name: str, text: str) -> Path:
+    """An empty text, such as a shell variable that is not set, is not the folder we are in."""
+    if not text.strip():
+        raise ValueError(f'{name} must name a folder, got "{text}"')
+    return Path(text)
 
 
 def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
@@ -207,8 +252,9 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     if name in READS_FILES:
         given = [files]
     parameters = parse_call(make, text, given=len(given))
-    if horizon is not None and accepts(make, "horizon"):
-        parameters.setdefault("horizon", horizon)
+    length = LENGTHS.get(name, "horizon")
+    if horizon is not None and accepts(make, length):
+        parameters.setdefault(length, horizon)
     try:
         return make(*given, **parameters)
     except TypeError as error:
@@ -250,9 +296,9 @@ def _check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str) 
     if horizon is not None and horizon < 1:
         raise ValueError(f"--horizon must be at least 1, got {horizon}")
     try:
-        as_confidence(confidence)
+        as_width(confidence)
     except ValueError as error:
-        raise ValueError(f"--confidence {confidence}: {error}") from error
+        raise ValueError(f"--{error}") from error
 
 
 def _batches(run: Run) -> str:
@@ -293,13 +339,15 @@ def _print_tables(
     ):
         unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
         first = group.iloc[0]
-        seeds = f"{first['seeds']} seed{'s' if first['seeds'] > 1 else ''}"
-        title = f"{problem}, width {confidence}, {seeds}, {first['horizon']} steps{unit}"
+        # A comparison that was cut short has fewer seeds of its last policy.
+        seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
+        title = f"{problem}, width {confidence}, {seeds}, {steps}{unit}"
         console.print(Text(title, style="italic"), soft_wrap=True)
         table = Table()
-        table.add_column("policy")
+        # On a narrow terminal names and numbers go on below, so that none is cut.
+        table.add_column("policy", overflow="fold")
         for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
-            table.add_column(heading, justify="right")
+            table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
             table.add_row(Text(str(line["policy"])), *_cells(line))
         console.print(table)
@@ -328,7 +376,9 @@ def _or_dash(value: float, form: str) -> str:
     return "-" if value != value else format(value, form)
 
 
-def _print_list(entries: dict[str, str]) -> None:
-    width = max(map(len, entries))
-    for name, summary in entries.items():
-        print(f"{name:<{width}}  {summary}")
+def _print_list(entries: list[tuple[str, str, str]]) -> None:
+    """Columns, a line for each entry."""
+    widths = [max(map(len, column)) for column in zip(*entries, strict=True)]
+    for entry in entries:
+        cells = (f"{cell:<{width}}" for cell, width in zip(entry, widths, strict=True))
+        print("  ".join(cells).rstrip())

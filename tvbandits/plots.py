@@ -52,6 +52,9 @@ STYLES = {
 }
 """A policy looks the same in every picture, whatever else is drawn."""
 
+MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5}
+"""Points, of markers that would look small in the usual 7."""
+
 FREE_COLOURS = ("#8a5a00", "#1b6ca8", "#a02c5a", "#2e7d4f", "#6a4fb0", "#b5451b", "#4f4f4f")
 FREE_DASHES: tuple[Dashes, ...] = (
     (0, (7, 3)),
@@ -186,7 +189,7 @@ def _draw_panel(
             linestyle=style.dashes,
             linewidth=style.width,
             marker=style.marker,
-            markersize=7,
+            markersize=MARKER_SIZES.get(style.marker, 7),
             markerfacecolor="white" if style.hollow else style.colour,
             markeredgecolor=style.colour if style.hollow else "white",
             markeredgewidth=1.2 if style.hollow else 0.6,
@@ -260,7 +263,8 @@ def _label_ends(axes: Axes, ends: list[tuple[float, str, Line2D]], gap: float) -
         place = (heights - low) / (high - low)
     for (_, name, curve), at, true in zip(ends, _apart(place, gap), place, strict=True):
         # Inches, from a point right of the picture at the height of the label.
-        beside = axes.figure.dpi_scale_trans + ScaledTranslation(LEADER, at, axes.transAxes)
+        place_of = ScaledTranslation(LEADER, at, axes.transAxes)  # type: ignore[arg-type]
+        beside = axes.figure.dpi_scale_trans + place_of
         key = Line2D([0.0, KEY / 2, KEY], [0.0] * 3, transform=beside, clip_on=False, gid="key")
         key.update_from(curve)
         key.set(transform=beside, clip_on=False, gid="key", markevery=[1])

@@ -65,7 +65,8 @@ class Recipe:
         When a batch of points ends; one point by default.
     minimum_batch : int
         With P > 1, `ask` first returns batches of P most uncertain points, until no variance exceeds
-        1/P of the noise variance: from then on no batch of BBKB is smaller than P (C - 1) ([BB] section 4).
+        1/P of the noise variance: from then on no batch of BBKB is smaller than P (C - 1) ([BB],
+        section 4).
     largest_batch : int
         A batch ends here at the latest.
     """

@@ -80,7 +80,9 @@ def in_the_user_s_words(message: str, parameters: Mapping[str, Any]) -> str:
     """Let "last must be ..., got 0" speak of the parameter that was given as 0, if there is one."""
     about, _, rest = message.partition(" ")
     blamed = [
-        key for key, value in parameters.items() if rest.endswith((f"got {value}", f"got {value!r}"))
+        key
+        for key, value in parameters.items()
+        if rest.endswith((f"got {value}", f"got {value!r}"))
     ]
     if about in parameters or len(blamed) != 1 or not rest.startswith("must "):
         return message

@@ -97,7 +97,7 @@ def _references(problem: Problem, horizon: int | None) -> References:
 
 
 def counted(numbers: Iterable[int], noun: str) -> str:
-    """ "1 seed", "5 seeds", or "1-5 seeds" where the numbers differ."""
+    """Numbers in a title: "1 seed", "5 seeds", or "1-5 seeds" where they differ."""
     found = list(numbers)
     low, high = min(found), max(found)
     number = f"{high}" if low == high else f"{low}-{high}"
