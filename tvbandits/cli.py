@@ -30,7 +30,7 @@ from tvbandits.datasets import (
     ozone_network,
 )
 from tvbandits.plots import asks
-from tvbandits.policies import POLICIES
+from tvbandits.policies import FIRST_COMPARISON, POLICIES
 from tvbandits.protocols import ExpertError, Problem
 from tvbandits.references import References
 from tvbandits.specs import accepts, parse_call, parse_spec, written
@@ -131,7 +131,7 @@ def _whole_number(explanation: str) -> Any:
 def compare_command(
     problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
     policy: Annotated[
-        list[str] | None, typer.Option("--policy", help="NAME[:key=value,...]; all by default.")
+        list[str] | None, typer.Option("--policy", help="NAME[:key=value,...]; the first eight by default.")
     ] = None,
     confidence: Annotated[
         str, typer.Option(help='The width: "theory", or a number for a constant width.')
@@ -160,7 +160,7 @@ def compare_command(
         )
     folder = None if out is None else output.writable_folder(_folder("--out", out))
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
-    policies = list(dict.fromkeys(policy or POLICIES))
+    policies = list(dict.fromkeys(policy or FIRST_COMPARISON))
     runs = iterate(problems, policies, seeds, horizon, jobs, confidence=confidence)
     if bound and folder is None:
         _say("no bound is drawn: --bound is for the picture, which --out DIR writes")
