@@ -131,7 +131,7 @@ def _whole_number(explanation: str) -> Any:
 def compare_command(
     problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
     policy: Annotated[
-        list[str] | None, typer.Option("--policy", help="NAME[:key=value,...]; the first eight by default.")
+        list[str] | None, typer.Option("--policy", help="NAME[:key=value,...]; eight by default.")
     ] = None,
     confidence: Annotated[
         str, typer.Option(help='The width: "theory", or a number for a constant width.')
