@@ -83,7 +83,12 @@ def imagine(
 
 
 class LazyFantasy:
-    """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible."""
+    """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible.
+
+    Every added point takes (w^T z)^2 off the variances, with w = V^-1 z / sqrt(v + z^T V^-1 z) at its
+    turn; a look adds up what the points so far take. Once there are more of them than inducing points, a
+    factor of V is cheaper, and is kept up to date instead.
+    """
 
     def __init__(
         self,
@@ -98,7 +103,8 @@ class LazyFantasy:
         self.inputs, self.noise, self.width = inputs, noise, width
         upper, fresh = posterior.upper_variances()
         self.upper, self.fresh = upper.copy(), fresh.copy()
-        self.factor = posterior.factor
+        self.taken = self.added = np.empty((0, len(posterior.factor)))
+        self.factor: Array | None = None
         self.mean = width.mean(domain.X)
         self.bound = self.mean + width.times * np.sqrt(self.upper)
         self.looks = 0
@@ -123,18 +129,39 @@ class LazyFantasy:
 
     def add(self, x: Array) -> Step:
         """Shrink the variances as if the candidate `x` had been observed."""
-        i = int(self.domain.index(x[None, :])[0])
-        at = np.array([i])
-        now = float(self.start.variances_with(self.factor, at)[0])
+        at = self.domain.index(x[None, :])
+        now = float(self._variances(at)[0])
         start = float(self.start.refresh(at)[0])
         z = self.start.embedding_on_surface(at)[0]
-        self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(self.noise))
+        if self.factor is not None:
+            self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(self.noise))
+        else:
+            half = linalg.solve_lower(self.start.factor, z)
+            w = linalg.solve_lower(self.start.factor, half, transposed=True)
+            w = w - self.taken.T @ (self.taken @ z)
+            w = w / np.sqrt(self.noise + max(float(z @ w), 0.0))
+            self.taken = np.vstack([self.taken, w])
+            self.added = np.vstack([self.added, z])
+            if len(self.taken) > len(z):
+                V = self.start.V + self.added.T @ self.added / self.noise
+                self.factor = linalg.cholesky(V, "sparse posterior's V").L
         self.fresh[:] = False
+        i = int(at[0])
         return Step(start / self.noise, now / self.noise, lambda: self._local(i, z))
+
+    def _variances(self, points: Index) -> Array:
+        """Variances at some of the candidates, now."""
+        if self.factor is not None:
+            return self.start.variances_with(self.factor, points)
+        start = self.start.refresh(points)
+        if len(self.taken) == 0:
+            return start
+        reach = self.start.embedding_on_surface(points) @ self.taken.T
+        return np.asarray(np.maximum(start - np.einsum("ij,ij->i", reach, reach), 0.0))
 
     def _look(self, points: Index) -> None:
         self.looks += len(points)
-        variance = self.start.variances_with(self.factor, points)
+        variance = self._variances(points)
         self.upper[points] = variance
         self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
         self.fresh[points] = True

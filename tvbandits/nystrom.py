@@ -117,7 +117,11 @@ class Nystrom:
             return _on_points(kernel, fresh, surface, now, None)
         z = np.empty((len(rows), 0)) if previous is None else previous.embedding_of_rows(rows.Z)
         variance = prior if previous is None else previous.variances_of(rows.Z, z)
-        probability = np.minimum(1.0, self.oversampling * variance / rows.variance)
+        # A new scale may have raised every noise since those variances: scores go by the lower noise.
+        noise = rows.variance.copy()
+        if previous is not None and np.array_equal(rows.Z[:known], previous.rows.Z):
+            noise[:known] = np.minimum(noise[:known], previous.rows.variance)
+        probability = np.minimum(1.0, self.oversampling * variance / noise)
         kept = rng.random(len(rows)) < probability
         if not kept.any():
             kept[probability.argmax()] = True

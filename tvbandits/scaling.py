@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.kernels import inputs
-from tvbandits.observations import Array, Observations
+from tvbandits.observations import Array, Index, Observations
 
 REGROWTH = 1.5
 """The scale is estimated again when this many times as many values have been seen; between estimates
@@ -93,7 +93,7 @@ def learn(
     if len(rows) < FEWEST:
         rows = np.arange(max(0, n - FEWEST), n)
     if len(rows) > MOST:
-        rows = rows[np.linspace(0, len(rows) - 1, MOST).astype(np.int64)]
+        rows = _thinned(seen, rows)
     sample = seen.take(rows)
     K = np.asarray(kernel(inputs(kernel, sample.X, np.zeros(len(rows)))))
     correlation = K / np.sqrt(np.outer(np.diagonal(K), np.diagonal(K)))
@@ -104,6 +104,19 @@ def learn(
     noise = float((weights * (1.0 - weights)) @ sample.variance)
     independent = max(1.0 - float(weights @ correlation @ weights), LEAST_INDEPENDENT)
     return Scaling(centre, math.sqrt(max((spread - noise) / independent, noise_variance)), n)
+
+
+def _thinned(seen: Observations, rows: Index) -> Index:
+    """At most `MOST` of the rows, of as many points as possible: batches may repeat one for long."""
+    _, latest = np.unique(seen.X[rows][::-1], axis=0, return_index=True)
+    distinct = np.sort(len(rows) - 1 - latest)
+    if len(distinct) < MOST:
+        # Room is left: repeated plays, evenly over time, keep their weight in the quantiles.
+        others = np.setdiff1d(np.arange(len(rows)), distinct, assume_unique=True)
+        room = np.linspace(0, len(others) - 1, MOST - len(distinct)).astype(np.int64)
+        distinct = np.union1d(distinct, others[room])
+    even = np.linspace(0, len(distinct) - 1, min(MOST, len(distinct))).astype(np.int64)
+    return np.asarray(rows[distinct[even]], dtype=np.int64)
 
 
 def declustering_weights(correlation: Array) -> Array:

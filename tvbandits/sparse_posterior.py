@@ -301,18 +301,38 @@ def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior)
 
 
 def _next_bounds(posterior: NystromPosterior, previous: NystromPosterior | None) -> _Bounds:
-    """Upper bounds of the variances: those from before where they still are, else all exact."""
-    if previous is None or not _shrinks(posterior, previous):
-        exact = posterior.variances_with(posterior.factor, slice(None))
-        return _Bounds(exact, np.ones(len(exact), dtype=bool))
-    assert previous.bounds is not None
-    upper, fresh = previous.bounds.upper.copy(), previous.bounds.fresh.copy()
+    """The variances at the fixed points, from those before where that is cheaper than a solve."""
+    everywhere = np.ones(len(posterior._on.prior), dtype=bool)
+    if previous is None or previous.bounds is None or not _shrinks(posterior, previous):
+        return _Bounds(posterior.variances_with(posterior.factor, slice(None)), everywhere)
+    told = _of_new_precision(posterior, previous) if previous.bounds.fresh.all() else None
+    if told is None:
+        return _Bounds(posterior.variances_with(posterior.factor, slice(None)), everywhere)
+    variance = previous.bounds.upper + told
     if posterior.dictionary_size > previous.dictionary_size:
-        upper += _of_later_points(posterior, previous.dictionary_size)
-        fresh[:] = False
-    elif posterior.log_det_ratio != previous.log_det_ratio:
-        fresh[:] = False
-    return _Bounds(upper, fresh)
+        variance += _of_later_points(posterior, previous.dictionary_size)
+    return _Bounds(np.maximum(variance, 0.0), everywhere)
+
+
+def _of_new_precision(posterior: NystromPosterior, previous: NystromPosterior) -> Array | None:
+    """What k inputs with more precision change in the variances (A,), in O(k m A).
+
+    With V' = V + U U^T, z^T V^-1 z loses |L^-1 U^T V^-1 z|^2, L the factor of I + U^T V^-1 U. None
+    where so many inputs have changed that a solve for all points is cheaper.
+    """
+    u, m = len(previous.rows), previous.dictionary_size
+    gained = 1.0 / posterior.rows.variance
+    gained[:u] -= 1.0 / previous.rows.variance
+    changed = np.flatnonzero(gained > 0)
+    if len(changed) > m // 2:
+        return None
+    U = (posterior.embedded[changed, :m] * np.sqrt(gained[changed])[:, None]).T
+    half = linalg.solve_lower(previous.factor, np.asfortranarray(U))
+    inner = linalg.cholesky(np.eye(len(changed)) + half.T @ half, "update of V").L
+    F = linalg.solve_lower(previous.factor, half, transposed=True)
+    on = posterior._on
+    reach = linalg.solve_lower(inner, np.asfortranarray(F.T * on.shrink)) @ on.V.array[:m]
+    return -np.einsum("ij,ij->j", reach, reach)
 
 
 def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
