@@ -36,6 +36,7 @@ class _Bounds:
 
     upper: Array
     fresh: NDArray[np.bool_]
+    means: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,8 @@ class NystromPosterior:
     def means_on_surface(self) -> Array:
         """Means (A, c) at the fixed points."""
         on = self._on
+        if self.bounds is not None and self.bounds.means is not None:
+            return self.bounds.means
         return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
 
     def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
@@ -301,21 +304,34 @@ def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior)
 
 
 def _next_bounds(posterior: NystromPosterior, previous: NystromPosterior | None) -> _Bounds:
-    """The variances at the fixed points, from those before where that is cheaper than a solve."""
+    """Variances and means at the fixed points, from those before where that is cheaper than a solve.
+
+    What new precision takes, what later inducing points give, and the means are products with the
+    embedding E of all points; one pass over E, which is large, serves all three.
+    """
     everywhere = np.ones(len(posterior._on.prior), dtype=bool)
-    if previous is None or previous.bounds is None or not _shrinks(posterior, previous):
+    told = None
+    if previous is not None and previous.settled and _shrinks(posterior, previous):
+        told = _of_new_precision(posterior, previous)
+    if told is None or previous is None or previous.bounds is None:
         return _Bounds(posterior.variances_with(posterior.factor, slice(None)), everywhere)
-    told = _of_new_precision(posterior, previous) if previous.bounds.fresh.all() else None
-    if told is None:
-        return _Bounds(posterior.variances_with(posterior.factor, slice(None)), everywhere)
-    variance = previous.bounds.upper + told
-    if posterior.dictionary_size > previous.dictionary_size:
-        variance += _of_later_points(posterior, previous.dictionary_size)
-    return _Bounds(np.maximum(variance, 0.0), everywhere)
+    before, on = previous.dictionary_size, posterior._on
+    left = np.zeros((len(told) + posterior.dictionary_size - before, posterior.dictionary_size))
+    left[: len(told), :before] = told
+    left[len(told) :, :before] = _later_on_earlier(posterior.factor, before)
+    product = (np.vstack([left, posterior.coefficients.T]) * on.shrink) @ on.V.array
+    reach, earlier = product[: len(told)], product[len(told) : len(left)]
+    variance = previous.bounds.upper - np.einsum("ij,ij->j", reach, reach)
+    if len(earlier):
+        later = on.V.array[before:] * on.shrink
+        last = np.asfortranarray(posterior.factor[before:, before:])
+        gained = linalg.solve_lower(last, later - earlier)
+        variance += np.einsum("ij,ij->j", gained, gained) - np.einsum("ij,ij->j", later, later)
+    return _Bounds(np.maximum(variance, 0.0), everywhere, product[len(left) :].T)
 
 
 def _of_new_precision(posterior: NystromPosterior, previous: NystromPosterior) -> Array | None:
-    """What k inputs with more precision change in the variances (A,), in O(k m A).
+    """Rows (k, m) whose products with z are what k inputs with more precision take off a variance.
 
     With V' = V + U U^T, z^T V^-1 z loses |L^-1 U^T V^-1 z|^2, L the factor of I + U^T V^-1 U. None
     where so many inputs have changed that a solve for all points is cheaper.
@@ -330,9 +346,20 @@ def _of_new_precision(posterior: NystromPosterior, previous: NystromPosterior) -
     half = linalg.solve_lower(previous.factor, np.asfortranarray(U))
     inner = linalg.cholesky(np.eye(len(changed)) + half.T @ half, "update of V").L
     F = linalg.solve_lower(previous.factor, half, transposed=True)
-    on = posterior._on
-    reach = linalg.solve_lower(inner, np.asfortranarray(F.T * on.shrink)) @ on.V.array[:m]
-    return -np.einsum("ij,ij->j", reach, reach)
+    return linalg.solve_lower(inner, np.asfortranarray(F.T))
+
+
+def _later_on_earlier(factor: Array, before: int) -> Array:
+    """Rows G L1^-1 (g, before) of the factor [[L1, 0], [G, L2]] of V.
+
+    Inducing points behind the first `before` add |L2^-1 (e - G L1^-1 z)|^2 to z^T V^-1 z, e being the
+    new coordinates of z, while the prior part loses e^2.
+    """
+    first, cross = factor[:before, :before], factor[before:, :before]
+    solved = linalg.solve_lower(
+        np.asfortranarray(first), np.asfortranarray(cross.T), transposed=True
+    )
+    return np.asarray(solved.T)
 
 
 def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
@@ -344,17 +371,3 @@ def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
         and _extends(previous, posterior.rows, posterior.dictionary)
         and bool((posterior.rows.variance[:u] <= previous.rows.variance).all())
     )
-
-
-def _of_later_points(posterior: NystromPosterior, before: int) -> Array:
-    """What inducing points behind the first `before` change in the variances (A,), in O(m A) each.
-
-    With L = [[L1, 0], [G, L2]] the factor of V, z^T V^-1 z gains |L2^-1 (e - G L1^-1 z)|^2, e being the
-    new coordinates of z, while the prior part loses e^2.
-    """
-    L, E = posterior.factor, posterior._on.V.array * posterior._on.shrink
-    first = np.asfortranarray(L[:before, :before])
-    H = linalg.solve_lower(first, np.asfortranarray(L[before:, :before].T), transposed=True)
-    later = E[before:]
-    gained = linalg.solve_lower(np.asfortranarray(L[before:, before:]), later - H.T @ E[:before])
-    return np.asarray((gained**2).sum(axis=0) - (later**2).sum(axis=0))
