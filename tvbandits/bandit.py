@@ -264,8 +264,9 @@ class Bandit:
         learned = state.scaling
         if recipe.mean == "online":
             learned = scaling.learn(learned, recipe.kernel, seen, used, recipe.noise_variance)
-        kept = seen.take(used)
-        values = np.stack([kept.y - self._origin(state), np.ones(len(kept))], axis=1)
+        kept = seen if used.all() else seen.take(used)
+        values = np.ones((len(kept), 2))
+        values[:, 0] = kept.y - self._origin(state)
         posterior = recipe.posterior.condition(
             recipe.kernel,
             Data(self._inputs(kept.X, kept.t), values, effective[used] / learned.scale**2),

@@ -227,7 +227,7 @@ def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: fl
 
 
 def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
-    if len(kernel) <= 4 * k:
+    if len(kernel) <= max(4 * k, 256):
         # All pivots by compiled code cost less than k of them one by one.
         pivots = greedy_pivots(kernel, tolerance)
         if len(pivots) >= k:

@@ -145,6 +145,8 @@ class Observations:
             raise ValueError(
                 f"points of {self.dimension} coordinates cannot take points of {other.dimension}"
             )
+        if len(other) == 0:
+            return self
         return _trusted(
             np.concatenate([self.X, other.X]),
             np.concatenate([self.t, other.t]),

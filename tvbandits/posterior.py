@@ -302,7 +302,10 @@ def factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> Exac
         merged_log_density=merged_log_density,
         surface=None,
     )
-    return replace(posterior, surface=_spread(posterior, surface, now))
+    if surface is not None:
+        # Nobody has seen it yet: filling the field in spares a copy of the whole value.
+        object.__setattr__(posterior, "surface", _spread(posterior, surface, now))
+    return posterior
 
 
 def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> OnSurface | None:
