@@ -132,11 +132,17 @@ class Bandit:
         state = self._conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._beta(state)
-        X, looks = choose(self._recipe, self._view(state, now), beta, rng)
+        X, looks = self._chosen(state, now, beta, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         self._state = replace(state, asked_for=now, random=self._stored(rng), info=info)
         return X
+
+    def _chosen(
+        self, state: State, now: float, beta: float, rng: np.random.Generator
+    ) -> tuple[Array, int]:
+        """Points (b, d) for a conditioned state, and how many variances were computed for them."""
+        return choose(self._recipe, self._view(state, now), beta, rng)
 
     def tell(
         self,

@@ -28,10 +28,11 @@ from tvbandits.surface import OnSurface, Surface
 
 @dataclass
 class _Bounds:
-    """Variances at the fixed points, brought up to date where they are looked at.
+    """Variances at the fixed points, brought up to date where they are looked at, and means.
 
-    While the dictionary only grows, observations are only added and weights only rise, variances from
-    before are upper bounds; `fresh` tells which are exact. A cache: what it holds changes no result.
+    A conditioned posterior holds exact variances. One that was shrunk by a point without its value has
+    those from before, which are upper bounds; `fresh` tells which are exact. `means` stand where one
+    pass over the embedding gave them too. A cache: what it holds changes no result.
     """
 
     upper: Array

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -111,34 +109,13 @@ class Thompson(Bandit):
         made.__dict__.update(Bandit.from_state(recipe, state).__getstate__())
         return made
 
-    def ask(self, t: float | None = None) -> Array:
-        """The best candidates of samples of the posterior at time `t`, shape (batch, d).
-
-        Parameters
-        ----------
-        t : float, optional
-            Time of the decision; by default one unit after the latest time told, 1 at the start.
-
-        Raises
-        ------
-        ValueError
-            If `t` is not finite, or before a time already told.
-        """
-        state, recipe = self._state, self._recipe
-        now = self._decision_time(t)
-        if state.time is not None and now < state.time:
-            raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
-        rng = self._generator(state)
-        state = self._conditioned(state, now, rng)
-        started = time.perf_counter()
-        beta = self._beta(state)
-        samples = self._sampled(state, now, beta, recipe.largest_batch, rng)
-        domain = _candidates(recipe)
-        X = domain.X[[domain.best_of(sample, rng) for sample in samples]]
-        seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=0, seconds=seconds)
-        self._state = replace(state, asked_for=now, random=self._stored(rng), info=info)
-        return X
+    def _chosen(
+        self, state: State, now: float, beta: float, rng: np.random.Generator
+    ) -> tuple[Array, int]:
+        """The best candidate of each of a batch of samples of the posterior."""
+        domain = _candidates(self._recipe)
+        samples = self._sampled(state, now, beta, self._recipe.largest_batch, rng)
+        return domain.X[[domain.best_of(sample, rng) for sample in samples]], 0
 
     def _sampled(
         self, state: State, now: float, beta: float, count: int, rng: np.random.Generator
