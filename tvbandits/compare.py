@@ -27,9 +27,9 @@ from threadpoolctl import threadpool_limits
 from tvbandits.confidence import Confidence, as_confidence
 from tvbandits.domains import Candidates
 from tvbandits.experts.simulator import CallableExpert, SimulatorExpert
-from tvbandits.observations import Array, as_points, keyed_normal
+from tvbandits.observations import Array, as_points
 from tvbandits.policies import POLICIES, Setting
-from tvbandits.prepare import REWARD_NOISE, Prepared, prepare
+from tvbandits.prepare import REWARD_NOISE, Prepared, played, prepare
 from tvbandits.protocols import Expert, Problem
 from tvbandits.recipe import Info, is_finite_number
 from tvbandits.recommended import regret_bound
@@ -202,19 +202,14 @@ def _play(
         asked = time.perf_counter() - started
         beta = player.info.beta
         # The points of a batch are played one a step, and told together.
-        times = [float(step + i) for i in range(len(X))]
-        rewards = [float(problem.value(x[None, :], t)[0]) for x, t in zip(X, times, strict=True)]
-        noise = [
-            float(keyed_normal(seed, REWARD_NOISE, x[None, :], t)[0])
-            for x, t in zip(X, times, strict=True)
-        ]
-        told = np.array(rewards) + problem.noise_variance**0.5 * np.array(noise)
+        times = np.arange(float(step), float(step + len(X)))
+        rewards, told = played(problem, X, times, seed, REWARD_NOISE)
         started = time.perf_counter()
-        info = player.tell(X, told, times[0] if len(X) == 1 else times)
+        info = player.tell(X, told, float(times[0]) if len(X) == 1 else times)
         seconds = asked + time.perf_counter() - started
         for i, x in enumerate(X):
-            best = float(problem.best(times[i]))
-            regret = best - rewards[i]
+            best, reward = float(problem.best(float(times[i]))), float(rewards[i])
+            regret = best - reward
             cumulative += regret
             row: Row = {
                 "problem": prepared.label,
@@ -223,7 +218,7 @@ def _play(
                 "seed": seed,
                 "t": step + i,
                 **{f"x{j}": float(coordinate) for j, coordinate in enumerate(x)},
-                "reward": rewards[i],
+                "reward": reward,
                 "best": best,
                 "regret": regret,
                 "cumulative_regret": cumulative,

@@ -116,15 +116,22 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     )
 
 
+def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> tuple[Array, Array]:
+    """True rewards of the points (n, d), each at its own time (n,), and the rewards with noise.
+
+    The noise depends on (seed, stream, point, time) alone: `tvbandits.observations.keyed_normal`.
+    """
+    pairs = [(X[i : i + 1], float(t)) for i, t in enumerate(times)]
+    rewards = np.array([float(problem.value(x, t)[0]) for x, t in pairs])
+    noise = np.array([keyed_normal(seed, stream, x, t)[0] for x, t in pairs])
+    return rewards, rewards + problem.noise_variance**0.5 * noise
+
+
 def _first_sample(problem: Problem, seed: int, horizon: int) -> Observations:
     times = np.arange(1.0, min(FIRST_SAMPLE, horizon) + 1)
     X = problem.domain.sample(len(times), np.random.default_rng([seed, SAMPLE_NOISE]))
-    rewards = [
-        float(problem.value(X[i : i + 1], t)[0])
-        + problem.noise_variance**0.5 * keyed_normal(seed, SAMPLE_NOISE, X[i : i + 1], t)[0]
-        for i, t in enumerate(times)
-    ]
-    return Observations(X, times, rewards, np.full(len(times), problem.noise_variance))  # type: ignore[arg-type]
+    _, rewards = played(problem, X, times, seed, SAMPLE_NOISE)
+    return Observations(X, times, rewards, np.full(len(times), problem.noise_variance))
 
 
 def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
