@@ -7,7 +7,14 @@ from tvbandits.compare import compare
 from tvbandits.domains import Box, Candidates
 from tvbandits.evaluation import EvaluationError, Played, evaluate, play
 from tvbandits.observations import Observations
-from tvbandits.protocols import Answers, Expert, ExpertError, Problem
+from tvbandits.protocols import (
+    Answers,
+    Expert,
+    ExpertDownWarning,
+    ExpertError,
+    ExpertUnavailableError,
+    Problem,
+)
 from tvbandits.recipe import Info, Recipe, State
 
 __all__ = [
@@ -17,7 +24,9 @@ __all__ = [
     "Candidates",
     "EvaluationError",
     "Expert",
+    "ExpertDownWarning",
     "ExpertError",
+    "ExpertUnavailableError",
     "Info",
     "Observations",
     "Played",

@@ -20,7 +20,7 @@ from tvbandits import scaling
 from tvbandits.aging import Ages
 from tvbandits.choosing import choose
 from tvbandits.confidence import BBKBWidth, Situation
-from tvbandits.consult import query, with_queries
+from tvbandits.consult import consult, show, warn_of, with_queries
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs, is_space_time
 from tvbandits.members import Members
@@ -173,7 +173,9 @@ class Bandit:
             If a shape is wrong, a value is not finite, a variance is not positive, or a point lies
             outside the domain.
         ExpertError
-            If the expert raises, or answers in a form that cannot be used.
+            If the expert answers in a form that cannot be used, or raises what Python raises for
+            mistakes in a program. An expert that raises anything else is down: the bandit goes on
+            without its answers, with one `ExpertDownWarning` for every outage.
         """
         state = self._state
         told = self._observed(X, y, t, variance)
@@ -194,6 +196,8 @@ class Bandit:
             spent=state.spent + self._information(state, told),
             info=replace(state.info, told=len(rewards)),
         )
+        if self._recipe.expert is not None:
+            show(self._recipe.expert, told)
         state = self._queried(state, rng)
         self._state = replace(state, random=self._stored(rng))
         return self._state.info
@@ -315,7 +319,8 @@ class Bandit:
         choice = recipe.queries.choose(self._pool(state), rng)
         chosen = time.perf_counter()
         points = state.visited[state.pool.rows[choice.rows]]
-        said = query(recipe.expert, points.copy(), state.time)
+        asked = consult(recipe.expert, points.copy(), state.time)
+        said = asked.said
         seconds = {"queries": chosen - started, "expert": time.perf_counter() - chosen}
         has = said.answered
         fresh = Observations(
@@ -326,8 +331,12 @@ class Bandit:
             np.full(int(has.sum()), Source.EXPERT, dtype=np.uint8),
         )
         answers = state.answers.append(fresh) if recipe.reuse_answers else fresh
-        info = with_queries(state.info, choice, said, {**state.info.seconds, **seconds})
-        return replace(state, answers=answers, info=info)
+        info = with_queries(state.info, choice, asked, {**state.info.seconds, **seconds})
+        if asked.failure is not None and not state.expert_down:
+            warn_of(asked.failure, state.time)
+        # No question is no sign of life.
+        down = state.expert_down if len(points) == 0 else asked.failure is not None
+        return replace(state, answers=answers, expert_down=down, info=info)
 
     def _pool(self, state: State) -> Pool:
         kernel, points = self._recipe.kernel, state.visited[state.pool.rows]

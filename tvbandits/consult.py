@@ -1,49 +1,128 @@
-"""Asking an expert, and keeping count of it."""
+"""Asking an expert, and keeping count of it.
+
+An expert that raises is down: its points count as refused, people are warned once for every outage, and
+the bandit goes on with what it has. An expert that answers in a form that cannot be used, or raises what
+Python raises for mistakes in a program, is broken: that is an `ExpertError`, and nothing is changed.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from tvbandits.observations import Array
-from tvbandits.protocols import Answers, Expert, ExpertError
+from tvbandits.observations import Array, Observations
+from tvbandits.protocols import (
+    Answers,
+    Expert,
+    ExpertDownWarning,
+    ExpertError,
+    ExpertUnavailableError,
+    inform,
+)
 from tvbandits.queries import Choice
 from tvbandits.recipe import Info
 
+MISTAKES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""Exceptions that tell of a mistake in a program, not of an expert that cannot be reached."""
 
-def query(expert: Expert, points: Array, t: float) -> Answers:
-    """Ask, and check the form of the answer."""
+
+@dataclass(frozen=True)
+class Consultation:
+    """One query: what was said, and the error of an expert that could not be reached."""
+
+    said: Answers
+    failure: Exception | None = None
+
+
+def consult(expert: Expert, points: Array, t: float) -> Consultation:
+    """Ask, and check the form of the answer.
+
+    Raises
+    ------
+    ExpertError
+        If the expert is broken.
+    """
     q = len(points)
     if q == 0:
-        return Answers(np.empty(0), np.empty(0))
+        return Consultation(Answers.none(0))
     try:
         said = expert.query(points, t)
     except Exception as error:
-        raise ExpertError(
-            f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
-        ) from error
+        if _is_mistake(error):
+            raise ExpertError(
+                f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
+            ) from error
+        return Consultation(Answers.none(q, notes=(_described(error),)), error)
     if not isinstance(said, Answers):
         raise ExpertError(f"the expert must return Answers, got {type(said).__name__}")
     if len(said) != q:
         raise ExpertError(f"the expert must answer {q} points, got {len(said)} values")
-    return said
+    return Consultation(said)
 
 
-def with_queries(info: Info, choice: Choice, said: Answers, seconds: Mapping[str, float]) -> Info:
+def show(expert: Expert, rewards: Observations) -> None:
+    """Show rewards to an expert that wants to see them; an `ExpertError` if it fails on them."""
+    try:
+        inform(expert, rewards)
+    except Exception as error:
+        raise ExpertError(
+            f"the expert failed on being shown {len(rewards)} rewards: {_described(error)}"
+        ) from error
+
+
+def warn_of(failure: Exception, t: float) -> None:
+    """Tell people that the expert is down."""
+    message = (
+        f"the expert cannot be reached at t = {t:g} ({_described(failure)}); "
+        "going on without its answers until it can"
+    )
+    try:
+        warnings.warn(message, ExpertDownWarning, stacklevel=4)  # the line that called `tell`
+    except ExpertDownWarning as strict:
+        raise strict from failure
+
+
+def with_queries(
+    info: Info, choice: Choice, asked: Consultation, seconds: Mapping[str, float]
+) -> Info:
     """`info` after a query: counts of this one, and of all."""
-    asked, answered = len(choice.rows), int(said.answered.sum())
+    said = asked.said
+    points, answered = len(choice.rows), int(said.answered.sum())
     return replace(
         info,
-        queries_asked=asked,
+        queries_asked=points,
         queries_answered=answered,
-        queries_refused=asked - answered,
-        total_asked=info.total_asked + asked,
+        queries_refused=points - answered,
+        total_asked=info.total_asked + points,
         total_answered=info.total_answered + answered,
-        total_refused=info.total_refused + asked - answered,
+        total_refused=info.total_refused + points - answered,
+        expert_failures=info.expert_failures + (asked.failure is not None),
         cost=said.cost,
         total_cost=info.total_cost + said.cost,
+        notes=said.notes,
         acceptance=choice.acceptance,
         seconds=seconds,
     )
+
+
+def _is_mistake(error: Exception) -> bool:
+    if isinstance(error, ExpertError):
+        return not isinstance(error, ExpertUnavailableError)
+    return isinstance(error, MISTAKES)
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -9,11 +9,23 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.observations import Array, as_floats
+from tvbandits.observations import Array, Observations, as_floats
 
 
 class ExpertError(RuntimeError):
     """An expert failed, or answered in a form that cannot be used."""
+
+
+class ExpertUnavailableError(ExpertError):
+    """An expert cannot be reached now, and may be later: raised by experts, never by a bandit."""
+
+
+class ExpertDownWarning(RuntimeWarning, ExpertError):
+    """An expert cannot be reached; the bandit goes on without its answers.
+
+    Who would rather stop turns it into an error, which is then an `ExpertError`:
+    `warnings.simplefilter("error", ExpertDownWarning)`.
+    """
 
 
 class Domain(Protocol):
@@ -55,6 +67,8 @@ class Answers:
         is no answer.
     cost : float
         What the whole query cost, in the expert's own unit; finite and not negative.
+    notes : tuple of str
+        What people should know about this query, such as why a point was refused.
 
     Raises
     ------
@@ -66,6 +80,7 @@ class Answers:
     values: Array
     variance: Array
     cost: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         values = as_floats(self.values, "values")
@@ -95,6 +110,14 @@ class Answers:
             column.setflags(write=False)
             object.__setattr__(self, name, column)
         object.__setattr__(self, "cost", cost)
+        if isinstance(self.notes, str):
+            raise ValueError(f"notes must be a tuple of texts, got the text {self.notes!r}")
+        object.__setattr__(self, "notes", tuple(map(str, self.notes)))
+
+    @classmethod
+    def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
+        """No answer for any of q points."""
+        return cls(np.full(q, np.nan), np.full(q, np.nan), cost, notes)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -114,8 +137,28 @@ class Expert(Protocol):
     """
 
     def query(self, X: Array, t: float) -> Answers:
-        """Answer about the q points `X` (q, d) at time `t`: one row of `Answers` for each point."""
+        """Answer about the q points `X` (q, d) at time `t`: one row of `Answers` for each point.
+
+        An exception means that the expert cannot be reached now: the bandit goes on without it, and
+        warns once. Exceptions that Python raises for mistakes in a program (`TypeError`,
+        `ValueError`, ...; see `tvbandits.consult.MISTAKES`) stop the call instead.
+        """
         ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """What an expert may have besides `query`: it is shown the rewards that the bandit is told."""
+
+    def observe(self, rewards: Observations) -> None:
+        """See rewards. The same rewards may be shown again, and must then count once."""
+        ...
+
+
+def inform(expert: object, rewards: Observations) -> None:
+    """Show rewards to an expert that wants to see them; wrappers hand them on by this."""
+    if isinstance(expert, Observer):
+        expert.observe(rewards)
 
 
 @runtime_checkable

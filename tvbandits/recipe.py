@@ -165,6 +165,10 @@ class Info:
         Of the last tell.
     total_asked, total_answered, total_refused : int
         Of all tells.
+    expert_failures : int
+        Queries that the expert failed on as a whole.
+    notes : tuple of str
+        What the expert said about the last query besides its answers.
     cost, total_cost : float
         As the expert states it.
     acceptance : float
@@ -192,6 +196,8 @@ class Info:
     total_asked: int = 0
     total_answered: int = 0
     total_refused: int = 0
+    expert_failures: int = 0
+    notes: tuple[str, ...] = ()
     cost: float = 0.0
     total_cost: float = 0.0
     acceptance: float = math.nan
@@ -213,6 +219,7 @@ class State:
     random: Mapping[str, Any]
     domain: Domain
     spent: float = 0.0
+    expert_down: bool = False
     info: Info = field(default_factory=Info, compare=False)
 
 
