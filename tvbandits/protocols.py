@@ -20,7 +20,7 @@ class ExpertUnavailableError(ExpertError):
     """An expert cannot be reached now, and may be later: raised by experts, never by a bandit."""
 
 
-class ExpertDownWarning(RuntimeWarning, ExpertError):
+class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - a warning first
     """An expert cannot be reached; the bandit goes on without its answers.
 
     Who would rather stop turns it into an error, which is then an `ExpertError`:
