@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from tvbandits.observations import Array, Observations
 from tvbandits.protocols import (
+    MISTAKES,
     Answers,
     Expert,
     ExpertDownWarning,
@@ -22,21 +23,6 @@ from tvbandits.protocols import (
 )
 from tvbandits.queries import Choice
 from tvbandits.recipe import Info
-
-MISTAKES = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    NotImplementedError,
-    RecursionError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""Exceptions that tell of a mistake in a program, not of an expert that cannot be reached."""
 
 
 @dataclass(frozen=True)

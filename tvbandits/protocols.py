@@ -28,6 +28,22 @@ class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - a warning 
     """
 
 
+MISTAKES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""Exceptions that tell of a mistake in a program, not of an expert that cannot be reached."""
+
+
 class Domain(Protocol):
     """The set of points a bandit may play."""
 
@@ -141,7 +157,7 @@ class Expert(Protocol):
 
         An exception means that the expert cannot be reached now: the bandit goes on without it, and
         warns once. Exceptions that Python raises for mistakes in a program (`TypeError`,
-        `ValueError`, ...; see `tvbandits.consult.MISTAKES`) stop the call instead.
+        `ValueError`, ...; see `MISTAKES`) stop the call instead.
         """
         ...
 
