@@ -16,22 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits import scaling
-from tvbandits.aging import Ages
 from tvbandits.choosing import choose
-from tvbandits.confidence import BBKBWidth, Situation
 from tvbandits.consult import consult, show, warn_of, with_queries
-from tvbandits.domains import Candidates
-from tvbandits.kernels import inputs, is_space_time
 from tvbandits.members import Members
-from tvbandits.nystrom import Nystrom
+from tvbandits.model import Model
 from tvbandits.observations import Array, Observations, Source, as_column, as_floats, as_points
-from tvbandits.posterior import Data
-from tvbandits.queries import Pool
 from tvbandits.recipe import Info, Recipe, State, is_finite_number
 from tvbandits.scaling import Scaling
-from tvbandits.surface import Surface
-from tvbandits.view import View
 
 
 class Bandit:
@@ -61,6 +52,8 @@ class Bandit:
             time=None,
             asked_for=None,
             scaling=_first_scaling(recipe),
+            kernel=recipe.kernel,
+            aging=recipe.aging,
             posterior=None,
             random=rng.bit_generator.state,
             domain=recipe.domain,
@@ -96,6 +89,10 @@ class Bandit:
         at = "at the start" if self._state.time is None else f"at t = {self._state.time:g}"
         return f"<Bandit on {self._recipe.domain!r}, {len(self._state.rewards)} rewards told, {at}>"
 
+    @cached_property
+    def _model(self) -> Model:
+        return Model(self._recipe)
+
     @property
     def recipe(self) -> Recipe:
         """The parts this bandit is made of."""
@@ -129,9 +126,9 @@ class Bandit:
         if state.time is not None and now < state.time:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         rng = self._generator(state)
-        state = self._conditioned(state, now, rng)
+        state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
-        beta = self._beta(state)
+        beta = self._model.beta(state)
         X, looks = self._chosen(state, now, beta, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
@@ -142,7 +139,7 @@ class Bandit:
         self, state: State, now: float, beta: float, rng: np.random.Generator
     ) -> tuple[Array, int]:
         """Points (b, d) for a conditioned state, and how many variances were computed for them."""
-        return choose(self._recipe, self._view(state, now), beta, rng)
+        return choose(self._recipe, self._model.view(state, now), beta, rng)
 
     def tell(
         self,
@@ -180,20 +177,20 @@ class Bandit:
         state = self._state
         told = self._observed(X, y, t, variance)
         rng = self._generator(state)
+        state = self._model.watched(state, told, rng)
         latest = float(told.t.max())
         rewards = state.rewards.append(told)
+        visited = _with_new_points(state.visited, told.X)
         # A late reward does not take the time of the decision that is still out.
         pending = state.asked_for is not None and latest < state.asked_for
         state = replace(
             state,
             rewards=rewards,
-            visited=(visited := _with_new_points(state.visited, told.X)),
-            pool=state.pool.grown(
-                visited, self._recipe.kernel, lambda X: self._inputs(X, 0.0), self._recipe.pool_size
-            ),
+            visited=visited,
+            pool=self._model.members(state, visited),
             time=latest if state.time is None else max(state.time, latest),
             asked_for=state.asked_for if pending else None,
-            spent=state.spent + self._information(state, told),
+            spent=state.spent + self._model.information(state, told),
             info=replace(state.info, told=len(rewards)),
         )
         if self._recipe.expert is not None:
@@ -219,14 +216,14 @@ class Bandit:
         points = as_points(X, self._recipe.domain.dimension)
         now = self._decision_time(t)
         rng = _generator(self._state.random)
-        return self._view(self._conditioned(self._state, now, rng), now).predict(points)
+        return self._model.view(self._model.conditioned(self._state, now, rng), now).predict(points)
 
     def recommend(self, t: float | None = None) -> Array:
         """The point (d,) of the best posterior mean at time `t`, by default the next decision's."""
         now = self._decision_time(t)
         rng = _generator(self._state.random)
-        state = self._conditioned(self._state, now, rng)
-        x, _ = self._recipe.domain.maximise(self._view(state, now).mean, rng)
+        state = self._model.conditioned(self._state, now, rng)
+        x, _ = self._recipe.domain.maximise(self._model.view(state, now).mean, rng)
         return x.copy()
 
     def _decision_time(self, t: float | None) -> float:
@@ -259,64 +256,13 @@ class Bandit:
             as_column(variance, n, "variance"),
         )
 
-    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
-        """All observations, their effective variances, and which are in use, at the time `now`."""
-        seen = state.rewards.append(state.answers)
-        latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        effective = self._recipe.aging(seen.variance, Ages.of(seen, latest))
-        return seen, effective, np.isfinite(effective)
-
-    def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
-        """The state with its posterior speaking about the time `now`."""
-        started = time.perf_counter()
-        recipe = self._recipe
-        seen, effective, used = self._aged(state, now)
-        learned = state.scaling
-        if recipe.mean == "online":
-            learned = scaling.learn(learned, recipe.kernel, seen, used, recipe.noise_variance)
-        kept = seen if used.all() else seen.take(used)
-        values = np.ones((len(kept), 2))
-        values[:, 0] = kept.y - self._origin(state)
-        posterior = recipe.posterior.condition(
-            recipe.kernel,
-            Data(self._inputs(kept.X, kept.t), values, effective[used] / learned.scale**2),
-            surface=self._surface,
-            now=now,
-            previous=state.posterior,
-            rng=rng,
-        )
-        info = replace(
-            state.info,
-            jitter=posterior.jitter,
-            condition=posterior.condition_number,
-            in_use=len(kept),
-            forgotten=len(seen) - len(kept),
-            effective_sample_size=float((kept.variance / effective[used]).sum()),
-            information_gain=posterior.log_det_ratio / 2,
-            dictionary_size=posterior.dictionary_size if self._is_sparse else None,
-            centre=learned.centre(posterior.products, self._origin(state)),
-            scale=learned.scale,
-            seconds={**state.info.seconds, "posterior": time.perf_counter() - started},
-        )
-        return replace(state, scaling=learned, posterior=posterior, info=info)
-
-    def _information(self, state: State, told: Observations) -> float:
-        """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
-        if not isinstance(self._recipe.confidence, BBKBWidth):
-            return 0.0
-        Z = self._inputs(told.X, told.t)
-        prior = self._recipe.kernel.diag(Z)
-        variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
-        noise = told.variance / state.scaling.scale**2
-        return float(np.log1p(3 * variance / noise).sum())
-
     def _queried(self, state: State, rng: np.random.Generator) -> State:
         """Ask the expert about the latest time, as the query plan says."""
         recipe = self._recipe
         if recipe.expert is None or recipe.queries is None or state.time is None:
             return state
         started = time.perf_counter()
-        choice = recipe.queries.choose(self._pool(state), rng)
+        choice = recipe.queries.choose(self._model.pool(state), rng)
         chosen = time.perf_counter()
         points = state.visited[state.pool.rows[choice.rows]]
         asked = consult(recipe.expert, points.copy(), state.time)
@@ -338,31 +284,6 @@ class Bandit:
         down = state.expert_down if len(points) == 0 else asked.failure is not None
         return replace(state, answers=answers, expert_down=down, info=info)
 
-    def _pool(self, state: State) -> Pool:
-        kernel, points = self._recipe.kernel, state.visited[state.pool.rows]
-        now = 0.0 if state.time is None else state.time
-        return Pool(points, len(state.rewards), lambda: kernel(self._inputs(points, now)))
-
-    def _beta(self, state: State) -> float:
-        domain, posterior = self._recipe.domain, state.posterior
-        size = len(domain) if isinstance(domain, Candidates) else None
-        gain = 0.0 if posterior is None else posterior.log_det_ratio
-        dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
-        situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
-        return self._recipe.confidence(situation)
-
-    def _view(self, state: State, now: float) -> View:
-        """What a conditioned state says about the time `now`."""
-        assert state.posterior is not None  # every caller conditions first
-        return View(
-            posterior=state.posterior,
-            surface=self._surface,
-            inputs=lambda X: self._inputs(X, now),
-            centre=state.info.centre,
-            scale=state.scaling.scale,
-            origin=self._origin(state),
-        )
-
     def _generator(self, state: State) -> np.random.Generator:
         """The generator that continues from `state`: the live one, or one made anew.
 
@@ -380,32 +301,6 @@ class Bandit:
     def __getstate__(self) -> dict[str, Any]:
         return {"_recipe": self._recipe, "_state": self._state, "_live": None}
 
-    def _inputs(self, X: Array, t: Array | float) -> Array:
-        """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
-        if not self._space_time:
-            return X
-        return inputs(self._recipe.kernel, X, np.full(len(X), t))
-
-    @property
-    def _is_sparse(self) -> bool:
-        return isinstance(self._recipe.posterior, Nystrom)
-
-    @cached_property
-    def _space_time(self) -> bool:
-        return is_space_time(self._recipe.kernel)
-
-    @staticmethod
-    def _origin(state: State) -> float:
-        """A constant near the rewards: values are kept relative to it against cancellation."""
-        return float(state.rewards.y[0]) if len(state.rewards) else 0.0
-
-    @cached_property
-    def _surface(self) -> Surface | None:
-        domain = self._recipe.domain
-        if not isinstance(domain, Candidates):
-            return None
-        return Surface(self._recipe.kernel, domain.X)
-
 
 def _first_scaling(recipe: Recipe) -> Scaling:
     return Scaling(0.0 if recipe.mean == "online" else recipe.mean, 1.0)
@@ -415,9 +310,10 @@ def _fitted_to(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.scaling.estimated_at == 0:
         state = replace(state, scaling=_first_scaling(recipe))
-    if state.posterior is None:
-        return replace(state, domain=recipe.domain)
-    same = state.domain == recipe.domain and bool(state.posterior.kernel == recipe.kernel)
+    state = replace(state, kernel=recipe.kernel, aging=recipe.aging)
+    same = state.domain == recipe.domain and (
+        state.posterior is not None and bool(state.posterior.kernel == state.kernel)
+    )
     return replace(state, domain=recipe.domain, posterior=state.posterior if same else None)
 
 

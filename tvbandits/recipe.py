@@ -25,6 +25,7 @@ from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import QueryPlan
 from tvbandits.scaling import Scaling
 from tvbandits.sparse_posterior import NystromPosterior
+from tvbandits.triggers import EventTrigger
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Recipe:
     pool_size : int, optional
         The query plan chooses from all points played; beyond this many of them, only those that those
         in the pool do not determine join it, so that a step's cost stops growing.
+    reset : EventTrigger, optional
+        Forgets everything older than a reward that is an event; nothing does by default.
     batch : BatchRule
         When a batch of points ends; one point by default.
     minimum_batch : int
@@ -83,6 +86,7 @@ class Recipe:
     lead: float = 0.0
     reuse_answers: bool = False
     pool_size: int | None = None
+    reset: EventTrigger | None = None
     batch: BatchRule = field(default_factory=One)
     minimum_batch: int = 1
     largest_batch: int = 10_000
@@ -119,6 +123,7 @@ _FACES = (
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("batch", "a batch rule such as One() or GlobalRatio(2.0)", "monitor"),
     ("expert", "an object with a method query(X, t), or None", "query"),
+    ("reset", "a trigger such as EventTrigger(), or None", "__call__"),
     ("queries", "a query plan such as KDPP(), or None", "choose"),
 )
 """The parts: what each must be, and the method that tells it."""
@@ -161,6 +166,8 @@ class Info:
         Variances that had to be computed for them.
     centre, scale : float
         Prior mean and prior scale of the reward, in its unit.
+    resets : int
+        How many times everything older was forgotten at an event.
     queries_asked, queries_answered, queries_refused : int
         Of the last tell.
     total_asked, total_answered, total_refused : int
@@ -190,6 +197,7 @@ class Info:
     batch_looks: int = 0
     centre: float = 0.0
     scale: float = 1.0
+    resets: int = 0
     queries_asked: int = 0
     queries_answered: int = 0
     queries_refused: int = 0
@@ -206,7 +214,10 @@ class Info:
 
 @dataclass(frozen=True)
 class State:
-    """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`."""
+    """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
+
+    `since` counts the first rewards and the first answers that an event has made forgotten.
+    """
 
     rewards: Observations
     answers: Observations
@@ -215,11 +226,14 @@ class State:
     time: float | None
     asked_for: float | None
     scaling: Scaling
+    kernel: Any
+    aging: Aging
     posterior: ExactPosterior | NystromPosterior | DriftPosterior | None
     random: Mapping[str, Any]
     domain: Domain
     spent: float = 0.0
     expert_down: bool = False
+    since: tuple[int, int] = (0, 0)
     info: Info = field(default_factory=Info, compare=False)
 
 

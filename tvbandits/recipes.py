@@ -29,6 +29,7 @@ from tvbandits.nystrom import Nystrom
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import KDPP, QueryPlan
 from tvbandits.recipe import Recipe
+from tvbandits.triggers import EventTrigger
 
 
 class Common(TypedDict, total=False):
@@ -117,6 +118,21 @@ def ui_gp_ucb(
         raise ValueError(f'growth must be "wiener" or "linear", got {growth!r}')
     injected: Aging = aging.Wiener(rate) if growth == "wiener" else aging.Linear(rate)
     return _bandit(domain, kernel, noise_variance, common, aging=injected)
+
+
+def et_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    delta: float = 0.1,
+    **common: Unpack[Common],
+) -> Bandit:
+    """ET-GP-UCB (Brunzema 2022/2025): forget everything when a reward leaves its confidence interval.
+
+    `delta` is the probability of a reset without a cause; no rate of change is needed.
+    """
+    return _bandit(domain, kernel, noise_variance, common, reset=EventTrigger(delta))
 
 
 def sparq_gp_ucb(

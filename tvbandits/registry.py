@@ -19,6 +19,7 @@ from tvbandits.recipes import (
     Common,
     bbkb,
     bkb,
+    et_gp_ucb,
     gp_bucb,
     gp_ucb,
     r_gp_ucb,
@@ -143,6 +144,10 @@ def _ui(
     return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, **setting.with_posterior(posterior))  # type: ignore[arg-type]
 
 
+def _et(setting: Setting, delta: float = 0.1, posterior: str = "exact") -> Bandit:
+    return et_gp_ucb(*setting.parts, delta=delta, **setting.with_posterior(posterior))
+
+
 def _sparq(
     setting: Setting,
     queries: float = 6.0,
@@ -232,6 +237,7 @@ POLICIES: dict[str, Policy] = {
     "tv-gp-ucb": Policy(_tv, "a kernel that forgets at rate epsilon (Bogunovic 2016)"),
     "ui-gp-ucb": Policy(_ui, "injects noise at rate, growth=wiener|linear (Brunzema 2022)"),
     "sparq-gp-ucb": Policy(_sparq, "asks an expert about queries * log t points (Mauduit 2025)"),
+    "et-gp-ucb": Policy(_et, "starts afresh when a reward is a surprise (Brunzema 2025)"),
     "bkb": Policy(_bkb, "a dictionary by leverage scores at every step (Calandriello 2019)"),
     "bbkb": Policy(_bbkb, "the same in batches, rule=global|local (Calandriello 2020)"),
     "gp-bucb": Policy(_gp_bucb, "GP-UCB in batches (Desautels 2014)"),

@@ -122,8 +122,8 @@ class Thompson(Bandit):
     ) -> Array:
         """`count` samples of the reward at all candidates, shape (count, A)."""
         X = _candidates(self._recipe).X
-        view = self._view(state, now)
-        assert state.posterior is not None  # `_conditioned` made one
+        view = self._model.view(state, now)
+        assert state.posterior is not None  # conditioning made one
         noise = _noise(state.posterior, view.inputs(X), count, rng)
         return np.asarray(view.mean(X) + beta * view.scale * noise)
 

@@ -1,0 +1,182 @@
+"""From what a bandit has learned to what it believes: a posterior at a time, and the width around it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tvbandits import scaling
+from tvbandits.aging import Ages
+from tvbandits.confidence import BBKBWidth, Situation
+from tvbandits.domains import Candidates
+from tvbandits.kernels import inputs, is_space_time
+from tvbandits.members import Members
+from tvbandits.nystrom import Nystrom
+from tvbandits.observations import Array, Observations
+from tvbandits.posterior import Data
+from tvbandits.queries import Pool
+from tvbandits.recipe import Recipe, State
+from tvbandits.surface import Surface
+from tvbandits.view import View
+
+
+class Model:
+    """The beliefs of a recipe; all it keeps is what can be computed again.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._on_candidates: Surface | None = None
+
+    def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
+        """The state with its posterior speaking about the time `now`."""
+        started = time.perf_counter()
+        recipe = self._recipe
+        seen, effective, used = self._aged(state, now)
+        learned = state.scaling
+        if recipe.mean == "online":
+            learned = scaling.learn(learned, state.kernel, seen, used, recipe.noise_variance)
+        kept = seen if used.all() else seen.take(used)
+        values = np.ones((len(kept), 2))
+        values[:, 0] = kept.y - origin(state)
+        posterior = recipe.posterior.condition(
+            state.kernel,
+            Data(self._inputs(state, kept.X, kept.t), values, effective[used] / learned.scale**2),
+            surface=self._surface(state),
+            now=now,
+            previous=state.posterior,
+            rng=rng,
+        )
+        sparse = isinstance(recipe.posterior, Nystrom)
+        info = replace(
+            state.info,
+            jitter=posterior.jitter,
+            condition=posterior.condition_number,
+            in_use=len(kept),
+            forgotten=len(seen) - len(kept),
+            effective_sample_size=float((kept.variance / effective[used]).sum()),
+            information_gain=posterior.log_det_ratio / 2,
+            dictionary_size=posterior.dictionary_size if sparse else None,
+            centre=learned.centre(posterior.products, origin(state)),
+            scale=learned.scale,
+            seconds={**state.info.seconds, "posterior": time.perf_counter() - started},
+        )
+        return replace(state, scaling=learned, posterior=posterior, info=info)
+
+    def view(self, state: State, now: float) -> View:
+        """What a conditioned state says about the time `now`."""
+        assert state.posterior is not None  # every caller conditions first
+        return View(
+            posterior=state.posterior,
+            surface=self._surface(state),
+            inputs=lambda X: self._inputs(state, X, now),
+            centre=state.info.centre,
+            scale=state.scaling.scale,
+            origin=origin(state),
+        )
+
+    def beta(self, state: State) -> float:
+        """The width of a conditioned state."""
+        domain, posterior = self._recipe.domain, state.posterior
+        size = len(domain) if isinstance(domain, Candidates) else None
+        gain = 0.0 if posterior is None else posterior.log_det_ratio
+        dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
+        situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
+        return self._recipe.confidence(situation)
+
+    def information(self, state: State, told: Observations) -> float:
+        """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
+        if not isinstance(self._recipe.confidence, BBKBWidth):
+            return 0.0
+        Z = self._inputs(state, told.X, told.t)
+        prior = state.kernel.diag(Z)
+        variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
+        noise = told.variance / state.scaling.scale**2
+        return float(np.log1p(3 * variance / noise).sum())
+
+    def watched(self, state: State, told: Observations, rng: np.random.Generator) -> State:
+        """The state before it is told rewards, with everything forgotten if one of them is an event.
+
+        A reward that comes late is no news about the present, and triggers nothing.
+        """
+        trigger = self._recipe.reset
+        if trigger is None or len(state.rewards) == state.since[0]:
+            return state
+        for i, t in enumerate(told.t):
+            if state.time is not None and t < state.time:
+                continue
+            state = self.conditioned(state, float(t), rng)
+            mean, deviation = self.view(state, float(t)).predict(told.X[i : i + 1])
+            count = len(state.rewards) - state.since[0] + i + 1
+            error = float(told.y[i] - mean[0])
+            if trigger(error, float(deviation[0]), float(told.variance[i]), count):
+                # The reward that was the event is the first that is kept.
+                return replace(
+                    state,
+                    since=(len(state.rewards) + i, len(state.answers)),
+                    info=replace(state.info, resets=state.info.resets + 1),
+                )
+        return state
+
+    def members(self, state: State, visited: Array) -> Members:
+        """The points that a query plan may choose from, grown by those of `visited` that are new."""
+        size = self._recipe.pool_size
+        return state.pool.grown(visited, state.kernel, lambda X: self._inputs(state, X, 0.0), size)
+
+    def pool(self, state: State) -> Pool:
+        """What a query plan is shown."""
+        points = state.visited[state.pool.rows]
+        now = 0.0 if state.time is None else state.time
+        return Pool(
+            points, len(state.rewards), lambda: state.kernel(self._inputs(state, points, now))
+        )
+
+    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
+        """All observations, their effective variances, and which are in use, at the time `now`."""
+        seen = state.rewards.append(state.answers)
+        latest = now if state.time is None else max(state.time, now - self._recipe.lead)
+        effective = state.aging(seen.variance, Ages.of(seen, latest))
+        if state.since != (0, 0):
+            rewards, answers = state.since
+            effective = effective.copy()
+            effective[:rewards] = np.inf
+            effective[len(state.rewards) : len(state.rewards) + answers] = np.inf
+        return seen, effective, np.isfinite(effective)
+
+    def _inputs(self, state: State, X: Array, t: Array | float) -> Array:
+        """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
+        if not self._space_time:
+            return X
+        return inputs(state.kernel, X, np.full(len(X), t))
+
+    def _surface(self, state: State) -> Surface | None:
+        domain = self._recipe.domain
+        if not isinstance(domain, Candidates):
+            return None
+        if self._on_candidates is None or self._on_candidates.kernel is not state.kernel:
+            self._on_candidates = Surface(state.kernel, domain.X)
+        return self._on_candidates
+
+    @cached_property
+    def _space_time(self) -> bool:
+        # Learning changes the numbers of a kernel, never its form.
+        return is_space_time(self._recipe.kernel)
+
+
+def origin(state: State) -> float:
+    """A constant near the rewards: values are kept relative to it against cancellation."""
+    return float(state.rewards.y[0]) if len(state.rewards) else 0.0
+
+
+def same_form(kernel: Any, other: Any) -> bool:
+    """Whether two kernels differ in nothing but the values of their free hyperparameters."""
+    theta, like = kernel.theta, other.theta
+    return theta.shape == like.shape and bool(other.clone_with_theta(theta) == kernel)

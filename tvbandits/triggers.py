@@ -1,0 +1,48 @@
+"""When to start afresh: a reward that the model did not think possible."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EventTrigger:
+    """Reset when a reward leaves its own confidence interval (ET-GP-UCB, Brunzema 2022/2025).
+
+    With n rewards since the last reset, counting the new one, pi_n = pi^2 n^2 / 6 and
+    rho_n = 2 log(2 pi_n / delta), that is when
+
+        |y - mu(x)| > sqrt(rho_n) sigma(x) + sqrt(2 s^2 log(2 pi_n / delta)),
+
+    where mu and sigma speak about the time of the reward and do not know it, and s^2 is its noise
+    variance. Under a reward that stands still, all of them hold together with probability 1 - delta.
+
+    Parameters
+    ----------
+    delta : float
+        Probability of a reset without a cause, between 0 and 1; 0.1 in the paper.
+    """
+
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.delta < 1.0:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+
+    def __call__(self, error: float, deviation: float, variance: float, count: int) -> bool:
+        """Whether a reward that is off by `error` is an event.
+
+        Parameters
+        ----------
+        error : float
+            y - mu(x).
+        deviation : float
+            sigma(x), of the reward without its noise.
+        variance : float
+            Noise variance of the reward.
+        count : int
+            n >= 1.
+        """
+        rho = 2.0 * math.log(2.0 * (math.pi * count) ** 2 / 6.0 / self.delta)
+        return abs(error) > math.sqrt(rho) * (deviation + math.sqrt(variance))
