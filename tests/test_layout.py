@@ -31,6 +31,8 @@ ORDER = [
     "domains",
     "swap_chain",
     "dpp",
+    "beliefs",
+    "budgets",
     "queries",
     "batching",
     "fantasy",
@@ -66,7 +68,7 @@ ORDER = [
 """A room imports only rooms above it."""
 
 ONLY = {
-    "experts": {"observations", "protocols"},
+    "experts": {"observations", "protocols", "aging"},
     "datasets": {"observations", "protocols", "domains", "linalg", "kernels", "references"},
 }
 """All that these may import besides themselves."""
@@ -351,12 +353,12 @@ WRONG = {
     "expert with a kernel": (
         "experts/simulator.py",
         "from tvbandits.kernels import k",
-        "but experts may import ['observations', 'protocols'] only",
+        "but experts may import ['aging', 'observations', 'protocols'] only",
     ),
     "expert with a kernel, relative": (
         "experts/simulator.py",
         "from ..kernels import k",
-        "but experts may import ['observations', 'protocols'] only",
+        "but experts may import ['aging', 'observations', 'protocols'] only",
     ),
     "dataset with an expert": (
         "datasets/table.py",

@@ -262,9 +262,10 @@ class Bandit:
         if recipe.expert is None or recipe.queries is None or state.time is None:
             return state
         started = time.perf_counter()
-        choice = recipe.queries.choose(self._model.pool(state), rng)
+        asking = self._model.pool(state, rng)
+        choice = recipe.queries.choose(asking.pool, rng)
         chosen = time.perf_counter()
-        points = state.visited[state.pool.rows[choice.rows]]
+        state, points = asking.state, asking.pool.points[choice.rows]
         asked = consult(recipe.expert, points.copy(), state.time)
         said = asked.said
         seconds = {"queries": chosen - started, "expert": time.perf_counter() - chosen}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from tvbandits import scaling
 from tvbandits.aging import Ages
+from tvbandits.beliefs import Beliefs
 from tvbandits.confidence import BBKBWidth, Situation
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs, is_space_time
@@ -22,6 +24,17 @@ from tvbandits.queries import Pool
 from tvbandits.recipe import Recipe, State
 from tvbandits.surface import Surface
 from tvbandits.view import View
+
+DRAWN = 256
+"""Points drawn from a domain that is not finite, for a plan to choose from."""
+
+
+@dataclass
+class Asking:
+    """A pool, and the state: conditioned, if the plan has looked at the posterior."""
+
+    state: State
+    pool: Pool = field(init=False)
 
 
 class Model:
@@ -131,13 +144,51 @@ class Model:
         size = self._recipe.pool_size
         return state.pool.grown(visited, state.kernel, lambda X: self._inputs(state, X, 0.0), size)
 
-    def pool(self, state: State) -> Pool:
+    def pool(self, state: State, rng: np.random.Generator) -> Asking:
         """What a query plan is shown."""
-        points = state.visited[state.pool.rows]
+        points = self._askable(state, rng)
         now = 0.0 if state.time is None else state.time
-        return Pool(
-            points, len(state.rewards), lambda: state.kernel(self._inputs(state, points, now))
+        asking = Asking(state)
+
+        def beliefs() -> Beliefs:
+            asking.state = self.conditioned(state, now + 1.0, rng)
+            return self._beliefs(asking.state, points, now)
+
+        asking.pool = Pool(
+            points,
+            len(state.rewards),
+            lambda: state.kernel(self._inputs(state, points, now)),
+            beliefs,
+            state.info.total_asked,
         )
+        return asking
+
+    def _askable(self, state: State, rng: np.random.Generator) -> Array:
+        """The points that may be asked about."""
+        domain = self._recipe.domain
+        if self._recipe.ask_about == "played":
+            return state.visited[state.pool.rows]
+        if isinstance(domain, Candidates):
+            return domain.X
+        return np.concatenate([state.visited[state.pool.rows], domain.sample(DRAWN, rng)])
+
+    def _beliefs(self, state: State, points: Array, now: float) -> Beliefs:
+        """Of a state that is conditioned for the decision after `now`, in the unit of reward."""
+        view, posterior = self.view(state, now + 1.0), state.posterior
+        assert posterior is not None  # it is conditioned
+        mean, deviation = view.predict(points)
+        asked_now, later = self._inputs(state, points, now), view.inputs(points)
+        unit = view.scale**2
+
+        def reach(i: int) -> Array:
+            return unit * posterior.cross_covariance(asked_now[i : i + 1], later)[0]
+
+        def among(rows: Sequence[int], i: int) -> Array:
+            one, some = asked_now[i : i + 1], asked_now[list(rows)]
+            return unit * posterior.cross_covariance(one, some)[0]
+
+        noise = self._recipe.noise_variance
+        return Beliefs(mean, deviation, self.beta(state), noise, reach, among)
 
     def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
         """All observations, their effective variances, and which are in use, at the time `now`."""

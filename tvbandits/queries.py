@@ -1,19 +1,53 @@
 """Query plans: which points to ask the expert about, now.
 
-A plan sees inputs only, never values: the guarantee of SparQ-GP-UCB rests on that.
+=====================  ====================================  =======================================
+plan                   looks at                              asks about
+=====================  ====================================  =======================================
+`KDPP`                 inputs                                points that are far apart (the paper)
+`QualityKDPP`          inputs, the posterior                 far apart, and likely to be the best
+`PlausibleMaximisers`  the posterior                         what could be the best, until it is settled
+`GreedyVariance`       the posterior's deviations            what is least known
+`RandomPoints`         nothing                               points at random
+`UCBBatch`             the posterior                         what the bandit would play next
+=====================  ====================================  =======================================
+
+The guarantee of SparQ-GP-UCB rests on a choice that sees inputs only, never values: that is `KDPP`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
 from tvbandits import dpp
+from tvbandits.beliefs import Beliefs
+from tvbandits.budgets import (
+    Budget,
+    LogSchedule,
+    PolylogSchedule,
+    as_budget,
+    check_number,
+    whole,
+)
 from tvbandits.observations import Array, Index
+
+__all__ = [
+    "KDPP",
+    "Choice",
+    "GreedyVariance",
+    "LogSchedule",
+    "PolylogSchedule",
+    "Pool",
+    "QualityKDPP",
+    "QueryPlan",
+    "RandomPoints",
+    "UCBBatch",
+]
 
 
 @dataclass(frozen=True)
@@ -23,19 +57,32 @@ class Pool:
     Attributes
     ----------
     points : array of shape (N, d)
-        The distinct points played so far, in the order of their first play.
+        The distinct points played so far, in the order of their first play; or points of the whole
+        domain, where the recipe says so.
     told : int
         Number of rewards told so far, the "t" of schedules.
     covariance : callable
         `covariance()` returns the prior covariance (N, N) of the reward at the points, at one time.
+    beliefs : callable, optional
+        `beliefs()` returns what the posterior says about the points at the time of the next decision.
+    asked : int
+        Questions asked so far.
     """
 
     points: Array
     told: int
     covariance: Callable[[], Array]
+    beliefs: Callable[[], Beliefs] | None = None
+    asked: int = 0
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def believed(self) -> Beliefs:
+        """`beliefs()`, for plans that cannot do without."""
+        if self.beliefs is None:
+            raise ValueError("this plan looks at the posterior, and the pool has no beliefs")
+        return self.beliefs()
 
 
 @dataclass(frozen=True)
@@ -62,42 +109,6 @@ class QueryPlan(Protocol):
 
 
 @dataclass(frozen=True)
-class LogSchedule:
-    """ceil(factor log t) queries after t told rewards; the paper's experiments take factor = 6."""
-
-    factor: float = 6.0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.factor) and self.factor >= 0):
-            raise ValueError(f"factor must be finite and not negative, got {self.factor}")
-
-    def __call__(self, told: int) -> int:
-        """Number of queries."""
-        return math.ceil(self.factor * math.log(max(told, 1)))
-
-
-@dataclass(frozen=True)
-class PolylogSchedule:
-    """ceil(factor log^d(t / accuracy)): the number of queries of the theory ([S] eq. 57)."""
-
-    dimension: int
-    factor: float = 1.0
-    accuracy: float = 0.2
-
-    def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1, got {self.dimension}")
-        if not (math.isfinite(self.factor) and self.factor >= 0):
-            raise ValueError(f"factor must be finite and not negative, got {self.factor}")
-        if not 0 < self.accuracy <= 1:
-            raise ValueError(f"accuracy must lie in (0, 1], got {self.accuracy}")
-
-    def __call__(self, told: int) -> int:
-        """Number of queries."""
-        return math.ceil(self.factor * math.log(max(told, 1) / self.accuracy) ** self.dimension)
-
-
-@dataclass(frozen=True)
 class KDPP:
     """An approximate k-DPP over the points played so far: SparQ-GP-UCB, Algorithms 1 to 3.
 
@@ -118,7 +129,7 @@ class KDPP:
         Relative to the mean prior variance; see `tvbandits.dpp`.
     """
 
-    schedule: Callable[[int], int] | int = LogSchedule()
+    schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
     accuracy: float | None = None
     jitter: float = 1e-8
@@ -136,16 +147,151 @@ class KDPP:
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Run the chain."""
-        wanted = self.schedule(pool.told) if callable(self.schedule) else self.schedule
-        if not (math.isfinite(wanted) and wanted >= 0 and int(wanted) == wanted):
-            raise ValueError(f"schedule({pool.told}) must be a whole number >= 0, got {wanted}")
-        N, k = len(pool), int(wanted)
-        if k >= N:
-            return Choice(np.arange(N))
-        if k == 0:
-            return Choice(np.empty(0, dtype=np.int64))
+        N = len(pool)
+        k = whole(self.schedule, pool.told) if callable(self.schedule) else int(self.schedule)
+        if k >= N or k == 0:
+            return _all_or_none(N, k)
         steps = math.ceil(self.sweeps * k)
         if self.accuracy is not None:
             steps = dpp.mixing_steps(N, k, self.accuracy)
         sample = dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng, jitter=self.jitter)
         return Choice(sample.indices, sample.acceptance)
+
+
+@dataclass(frozen=True)
+class QualityKDPP:
+    """A k-DPP weighted by the chance to be the maximiser: far apart, and worth asking about.
+
+    Its kernel is q_i K_ij q_j (Kulesza & Taskar 2012, section 3.1) with the prior covariance K and the
+    quality q_i = Phi((mu_i - max mu) / sigma_i), the chance that the reward at i exceeds the largest
+    posterior mean at the time of the next decision.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    sweeps, jitter
+        As for `KDPP`.
+    """
+
+    budget: Budget | int
+    sweeps: float = 0.5
+    jitter: float = 1e-8
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+        KDPP(0, self.sweeps, jitter=self.jitter)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Run the chain."""
+        N, k = _allowed(self.budget, pool)
+        if k >= N or k == 0:
+            return _all_or_none(N, k)
+        beliefs = pool.believed()
+        gap = beliefs.mean - beliefs.mean.max()
+        quality = ndtr(gap / np.maximum(beliefs.deviation, _smallest(beliefs.deviation)))
+        # A quality of nothing would make the matrix singular: it is kept above rounding.
+        quality = np.maximum(quality / quality.max(), 1e-6)
+        weighted = quality[:, None] * pool.covariance() * quality
+        steps = math.ceil(self.sweeps * k)
+        sample = dpp.sample_mcmc(weighted, k, steps=steps, rng=rng, jitter=self.jitter)
+        return Choice(sample.indices, sample.acceptance)
+
+
+@dataclass(frozen=True)
+class GreedyVariance:
+    """One after the other the point of the largest posterior deviation, as if those before were known.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    """
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Ties are broken by `rng`."""
+        return _one_by_one(self.budget, pool, rng, lambda beliefs: beliefs.deviation)
+
+
+@dataclass(frozen=True)
+class UCBBatch:
+    """One after the other the point that the bandit would play next, as if those before were known.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    """
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Ties are broken by `rng`."""
+        return _one_by_one(self.budget, pool, rng, lambda beliefs: beliefs.upper)
+
+
+@dataclass(frozen=True)
+class RandomPoints:
+    """Points at random, each subset of the size of the budget with the same chance.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    """
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Look at nothing."""
+        N, k = _allowed(self.budget, pool)
+        return Choice(np.sort(rng.choice(N, min(k, N), replace=False)))
+
+
+def _allowed(budget: Budget | int, pool: Pool) -> tuple[int, int]:
+    """Size of the pool, and how many questions there may be now."""
+    allowed = as_budget(budget)(pool.told, pool.asked)
+    check_number("budget", allowed)
+    return len(pool), int(allowed)
+
+
+def _all_or_none(N: int, k: int) -> Choice:
+    return Choice(np.arange(N if k >= N else 0))
+
+
+def _smallest(deviation: Array) -> float:
+    """A deviation that counts as none."""
+    return max(1e-9 * float(deviation.max(initial=0.0)), 1e-300)
+
+
+def _one_by_one(
+    budget: Budget | int,
+    pool: Pool,
+    rng: np.random.Generator,
+    score: Callable[[Beliefs], Array],
+) -> Choice:
+    """The points of the largest score, each after the ones before it have been asked about."""
+    N, k = _allowed(budget, pool)
+    if k >= N or k == 0:
+        return _all_or_none(N, k)
+    beliefs = pool.believed()
+    rows: list[int] = []
+    while len(rows) < k:
+        values = score(beliefs).copy()
+        values[rows] = -np.inf
+        top = np.flatnonzero(values == values.max())
+        rows.append(int(top[rng.integers(len(top))]) if len(top) > 1 else int(top[0]))
+        if len(rows) < k:
+            beliefs = beliefs.after(rows[-1])
+    return Choice(np.array(rows))

@@ -53,6 +53,9 @@ class Recipe:
         standardised reward.
     expert, queries : Expert and QueryPlan, optional
         Whom to ask after every tell, and about which points.
+    ask_about : "played" or "domain"
+        What the query plan chooses from: the points played so far, or all of the domain (of one that is
+        not finite, points drawn from it anew and those played).
     lead : float
         A decision at time t takes the ages of observations as of t - lead, though never before the
         newest one: 0 is the age at the decision; 1 is the convention of SparQ-GP-UCB, which decides
@@ -60,7 +63,7 @@ class Recipe:
     reuse_answers : bool
         Keep the expert's answers and age them like rewards; otherwise each query replaces the last.
     pool_size : int, optional
-        The query plan chooses from all points played; beyond this many of them, only those that those
+        Of the points played, the plan chooses from all; beyond this many of them, only those that those
         in the pool do not determine join it, so that a step's cost stops growing.
     reset : EventTrigger, optional
         Forgets everything older than a reward that is an event; nothing does by default.
@@ -83,6 +86,7 @@ class Recipe:
     mean: float | Literal["online"] = "online"
     expert: Expert | None = None
     queries: QueryPlan | None = None
+    ask_about: Literal["played", "domain"] = "played"
     lead: float = 0.0
     reuse_answers: bool = False
     pool_size: int | None = None
@@ -98,6 +102,8 @@ class Recipe:
         _check_positive("noise_variance", self.noise_variance)
         if self.mean != "online" and not is_finite_number(self.mean):
             raise ValueError(f'mean must be a finite number or "online", got {self.mean!r}')
+        if self.ask_about not in ("played", "domain"):
+            raise ValueError(f'ask_about must be "played" or "domain", got {self.ask_about!r}')
         if not (is_finite_number(self.lead) and self.lead >= 0):
             raise ValueError(f"lead must be finite and not negative, got {self.lead!r}")
         if (self.expert is None) != (self.queries is None):
