@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from tvbandits.beliefs import Beliefs
 from tvbandits.kernels import Drift, OnSpace, OnTime
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, keyed_normal
-from tvbandits.queries import Choice, Pool
+from tvbandits.queries import Choice, Pool, RandomPoints
+from tvbandits.triggers import EventTrigger
 
 POINTS = np.random.default_rng(3).uniform(0, 6, (30, 2))
 NOISE = 0.05
@@ -155,3 +157,60 @@ def test_a_pool_without_beliefs() -> None:
 def test_a_bad_choice_of_what_to_ask_about() -> None:
     with pytest.raises(ValueError, match='ask_about must be "played" or "domain", got \'all\''):
         Recipe(Candidates(POINTS), RBF(1.0), NOISE, ask_about="all")  # type: ignore[arg-type]
+
+
+class Loud:
+    """Answers every question with the time."""
+
+    def query(self, X: Array, t: float) -> Answers:
+        return Answers(np.full(len(X), t), 0.1)
+
+
+@pytest.mark.parametrize("most", [None, 5, 100])
+def test_the_latest_answers_are_kept(most: int | None) -> None:
+    recipe = Recipe(
+        Candidates(POINTS),
+        RBF(1.0),
+        NOISE,
+        mean=0.0,
+        confidence=2.0,
+        expert=Loud(),
+        queries=RandomPoints(3),
+        ask_about="domain",
+        reuse_answers=True,
+        most_answers=most,
+    )
+    bandit = Bandit(recipe, seed=0)
+    for t in range(1, 5):
+        bandit.tell(POINTS[[t]], [0.0], t)
+    kept = bandit.state.answers
+    wanted = np.repeat([1.0, 2.0, 3.0, 4.0], 3)[-(most or 12) :]
+    np.testing.assert_array_equal(kept.t, wanted)
+    np.testing.assert_array_equal(kept.y, wanted)
+    bandit.ask()
+    assert bandit.info.in_use == 4 + len(wanted)
+
+
+def test_an_event_forgets_answers_too_however_many_are_kept() -> None:
+    recipe = Recipe(
+        Candidates(POINTS),
+        RBF(1.0),
+        NOISE,
+        mean=0.0,
+        confidence=2.0,
+        expert=Silent(),
+        queries=RandomPoints(2),
+        reset=EventTrigger(),
+        ask_about="domain",
+        reuse_answers=True,
+        most_answers=5,
+    )
+    bandit = Bandit(replace(recipe, expert=Loud()), seed=0)
+    for t in (1, 2):
+        bandit.tell(POINTS[[0]], [float(t)], t)
+    bandit.tell(POINTS[[0]], [50.0], 3)
+    bandit.ask()
+    assert bandit.info.resets == 1
+    # Four answers are older than the event; one of them has left, two are of its own time.
+    assert bandit.state.since == (2, 3)
+    assert (bandit.info.in_use, bandit.info.forgotten) == (3, 5)

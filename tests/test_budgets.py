@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvbandits.budgets import OnAverage, PerStep, Scheduled, Total, as_budget
+from tvbandits.budgets import Following, OnAverage, PerStep, Scheduled, Total, as_budget
 from tvbandits.queries import LogSchedule
 
 
@@ -85,3 +85,11 @@ def test_bad_budgets(bad: Any) -> None:
 def test_bad_parameters(make: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         make()
+
+
+def test_following_somebody_else() -> None:
+    budget = Following((0, 3, 2, 4))
+    assert [budget(1, 0), budget(2, 0), budget(3, 3), budget(4, 5)] == [0, 3, 2, 4]
+    assert budget(4, 3) == 6  # three rewards were told at once
+    assert budget(9, 9) == 0
+    assert budget(1, 5) == 0

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import Parallel
 from numpy.typing import ArrayLike
@@ -35,6 +36,7 @@ TEXT, WHOLE = (
 )
 
 BUMP = DriftingBump(candidates=41, horizon=12)
+LONGER = DriftingBump(candidates=41, horizon=25)
 DRIFT = GPDrift(points_per_axis=4, horizon=10)
 
 
@@ -482,3 +484,50 @@ def test_runs_come_one_by_one() -> None:
     assert isinstance(first, Run)
     assert (first.seed, len(first.rows), sorted(made.made)) == (0, 4, [0])
     assert len(list(runs)) == 2
+
+
+# --- equal information ----------------------------------------------------------------------------
+
+
+def informed(policies: Any, **parts: Any) -> pd.DataFrame:
+    return pd.DataFrame(
+        compare(LONGER, policies, 2, confidence=2.0, equal_information=True, **parts)
+    )
+
+
+def test_who_asks_nobody_gets_as_many_answers() -> None:
+    table = informed(["gp-ucb", "uniform", "sparq-gp-ucb:queries=2", "sw-gp-ucb:window=10"])
+    assert list(dict.fromkeys(table["policy"])) == [
+        "gp-ucb",
+        "uniform",
+        "sparq-gp-ucb:queries=2",
+        "sw-gp-ucb:window=10",
+    ]
+    counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
+    asked = counts["sparq-gp-ucb:queries=2"]
+    assert asked.sum() > 80
+    for policy in ("gp-ucb", "sw-gp-ucb:window=10"):
+        pd.testing.assert_series_equal(counts[policy], asked, check_names=False)
+    assert (counts["uniform"] == 0).all()
+
+
+def test_answers_at_random_points_help() -> None:
+    policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
+    alone = pd.DataFrame(compare(LONGER, policies, 2, confidence=2.0))
+    both = [frame.groupby("policy")["regret"].mean() for frame in (alone, informed(policies))]
+    assert both[1]["sw-gp-ucb:window=10"] < both[0]["sw-gp-ucb:window=10"]
+    assert both[1]["sparq-gp-ucb"] == both[0]["sparq-gp-ucb"]  # it is the same run
+
+
+def test_several_processes_agree_on_equal_information() -> None:
+    policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
+    one, two = informed(policies), informed(policies, n_jobs=2)
+    columns = [name for name in one.columns if name != "seconds"]
+    pd.testing.assert_frame_equal(one[columns], two[columns])
+
+
+def test_equal_information_needs_somebody_who_asks() -> None:
+    with pytest.raises(ValueError, match="equal information needs a policy that asks an expert"):
+        informed(["gp-ucb", "uniform"])
+    with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
+        informed(["gp-ucb", "sparq-gp-ucb"], expert=None)

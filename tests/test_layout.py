@@ -57,6 +57,7 @@ ORDER = [
     "specs",
     "tables",
     "prepare",
+    "contestants",
     "compare",
     "plots",
     "maps",
@@ -73,7 +74,7 @@ ONLY = {
 }
 """All that these may import besides themselves."""
 
-MAY_IMPORT_OUTER_ROOMS = {"experts", "datasets", "compare", "cli"}
+MAY_IMPORT_OUTER_ROOMS = {"experts", "datasets", "contestants", "compare", "cli"}
 """Who may import experts and datasets."""
 
 NAMES = """

@@ -277,13 +277,13 @@ class Bandit:
             said.variance[has],
             np.full(int(has.sum()), Source.EXPERT, dtype=np.uint8),
         )
-        answers = state.answers.append(fresh) if recipe.reuse_answers else fresh
+        answers, since = self._model.kept(state, fresh)
         info = with_queries(state.info, choice, asked, {**state.info.seconds, **seconds})
         if asked.failure is not None and not state.expert_down:
             warn_of(asked.failure, state.time)
         # No question is no sign of life.
         down = state.expert_down if len(points) == 0 else asked.failure is not None
-        return replace(state, answers=answers, expert_down=down, info=info)
+        return replace(state, answers=answers, since=since, expert_down=down, info=info)
 
     def _generator(self, state: State) -> np.random.Generator:
         """The generator that continues from `state`: the live one, or one made anew.

@@ -139,6 +139,20 @@ class Total:
         return spread(min(told, self.horizon), asked)
 
 
+@dataclass(frozen=True)
+class Following:
+    """As many questions as somebody else has asked: `counts[t - 1]` in the t-th step.
+
+    Who is told several rewards at once catches up.
+    """
+
+    counts: tuple[int, ...]
+
+    def __call__(self, told: int, asked: int) -> int:
+        """What the other has asked by now, less what was asked."""
+        return max(sum(self.counts[:told]) - asked, 0)
+
+
 def as_budget(budget: Budget | int) -> Budget:
     """A number is a number per step."""
     if isinstance(budget, int | np.integer) and not isinstance(budget, bool):

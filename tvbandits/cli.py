@@ -146,6 +146,13 @@ def compare_command(
         str | None, typer.Option(metavar="DIR", help="Folder for rows, summary and picture.")
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    equal_information: Annotated[
+        bool,
+        typer.Option(
+            "--equal-information",
+            help="Give policies that ask nobody as many answers, at random points.",
+        ),
+    ] = False,
     bound: Annotated[
         bool, typer.Option("--bound", help="Draw the theorem's bound in the picture of --out.")
     ] = False,
@@ -161,7 +168,15 @@ def compare_command(
     folder = None if out is None else output.writable_folder(_folder("--out", out))
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
     policies = list(dict.fromkeys(policy or FIRST_COMPARISON))
-    runs = iterate(problems, policies, seeds, horizon, jobs, confidence=confidence)
+    runs = iterate(
+        problems,
+        policies,
+        seeds,
+        horizon,
+        jobs,
+        confidence=confidence,
+        equal_information=equal_information,
+    )
     if bound and folder is None:
         _say("no bound is drawn: --bound is for the picture, which --out DIR writes")
     rows, interrupted = _collect(runs, len(problems) * len(policies) * seeds)
@@ -182,6 +197,7 @@ def compare_command(
             "horizon": horizon,
             "seeds": seeds,
             "jobs": jobs,
+            "equal_information": equal_information,
             "data": [path.name for path in data or []],
             "interrupted": interrupted,
         }

@@ -7,58 +7,50 @@ same point at the same time. A row is a plain dict; files, tables, pictures and 
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from inspect import getattr_static
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
+from tvbandits.bandit import Bandit
+from tvbandits.budgets import Following
 from tvbandits.confidence import Confidence, as_confidence
-from tvbandits.domains import Candidates
-from tvbandits.experts.simulator import CallableExpert, SimulatorExpert
-from tvbandits.observations import Array, as_points
-from tvbandits.policies import POLICIES, Setting
+from tvbandits.contestants import (
+    OF_A_PLAYER,
+    PLAYER,
+    MakeExpert,
+    Maker,
+    Player,
+    check_whole,
+    labelled_problems,
+    makers_of,
+    steps_of,
+)
+from tvbandits.experts.simulator import SimulatorExpert
+from tvbandits.observations import as_points
+from tvbandits.policies import Setting
 from tvbandits.prepare import REWARD_NOISE, Prepared, played, prepare
 from tvbandits.protocols import Expert, Problem
-from tvbandits.recipe import Info, is_finite_number
+from tvbandits.queries import RandomPoints
+from tvbandits.recipe import is_finite_number
 from tvbandits.recommended import regret_bound
-from tvbandits.specs import in_the_user_s_words, parse_call, parse_spec
 from tvbandits.tables import Row, as_seeds
-
-
-class Player(Protocol):
-    """What a comparison can play: a `Bandit`, or anything with its ask and tell."""
-
-    @property
-    def info(self) -> Info:
-        """What happened in the last ask and tell."""
-        ...
-
-    def ask(self, t: float | None = None) -> Array:
-        """Where to play at time `t`, shape (b, d)."""
-        ...
-
-    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
-        """Learn rewards."""
-        ...
-
 
 FEW_RUNS, FEW_STEPS = 4, 2000
 """Fewer runs than this, with no more steps together, are done before other processes have started."""
 
-Maker = Callable[[Setting], Player]
-MakeExpert = Callable[[Problem, int], Expert]
+
+KEPT_ANSWERS = 300
+"""Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets has
+a use for more, and a step's cost stays bounded."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +77,7 @@ def compare(
     *,
     confidence: Confidence | float | str = "theory",
     expert: MakeExpert | None = simulated,
+    equal_information: bool = False,
 ) -> Iterator[Row]:
     """Play every policy on every problem with every seed.
 
@@ -103,6 +96,11 @@ def compare(
     expert : callable, optional
         `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
         noise of the same variance.
+    equal_information : bool
+        Every bandit that asks nobody gets as many of the expert's answers, at random points of the
+        domain and in the same steps, as the policy of the comparison that gets most. It takes them as
+        it takes rewards, the latest `KEPT_ANSWERS` of them. What is left of the difference is due to
+        where the answers are asked for, and what is done with them.
 
     Yields
     ------
@@ -114,7 +112,16 @@ def compare(
         that was used. The points of a batch are played one a step and told together: queries and their
         cost stand in its first row, and each of its rows has its share of the seconds.
     """
-    runs = iterate(problems, policies, seeds, horizon, n_jobs, confidence=confidence, expert=expert)
+    runs = iterate(
+        problems,
+        policies,
+        seeds,
+        horizon,
+        n_jobs,
+        confidence=confidence,
+        expert=expert,
+        equal_information=equal_information,
+    )
     return (row for run in runs for row in run.rows)
 
 
@@ -127,16 +134,17 @@ def iterate(
     *,
     confidence: Confidence | float | str = "theory",
     expert: MakeExpert | None = simulated,
+    equal_information: bool = False,
 ) -> Iterator[Run]:
     """As `compare`, but one `Run` at a time, as soon as it and all runs before it are done."""
-    labelled = _labelled_problems(problems)
-    makers = _makers(policies, expert)
+    labelled = labelled_problems(problems)
+    makers = makers_of(policies, expert)
     width = as_width(confidence)
     chosen = as_seeds(seeds)
-    _check_whole("n_jobs", n_jobs)
+    check_whole("n_jobs", n_jobs)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; give a number of processes, or -1 for all cores")
-    steps = {label: _steps(label, problem, horizon) for label, problem in labelled.items()}
+    steps = {label: steps_of(label, problem, horizon) for label, problem in labelled.items()}
     text = confidence if isinstance(confidence, str) else _text(confidence)
     alone = functools.partial(_one_thread, os.getpid())
     plays = len(makers) * len(chosen)
@@ -152,6 +160,13 @@ def iterate(
                 for seed in chosen
             )
         }
+        if equal_information:
+            contests = _parallel(workers, plays * len(labelled))(
+                delayed(alone)(_play_equally, made, makers, width, expert, text)
+                for made in prepared.values()
+            )
+            yield from _by_policy(contests, len(chosen))
+            return
         tasks = (
             delayed(alone)(_play, prepared[label, seed], name, maker, width, expert, text)
             for label in labelled
@@ -188,10 +203,71 @@ def _play(
     width: str,
 ) -> Run:
     """One run of one policy."""
+    player = _player(name, maker, prepared.setting(confidence, expert))
+    return _played_out(prepared, name, player, width)
+
+
+def _play_equally(
+    prepared: Prepared,
+    makers: Mapping[str, Maker],
+    confidence: Confidence,
+    expert: MakeExpert | None,
+    width: str,
+) -> list[Run]:
+    """One run of every policy on one realisation, those without an expert after those with one."""
+    setting = prepared.setting(confidence, expert)
+    players = {name: _player(name, maker, setting) for name, maker in makers.items()}
+    asking = [name for name, player in players.items() if _asks(player)]
+    if not asking or setting.expert is None:
+        raise ValueError(
+            f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
+        )
+    done = {name: _played_out(prepared, name, players[name], width) for name in asking}
+    counts = max(([row["answered"] for row in run.rows] for run in done.values()), key=sum)
+    plan = RandomPoints(Following(tuple(counts)))
+    for name, player in players.items():
+        if name in done:
+            continue
+        if isinstance(player, Bandit):
+            informed = replace(
+                player.recipe,
+                expert=setting.expert(),
+                queries=plan,
+                ask_about="domain",
+                reuse_answers=True,
+                most_answers=KEPT_ANSWERS,
+            )
+            player = type(player).from_state(informed, player.state)
+        done[name] = _played_out(prepared, name, player, width)
+    return [done[name] for name in players]
+
+
+def _asks(player: Player) -> bool:
+    return isinstance(player, Bandit) and player.recipe.expert is not None
+
+
+def _by_policy(contests: Iterable[list[Run]], seeds: int) -> Iterator[Run]:
+    """The runs of a problem's seeds, sorted by policy."""
+    waiting: list[list[Run]] = []
+    for contest in contests:
+        waiting.append(contest)
+        if len(waiting) == seeds:
+            yield from (
+                run for of_one_policy in zip(*waiting, strict=True) for run in of_one_policy
+            )
+            waiting = []
+
+
+def _player(name: str, maker: Maker, setting: Setting) -> Player:
+    player = maker(setting)
+    if isinstance(player, type) or not all(hasattr(player, each) for each in OF_A_PLAYER):
+        raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {player!r}')
+    return player
+
+
+def _played_out(prepared: Prepared, name: str, player: Player, width: str) -> Run:
+    """All steps of a run."""
     problem, seed = prepared.problem, prepared.seed
-    player = maker(prepared.setting(confidence, expert))
-    if isinstance(player, type) or not all(hasattr(player, each) for each in _OF_A_PLAYER):
-        raise TypeError(f'the maker of "{name}" must return a {_PLAYER}, got {player!r}')
     rows: list[Row] = []
     cumulative = 0.0
     while len(rows) < prepared.horizon:
@@ -258,142 +334,3 @@ def as_width(confidence: Confidence | float | str) -> Confidence:
 
 def _text(confidence: Confidence | float) -> str:
     return f"{confidence:g}" if is_finite_number(confidence) else repr(confidence)
-
-
-@dataclass(frozen=True)
-class _Named:
-    """A maker of a named policy that can be sent to another process."""
-
-    text: str
-
-    def __call__(self, setting: Setting) -> Player:
-        name, _ = parse_spec(self.text)
-        make = POLICIES[name].make
-        parameters = parse_call(make, self.text, given=1)
-        try:
-            made: Player = make(setting, **parameters)
-        except (TypeError, ValueError) as error:
-            said = in_the_user_s_words(str(error), parameters)
-            raise ValueError(said if self.text in said else f'"{self.text}": {said}') from error
-        return made
-
-
-def _makers(
-    policies: Sequence[str] | Mapping[str, Maker], expert: MakeExpert | None
-) -> dict[str, Maker]:
-    if isinstance(policies, Mapping):
-        makers = dict(policies)
-        for label, maker in makers.items():
-            if not callable(maker):
-                raise TypeError(f'policy "{label}" must be a function of a Setting, got {maker!r}')
-    else:
-        makers = {}
-        several = isinstance(policies, Iterable) and not isinstance(policies, str)
-        for text in policies if several else [policies]:
-            if not isinstance(text, str):
-                raise TypeError(
-                    f"policies must be names, or a mapping of labels to makers; got {text!r}"
-                )
-            name, _ = parse_spec(text)
-            if name not in POLICIES:
-                raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
-            makers[text] = _Named(text)
-            # Made once for a toy, so that a bad value is met before the first run, not after hours.
-            makers[text](_toy(expert))
-    if not makers:
-        raise ValueError("policies must name at least one policy")
-    return makers
-
-
-def _toy(expert: MakeExpert | None) -> Setting:
-    """What is known of a problem of two points."""
-    return Setting(
-        domain=Candidates(np.array([[0.0], [1.0]])),
-        kernel=RBF(),
-        noise_variance=1.0,
-        horizon=10,
-        variation=1.0,
-        scale=1.0,
-        epsilon=0.1,
-        information_gain=1.0,
-        confidence=as_confidence("theory"),
-        expert=None if expert is None else lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0),
-        seed=0,
-    )
-
-
-_MEMBERS = [name for name in dir(Problem) if not name.startswith("_")]
-_OF_A_PLAYER = ("ask", "tell", "info")
-_PLAYER = "player with ask, tell and info"
-
-
-def _labelled_problems(
-    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
-) -> dict[str, Problem]:
-    if isinstance(problems, Mapping):
-        labelled = dict(problems)
-    else:
-        several = isinstance(problems, Iterable) and not isinstance(problems, str | type)
-        listed: list[Any] = list(problems) if several else [problems]  # type: ignore[arg-type]
-        for problem in listed:
-            _check_kind(problem)
-        labelled = {getattr(problem, "name", ""): problem for problem in listed}
-        if len(labelled) < len(listed):
-            names = [problem.name for problem in listed]
-            raise ValueError(f"problems must have different names, or labels of yours; got {names}")
-    if not labelled:
-        raise ValueError("problems must hold at least one problem")
-    for label, problem in labelled.items():
-        _check_problem(label, problem)
-    return labelled
-
-
-def _check_kind(problem: object) -> None:
-    """Refuse what is not a problem, and say what it is if it could make one."""
-    if isinstance(problem, str):
-        raise TypeError(
-            f"problems must be objects such as tvbandits.datasets.DriftingBump(), got {problem!r}"
-        )
-    if isinstance(problem, type) or inspect.isroutine(problem):
-        kind = "class" if isinstance(problem, type) else "function"
-        name = problem.__name__
-        raise TypeError(f"{name} is a {kind}, not a problem; problems are made by a call: {name}()")
-    missing = [name for name in _MEMBERS if not _has(problem, name)]
-    if missing:
-        raise ValueError(f"{problem!r} is not a problem: it has no {', '.join(missing)}")
-
-
-def _check_problem(label: str, problem: Problem) -> None:
-    _check_kind(problem)
-    noise = problem.noise_variance
-    if not (math.isfinite(noise) and noise > 0):
-        raise ValueError(f"{label}: noise_variance must be positive and finite, got {noise}")
-    with np.errstate(all="ignore"):
-        logarithms = getattr(problem.kernel, "theta", np.zeros(0))
-    if not np.isfinite(logarithms).all():
-        raise ValueError(
-            f"{label}: the numbers of a kernel must be positive and finite, got {problem.kernel!r}"
-        )
-
-
-def _has(problem: object, name: str) -> bool:
-    """Whether there is such a member; what takes work to compute is not computed for this."""
-    return getattr_static(problem, name, None) is not None or hasattr(problem, name)
-
-
-def _steps(label: str, problem: Problem, horizon: int | None) -> int:
-    steps = problem.horizon if horizon is None else horizon
-    _check_whole("horizon", steps)
-    if steps < 1:
-        raise ValueError(f"horizon must be at least 1, got {steps}")
-    if steps > problem.horizon:
-        raise ValueError(
-            f"{label} has {problem.horizon} steps, got horizon = {steps}; "
-            "where it is made up, make a longer one"
-        )
-    return steps
-
-
-def _check_whole(name: str, value: object) -> None:
-    if not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")

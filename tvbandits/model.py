@@ -163,6 +163,17 @@ class Model:
         )
         return asking
 
+    def kept(self, state: State, fresh: Observations) -> tuple[Observations, tuple[int, int]]:
+        """The answers to keep when `fresh` ones come, and what an event has made forgotten of them."""
+        rewards, forgotten = state.since
+        if not self._recipe.reuse_answers:
+            return fresh, (rewards, 0)
+        answers = state.answers.append(fresh)
+        surplus = len(answers) - (self._recipe.most_answers or len(answers))
+        if surplus <= 0:
+            return answers, state.since
+        return answers.take(slice(surplus, None)), (rewards, max(forgotten - surplus, 0))
+
     def _askable(self, state: State, rng: np.random.Generator) -> Array:
         """The points that may be asked about."""
         domain = self._recipe.domain

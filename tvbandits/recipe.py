@@ -62,6 +62,8 @@ class Recipe:
         for step t + 1 with the ages of step t.
     reuse_answers : bool
         Keep the expert's answers and age them like rewards; otherwise each query replaces the last.
+    most_answers : int, optional
+        Keep the latest so many of them at the most.
     pool_size : int, optional
         Of the points played, the plan chooses from all; beyond this many of them, only those that those
         in the pool do not determine join it, so that a step's cost stops growing.
@@ -89,6 +91,7 @@ class Recipe:
     ask_about: Literal["played", "domain"] = "played"
     lead: float = 0.0
     reuse_answers: bool = False
+    most_answers: int | None = None
     pool_size: int | None = None
     reset: EventTrigger | None = None
     batch: BatchRule = field(default_factory=One)
@@ -113,8 +116,9 @@ class Recipe:
             )
         for name in ("minimum_batch", "largest_batch"):
             _check_count(name, getattr(self, name))
-        if self.pool_size is not None:
-            _check_count("pool_size", self.pool_size)
+        for name in ("pool_size", "most_answers"):
+            if getattr(self, name) is not None:
+                _check_count(name, getattr(self, name))
         if isinstance(self.batch, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
         points = self.domain.sample(32, np.random.default_rng(0))
