@@ -26,6 +26,8 @@ ORDER = [
     "drifting",
     "nystrom",
     "exact",
+    "terms",
+    "statespace",
     "view",
     "confidence",
     "domains",
