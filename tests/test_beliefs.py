@@ -121,7 +121,7 @@ def test_beliefs_are_in_the_unit_of_reward() -> None:
     assert bandit.info.scale != 1.0
     known = beliefs.after(3)
     scale = bandit.info.scale
-    covariance = beliefs.reach(3)
+    covariance = beliefs.reach([3])[0]
     wanted = deviation**2 - covariance**2 / (covariance[3] + NOISE)
     np.testing.assert_allclose(known.deviation**2, wanted, rtol=1e-8)
     assert covariance[3] == pytest.approx(deviation[3] ** 2)
@@ -214,3 +214,25 @@ def test_an_event_forgets_answers_too_however_many_are_kept() -> None:
     # Four answers are older than the event; one of them has left, two are of its own time.
     assert bandit.state.since == (2, 3)
     assert (bandit.info.in_use, bandit.info.forgotten) == (3, 5)
+
+
+def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:
+    # Against simulation: draw the answer, update the means, take the best of them.
+    plan = Looking()
+    told_bandit(KERNELS["drift"], plan, ask_about="domain")
+    beliefs = plan.seen[-1].after(11)  # with a question that is out already
+    rows, everywhere = [2, 5, 19], np.arange(30)
+    gains = beliefs.gains(rows, everywhere)
+    draws = np.random.default_rng(0).standard_normal(200_000)
+    for row, gain in zip(rows, gains, strict=True):
+        before, after = beliefs.deviation, beliefs.after(row).deviation
+        moves = np.sqrt(np.maximum(before**2 - after**2, 0.0))
+        signs = np.sign(beliefs.answers([row])[0][0])
+        best = (beliefs.mean + draws[:2000, None] * (signs * moves)).max(axis=1)
+        for chunk in range(2000, 200_000, 2000):
+            z = draws[chunk : chunk + 2000, None]
+            best = np.append(best, (beliefs.mean + z * (signs * moves)).max(axis=1))
+        error = best.std() / len(best) ** 0.5
+        assert gain == pytest.approx(best.mean() - beliefs.mean.max(), abs=4 * error + 3e-3)
+        assert gain >= 0.0
+    np.testing.assert_array_equal(beliefs.gains(rows, np.array([4])), np.zeros(3))

@@ -39,8 +39,8 @@ def beliefs(mean: Array = MEAN, beta: float = 2.0) -> Beliefs:
         np.sqrt(np.diag(PRIOR)) * np.linspace(1.0, 1.0001, N),  # no ties
         beta,
         NOISE,
-        lambda i: PRIOR[i],
-        lambda rows, i: PRIOR[i, list(rows)],
+        lambda rows: PRIOR[list(rows)],
+        lambda rows, others: PRIOR[np.ix_(list(rows), list(others))],
     )
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from tvbandits.choosing import choose
 from tvbandits.consult import consult, show, warn_of, with_queries
 from tvbandits.members import Members
-from tvbandits.model import Model
+from tvbandits.model import Model, same_form
 from tvbandits.observations import Array, Observations, Source, as_column, as_floats, as_points
 from tvbandits.recipe import Info, Recipe, State, is_finite_number
 from tvbandits.scaling import Scaling
@@ -129,7 +129,9 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        X, looks = self._chosen(state, now, beta, rng)
+        # Where questions have just been answered, they may do the exploring.
+        explored = self._recipe.plays == "mean" and state.info.queries_answered > 0
+        X, looks = self._chosen(state, now, 0.0 if explored else beta, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         self._state = replace(state, asked_for=now, random=self._stored(rng), info=info)
@@ -193,6 +195,7 @@ class Bandit:
             spent=state.spent + self._model.information(state, told),
             info=replace(state.info, told=len(rewards)),
         )
+        state = self._model.learned(state, len(rewards) - len(told))
         if self._recipe.expert is not None:
             show(self._recipe.expert, told)
         state = self._queried(state, rng)
@@ -311,11 +314,20 @@ def _fitted_to(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.scaling.estimated_at == 0:
         state = replace(state, scaling=_first_scaling(recipe))
-    state = replace(state, kernel=recipe.kernel, aging=recipe.aging)
+    state = _with_kernel_of(recipe, replace(state, aging=recipe.aging))
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.kernel == state.kernel)
     )
     return replace(state, domain=recipe.domain, posterior=state.posterior if same else None)
+
+
+def _with_kernel_of(recipe: Recipe, state: State) -> State:
+    """`state` with the recipe's kernel, or what was learned from kernels of that form."""
+    if recipe.learn is not None and state.learned is not None:
+        given, known = (recipe.kernel, *recipe.learn.rivals), state.learned.kernels
+        if len(given) == len(known) and all(map(same_form, known, given)):
+            return replace(state, kernel=state.learned.kernel)
+    return replace(state, kernel=recipe.kernel, learned=None)
 
 
 def _with_new_points(visited: Array, X: Array) -> Array:

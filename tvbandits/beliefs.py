@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 
 from tvbandits import linalg
-from tvbandits.observations import Array
+from tvbandits.observations import Array, Index
 
 
 @dataclass(frozen=True)
@@ -28,19 +29,19 @@ class Beliefs:
     noise_variance : float
         Of an answer (unit of reward squared).
     reach : callable
-        `reach(i)` is the posterior covariance (N,) between the reward at all points at the time of the
-        decision and the reward at point i now.
+        `reach(rows)` is the posterior covariance (r, N) between the reward at points `rows` now and the
+        reward at all points at the time of the decision.
     among : callable
-        `among(rows, i)` is the posterior covariance between the reward at points `rows` and at point i,
-        all of them now.
+        `among(rows, others)` is the posterior covariance (r, q) between the reward at points `rows` and
+        at points `others`, all of them now.
     """
 
     mean: Array
     deviation: Array
     beta: float
     noise_variance: float
-    reach: Callable[[int], Array]
-    among: Callable[[Sequence[int], int], Array]
+    reach: Callable[[Sequence[int]], Array]
+    among: Callable[[Sequence[int], Sequence[int]], Array]
     _rows: tuple[int, ...] = ()
     _factor: Array = field(default_factory=lambda: np.empty((0, 0)))
     _known: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -58,23 +59,66 @@ class Beliefs:
         """Lower confidence bounds, shape (N,)."""
         return np.asarray(self.mean - self.beta * self.deviation)
 
+    def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
+        """What an answer about each of some points, on its own, would move.
+
+        Returns
+        -------
+        moves : array of shape (r, N)
+            Change of the means at the decision if the answer is one deviation above its expectation.
+        variance : array of shape (r,)
+            Of the answers, with their noise.
+        """
+        covariance, variance = self.reach(rows), np.diagonal(self.among(rows, rows)).copy()
+        if self._rows:
+            below = linalg.solve_lower(self._factor, self.among(self._rows, rows))
+            covariance = covariance - below.T @ self._known
+            variance -= np.einsum("ij,ij->j", below, below)
+        variance = np.maximum(variance, 0.0) + self.noise_variance
+        return covariance / np.sqrt(variance)[:, None], variance
+
     def after(self, row: int) -> Beliefs:
         """The beliefs once point `row` has been asked about: means stay, deviations shrink.
 
         The observations so far and the points asked about together have a covariance matrix whose
         Cholesky factor grows by one row; the variance at x falls by the square of the new entry.
         """
-        rows = (*self._rows, row)
-        covariance = self.among(rows, row)
+        (fresh,), (variance,) = self.answers([row])
         n = len(self._rows)
-        below = linalg.solve_lower(self._factor, covariance[:-1]) if n else np.empty(0)
-        pivot = math.sqrt(max(float(covariance[-1] - below @ below), 0.0) + self.noise_variance)
-        fresh = self.reach(row)
-        if n:
-            fresh = fresh - below @ self._known
-        fresh = fresh / pivot
         factor = np.zeros((n + 1, n + 1))
-        factor[:n, :n], factor[n, :n], factor[n, n] = self._factor, below, pivot
+        if n:
+            below = linalg.solve_lower(self._factor, self.among(self._rows, [row])[:, 0])
+            factor[:n, :n], factor[n, :n] = self._factor, below
+        factor[n, n] = math.sqrt(float(variance))
         known = np.vstack([self._known, fresh]) if n else fresh[None, :]
-        variance = np.maximum(self.deviation**2 - fresh**2, 0.0)
-        return replace(self, deviation=np.sqrt(variance), _rows=rows, _factor=factor, _known=known)
+        left = np.maximum(self.deviation**2 - fresh**2, 0.0)
+        return replace(
+            self,
+            deviation=np.sqrt(left),
+            _rows=(*self._rows, row),
+            _factor=factor,
+            _known=known,
+        )
+
+    def gains(self, rows: Sequence[int], among: Index) -> Array:
+        """How much an answer about each of some points would raise the best mean, on average, (r,).
+
+        With the answer one unit Z ~ N(0, 1) of its deviation off, the means become mean + moves Z:
+        the gain is E[max_j (mean_j + moves_j Z)] - max_j mean_j over the points `among`, the knowledge
+        gradient (Frazier, Powell & Dayanik 2009), by Gauss-Hermite quadrature.
+        """
+        moves, _ = self.answers(rows)
+        mean, reach = self.mean[among], moves[:, among]
+        best = np.zeros(len(rows))
+        for node, weight in zip(*_NODES, strict=True):
+            best += weight * (mean + node * reach).max(axis=1)
+        return np.maximum(best - mean.max(), 0.0)  # rounding aside, an answer cannot hurt
+
+
+def _quadrature(nodes: int) -> tuple[Array, Array]:
+    """Nodes and weights for the mean of a function of a standard normal number."""
+    at, weights = hermegauss(nodes)
+    return np.asarray(at), np.asarray(weights / weights.sum())
+
+
+_NODES = _quadrature(9)

@@ -81,6 +81,16 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
     return np.asarray(solved[:, 0] if B.ndim == 1 else solved)
 
 
+def inverse(L: Array) -> Array:
+    """A^-1 of A = L L^T, from its lower factor."""
+    if len(L) == 0:
+        return np.empty((0, 0))
+    found, info = lapack.dpotri(L, lower=1)
+    if info:
+        raise FactorisationError(f"a factor of shape {L.shape} has a zero on its diagonal")
+    return np.tril(found) + np.tril(found, -1).T
+
+
 def log_determinant(L: Array) -> float:
     """Return log det(L L^T)."""
     return 2.0 * float(np.log(np.diagonal(L)).sum())

@@ -16,6 +16,7 @@ from tvbandits.beliefs import Beliefs
 from tvbandits.confidence import BBKBWidth, Situation
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs, is_space_time
+from tvbandits.learning import Learned, refit
 from tvbandits.members import Members
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations
@@ -23,6 +24,7 @@ from tvbandits.posterior import Data
 from tvbandits.queries import Pool
 from tvbandits.recipe import Recipe, State
 from tvbandits.surface import Surface
+from tvbandits.terms import components_of
 from tvbandits.view import View
 
 DRAWN = 256
@@ -55,7 +57,8 @@ class Model:
         recipe = self._recipe
         seen, effective, used = self._aged(state, now)
         learned = state.scaling
-        if recipe.mean == "online":
+        # Where the kernel is learned, the scale is its unit: both change together, in `learned`.
+        if recipe.mean == "online" and (state.learned is None or state.learned.fits == 0):
             learned = scaling.learn(learned, state.kernel, seen, used, recipe.noise_variance)
         kept = seen if used.all() else seen.take(used)
         values = np.ones((len(kept), 2))
@@ -139,6 +142,46 @@ class Model:
                 )
         return state
 
+    def learned(self, state: State, before: int) -> State:
+        """The state after a fit of its kernel, if one falls due after `before` rewards."""
+        every, recipe = self._recipe.learn, self._recipe
+        if every is None or not every.due(before, len(state.rewards)):
+            return state
+        started = time.perf_counter()
+        seen, _, used = self._aged(state, state.time or 0.0)
+        kept = seen if used.all() else seen.take(used)
+        scaled = state.scaling
+        if recipe.mean == "online":
+            whole = np.ones(len(kept), dtype=bool)
+            fresh = replace(scaled, estimated_at=0)
+            scaled = scaling.learn(fresh, state.kernel, kept, whole, recipe.noise_variance)
+        known = state.learned or Learned.nothing(recipe.kernel, every)
+        sample = kept.take(every.select(kept.t))
+        learned = refit(
+            every,
+            recipe.kernel,
+            known,
+            sample,
+            scaled.anchor,
+            scaled.scale,
+            state.scaling.scale / scaled.scale,
+        )
+        seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
+        info = replace(
+            state.info,
+            fits=learned.fits,
+            learned=components_of(learned.kernel, scaled.scale),
+            seconds=seconds,
+        )
+        return replace(
+            state,
+            kernel=learned.kernel,
+            learned=learned,
+            scaling=scaled,
+            posterior=None,
+            info=info,
+        )
+
     def members(self, state: State, visited: Array) -> Members:
         """The points that a query plan may choose from, grown by those of `visited` that are new."""
         size = self._recipe.pool_size
@@ -191,12 +234,12 @@ class Model:
         asked_now, later = self._inputs(state, points, now), view.inputs(points)
         unit = view.scale**2
 
-        def reach(i: int) -> Array:
-            return unit * posterior.cross_covariance(asked_now[i : i + 1], later)[0]
+        def reach(rows: Sequence[int]) -> Array:
+            return unit * posterior.cross_covariance(asked_now[list(rows)], later)
 
-        def among(rows: Sequence[int], i: int) -> Array:
-            one, some = asked_now[i : i + 1], asked_now[list(rows)]
-            return unit * posterior.cross_covariance(one, some)[0]
+        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
+            some, more = asked_now[list(rows)], asked_now[list(others)]
+            return unit * posterior.cross_covariance(some, more)
 
         noise = self._recipe.noise_variance
         return Beliefs(mean, deviation, self.beta(state), noise, reach, among)

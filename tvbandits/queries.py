@@ -239,6 +239,65 @@ class UCBBatch:
 
 
 @dataclass(frozen=True)
+class PlausibleMaximisers:
+    """One after the other the point whose answer helps the next decision most, until it is settled.
+
+    Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
+    while the bounds hold. Among the `looked_at` plausible points of the largest upper bounds, the one
+    of the largest gain is asked about (`Beliefs.gains`: how much its answer raises the best mean, on
+    average), as if those before were known. It ends when the best gain falls below `tolerance` noise
+    deviations of an answer, with nothing left but one plausible point, or with the budget.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    tolerance : float
+        A gain that is not worth a question, in noise deviations; 0 spends the budget.
+    looked_at, compared : int
+        At the most so many points are candidates for a question, and so many for the next decision.
+    """
+
+    budget: Budget | int
+    tolerance: float = 0.0
+    looked_at: int = 40
+    compared: int = 200
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+        if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
+            raise ValueError(f"tolerance must be finite and not negative, got {self.tolerance}")
+        for name in ("looked_at", "compared"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
+        """Draw nothing."""
+        N, k = _allowed(self.budget, pool)
+        if k == 0 or N == 0:
+            return _all_or_none(N, 0)
+        beliefs = pool.believed()
+        enough = self.tolerance * math.sqrt(beliefs.noise_variance)
+        rows: list[int] = []
+        while len(rows) < min(k, N):
+            plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
+            ranked = plausible[np.argsort(-beliefs.upper[plausible], kind="stable")]
+            candidates = [int(i) for i in ranked[: self.looked_at + len(rows)] if i not in rows]
+            if len(plausible) == 1 or not candidates:
+                break
+            gains = beliefs.gains(candidates, ranked[: self.compared])
+            # Where no answer changes the decision, the largest upper bound is asked about.
+            best = int(np.argmax(gains))
+            if gains[best] < enough:
+                break
+            rows.append(candidates[best])
+            if len(rows) < k:
+                beliefs = beliefs.after(rows[-1])
+        return Choice(np.array(rows, dtype=np.int64))
+
+
+@dataclass(frozen=True)
 class RandomPoints:
     """Points at random, each subset of the size of the budget with the same chance.
 

@@ -14,18 +14,19 @@ from tvbandits.aging import Aging, Constant
 from tvbandits.batching import BatchRule, LocalRatio, One
 from tvbandits.confidence import Confidence, Theory, as_confidence
 from tvbandits.domains import Candidates
-from tvbandits.drifting import DriftPosterior
 from tvbandits.exact import Exact
 from tvbandits.kernels import check_kernel, inputs
+from tvbandits.learning import Every, Learned
 from tvbandits.members import Members
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations
-from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import QueryPlan
 from tvbandits.scaling import Scaling
-from tvbandits.sparse_posterior import NystromPosterior
+from tvbandits.statespace import StateSpace
+from tvbandits.terms import Component
 from tvbandits.triggers import EventTrigger
+from tvbandits.view import AnyPosterior
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class Recipe:
         Noise variance of a reward told without a variance of its own (unit of reward squared).
     aging : Aging
         Effective noise variance of an old observation.
-    posterior : Exact or Nystrom
-        How the posterior is computed: exactly, or on a dictionary of inducing points.
+    posterior : Exact, Nystrom or StateSpace
+        How the posterior is computed: exactly, on a dictionary of inducing points, or, for structured
+        kernels, by a Kalman filter.
     confidence : Confidence
         The width beta.
     mean : float or "online"
@@ -67,6 +69,12 @@ class Recipe:
     pool_size : int, optional
         Of the points played, the plan chooses from all; beyond this many of them, only those that those
         in the pool do not determine join it, so that a step's cost stops growing.
+    learn : Every, optional
+        Learns the numbers of the kernel from what is seen, by log evidence; the kernel as given is where
+        it starts.
+    plays : "upper" or "mean"
+        Plays the largest upper confidence bound; or the best mean, if since the last decision at least
+        one question was answered: then the questions explore.
     reset : EventTrigger, optional
         Forgets everything older than a reward that is an event; nothing does by default.
     batch : BatchRule
@@ -83,7 +91,7 @@ class Recipe:
     kernel: Any
     noise_variance: float
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact | Nystrom = field(default_factory=Exact)
+    posterior: Exact | Nystrom | StateSpace = field(default_factory=Exact)
     confidence: Confidence = field(default_factory=Theory)
     mean: float | Literal["online"] = "online"
     expert: Expert | None = None
@@ -93,6 +101,8 @@ class Recipe:
     reuse_answers: bool = False
     most_answers: int | None = None
     pool_size: int | None = None
+    learn: Every | None = None
+    plays: Literal["upper", "mean"] = "upper"
     reset: EventTrigger | None = None
     batch: BatchRule = field(default_factory=One)
     minimum_batch: int = 1
@@ -107,6 +117,8 @@ class Recipe:
             raise ValueError(f'mean must be a finite number or "online", got {self.mean!r}')
         if self.ask_about not in ("played", "domain"):
             raise ValueError(f'ask_about must be "played" or "domain", got {self.ask_about!r}')
+        if self.plays not in ("upper", "mean"):
+            raise ValueError(f'plays must be "upper" or "mean", got {self.plays!r}')
         if not (is_finite_number(self.lead) and self.lead >= 0):
             raise ValueError(f"lead must be finite and not negative, got {self.lead!r}")
         if (self.expert is None) != (self.queries is None):
@@ -129,10 +141,11 @@ class Recipe:
 _FACES = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
-    ("posterior", "Exact() or Nystrom()", "condition"),
+    ("posterior", "Exact(), Nystrom() or StateSpace()", "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("batch", "a batch rule such as One() or GlobalRatio(2.0)", "monitor"),
     ("expert", "an object with a method query(X, t), or None", "query"),
+    ("learn", "a rule such as Every(30), or None", "due"),
     ("reset", "a trigger such as EventTrigger(), or None", "__call__"),
     ("queries", "a query plan such as KDPP(), or None", "choose"),
 )
@@ -176,6 +189,10 @@ class Info:
         Variances that had to be computed for them.
     centre, scale : float
         Prior mean and prior scale of the reward, in its unit.
+    fits : int
+        How many times the kernel was learned.
+    learned : tuple of Component
+        The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
         How many times everything older was forgotten at an event.
     queries_asked, queries_answered, queries_refused : int
@@ -207,6 +224,8 @@ class Info:
     batch_looks: int = 0
     centre: float = 0.0
     scale: float = 1.0
+    fits: int = 0
+    learned: tuple[Component, ...] = ()
     resets: int = 0
     queries_asked: int = 0
     queries_answered: int = 0
@@ -238,12 +257,13 @@ class State:
     scaling: Scaling
     kernel: Any
     aging: Aging
-    posterior: ExactPosterior | NystromPosterior | DriftPosterior | None
+    posterior: AnyPosterior | None
     random: Mapping[str, Any]
     domain: Domain
     spent: float = 0.0
     expert_down: bool = False
     since: tuple[int, int] = (0, 0)
+    learned: Learned | None = None
     info: Info = field(default_factory=Info, compare=False)
 
 

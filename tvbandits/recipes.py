@@ -14,6 +14,7 @@ seed : int or numpy.random.Generator
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -22,13 +23,18 @@ from tvbandits import aging
 from tvbandits.aging import Aging, LogThreshold
 from tvbandits.bandit import Bandit
 from tvbandits.batching import GlobalRatio, LocalRatio, ProductRatio
+from tvbandits.budgets import OnAverage
 from tvbandits.confidence import BBKBWidth, BKBWidth, Confidence, as_confidence
+from tvbandits.domains import Candidates
 from tvbandits.exact import Exact
-from tvbandits.kernels import Drift, space_time
+from tvbandits.kernels import Drift, is_space_time, space_time
+from tvbandits.learning import Every
 from tvbandits.nystrom import Nystrom
 from tvbandits.protocols import Domain, Expert
-from tvbandits.queries import KDPP, QueryPlan
+from tvbandits.queries import KDPP, PlausibleMaximisers, QueryPlan
 from tvbandits.recipe import Recipe
+from tvbandits.statespace import StateSpace
+from tvbandits.structured import anchors_of, space_kernels, structured_kernel
 from tvbandits.triggers import EventTrigger
 
 
@@ -36,7 +42,7 @@ class Common(TypedDict, total=False):
     """Keywords that every recipe takes."""
 
     confidence: Confidence | float | str
-    posterior: Exact | Nystrom
+    posterior: Exact | Nystrom | StateSpace
     mean: float | Literal["online"]
     seed: int | np.random.Generator
 
@@ -177,6 +183,64 @@ def sparq_gp_ucb(
         pool_size=pool_size,
         lead=1.0,
     )
+
+
+def frugal_gp_ucb(
+    domain: Domain,
+    kernel: Any | None,
+    noise_variance: float,
+    *,
+    expert: Expert,
+    budget: float = 3.0,
+    learn: Every | None = None,
+    queries: QueryPlan | None = None,
+    **common: Unpack[Common],
+) -> Bandit:
+    """Learn the drift, keep every answer, and ask only about what could change the next decision.
+
+    The kernel is a sum of a shared level, a static field and two drifting fields whose amplitudes and
+    scales are learned by log evidence; answers are observations like any other, and age by what was
+    learned. The expert is asked about plausible maximisers anywhere in the domain, and the bandit plays
+    the best mean, or the largest upper bound where no answer came.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, optional
+        Over points, to start from; or a sum of space-time terms. None suits any problem: a smooth and a
+        rough one compete.
+    expert : Expert
+    budget : float
+        Answers a step, on average; what a step saves is spent later.
+    learn : Every, optional
+        When to learn; every 30 rewards, and at some early ones.
+    queries : QueryPlan, optional
+        Instead of `PlausibleMaximisers(OnAverage(budget))`.
+    """
+    start, rivals = _structured(domain, kernel)
+    posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
+    made: Common = {"posterior": posterior, **common}
+    every = learn or Every()
+    return _bandit(
+        domain,
+        start,
+        noise_variance,
+        made,
+        expert=expert,
+        queries=queries or PlausibleMaximisers(OnAverage(budget)),
+        ask_about="domain",
+        reuse_answers=True,
+        learn=replace(every, rivals=(*every.rivals, *rivals)),
+        plays="mean",
+    )
+
+
+def _structured(domain: Domain, kernel: Any | None) -> tuple[Any, tuple[Any, ...]]:
+    """A structured kernel to start from, and its rivals."""
+    if kernel is not None and is_space_time(kernel):
+        return kernel, ()
+    spaces = space_kernels(domain) if kernel is None else (kernel,)
+    first, *others = map(structured_kernel, spaces)
+    return first, tuple(others)
 
 
 def bkb(

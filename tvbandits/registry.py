@@ -9,17 +9,28 @@ from typing import Any
 from tvbandits import recommended
 from tvbandits.bandit import Bandit
 from tvbandits.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
+from tvbandits.budgets import Budget, OnAverage
 from tvbandits.confidence import BBKBWidth, BKBWidth, Confidence, Theory
 from tvbandits.domains import Box, Candidates
 from tvbandits.exact import Exact
 from tvbandits.nystrom import Nystrom
 from tvbandits.protocols import Domain, Expert
-from tvbandits.queries import KDPP, LogSchedule
+from tvbandits.queries import (
+    KDPP,
+    GreedyVariance,
+    LogSchedule,
+    PlausibleMaximisers,
+    QualityKDPP,
+    QueryPlan,
+    RandomPoints,
+    UCBBatch,
+)
 from tvbandits.recipes import (
     Common,
     bbkb,
     bkb,
     et_gp_ucb,
+    frugal_gp_ucb,
     gp_bucb,
     gp_ucb,
     r_gp_ucb,
@@ -92,6 +103,16 @@ class Setting:
     def budgets(self) -> tuple[int, float, float]:
         """T, B_T and gamma_T, as the recommendations take them."""
         return self.horizon, self.variation * self.horizon, self.information_gain
+
+
+PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
+    "plausible": PlausibleMaximisers,
+    "ucb": UCBBatch,
+    "variance": GreedyVariance,
+    "quality": QualityKDPP,
+    "random": RandomPoints,
+}
+"""Query plans by name, each made from a budget."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +190,22 @@ def _sparq(
     )
 
 
+def _frugal(setting: Setting, budget: float = 3.0, plan: str = "plausible") -> Bandit:
+    if setting.expert is None:
+        raise ValueError("frugal-gp-ucb asks an expert, and none is given")
+    domain, _, noise_variance = setting.parts
+    if plan not in PLANS:
+        raise ValueError(f"plan must be one of {', '.join(PLANS)}, got {plan!r}")
+    return frugal_gp_ucb(
+        domain,
+        None,  # it is told nothing about the problem
+        noise_variance,
+        expert=setting.expert(),
+        queries=PLANS[plan](OnAverage(budget)),
+        **setting.common,
+    )
+
+
 def _bkb(setting: Setting, oversampling: float = 2.0, keep: bool = True) -> Bandit:
     common = setting.with_width(BKBWidth(delta=1 / max(setting.horizon, 2)))
     return bkb(*setting.parts, oversampling=oversampling, keep=keep, **common)
@@ -237,6 +274,7 @@ POLICIES: dict[str, Policy] = {
     "tv-gp-ucb": Policy(_tv, "a kernel that forgets at rate epsilon (Bogunovic 2016)"),
     "ui-gp-ucb": Policy(_ui, "injects noise at rate, growth=wiener|linear (Brunzema 2022)"),
     "sparq-gp-ucb": Policy(_sparq, "asks an expert about queries * log t points (Mauduit 2025)"),
+    "frugal-gp-ucb": Policy(_frugal, "learns the drift, and asks budget questions a step or fewer"),
     "et-gp-ucb": Policy(_et, "starts afresh when a reward is a surprise (Brunzema 2025)"),
     "bkb": Policy(_bkb, "a dictionary by leverage scores at every step (Calandriello 2019)"),
     "bbkb": Policy(_bbkb, "the same in batches, rule=global|local (Calandriello 2020)"),

@@ -11,7 +11,10 @@ from tvbandits.drifting import DriftPosterior
 from tvbandits.observations import Array
 from tvbandits.posterior import ExactPosterior
 from tvbandits.sparse_posterior import NystromPosterior
+from tvbandits.statespace import StateSpacePosterior
 from tvbandits.surface import Surface
+
+AnyPosterior = ExactPosterior | NystromPosterior | DriftPosterior | StateSpacePosterior
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class View:
     origin : float
     """
 
-    posterior: ExactPosterior | NystromPosterior | DriftPosterior
+    posterior: AnyPosterior
     surface: Surface | None
     inputs: Callable[[Array], Array]
     centre: float
