@@ -57,6 +57,7 @@ ORDER = [
     "experts",
     "datasets",
     "specs",
+    "data_commands",
     "tables",
     "prepare",
     "contestants",
@@ -76,7 +77,7 @@ ONLY = {
 }
 """All that these may import besides themselves."""
 
-MAY_IMPORT_OUTER_ROOMS = {"experts", "datasets", "contestants", "compare", "cli"}
+MAY_IMPORT_OUTER_ROOMS = {"experts", "datasets", "contestants", "compare", "data_commands", "cli"}
 """Who may import experts and datasets."""
 
 NAMES = """
