@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from benchmarks import abalone, budgeted, chain, direct, dpp, growth, jobs, memory, runs, step
+from benchmarks import abalone, budgeted, chain, direct, dpp, growth, jobs, log, memory, runs, step
 from benchmarks.chain import ChainRow
 from benchmarks.harness import Row, machine
 
@@ -23,7 +23,7 @@ GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows, "jobs": job
 LONG = {"direct": direct.rows, "budgeted": budgeted.rows}
 """Groups of ratios that take minutes: run by name, or with --all."""
 
-TABLES: dict[str, Any] = {"growth": growth, "memory": memory, "abalone": abalone}
+TABLES: dict[str, Any] = {"growth": growth, "memory": memory, "abalone": abalone, "log": log}
 """Groups with a table of their own, likewise."""
 
 

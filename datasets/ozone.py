@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -156,14 +157,16 @@ def load_ozone(
         raise ValueError(f"min_completeness must be from 0 to 1, got {min_completeness}")
     rows = _in_cbsa(_in_state(read_files(files), state), cbsa)
     rows, days = _between(rows, start, end)
-    table = _site_means(rows).reindex(days)
+    table = site_means(rows).reindex(days)
     completeness = table.notna().mean()
     chosen = _most_complete(completeness, sites, min_completeness)
-    filled = table[chosen].interpolate(limit_direction="both")
+    filled = without_gaps(table[chosen])
     places = rows.groupby("site")[["name", "state", "latitude", "longitude"]].first().loc[chosen]
+    described = places.assign(completeness=completeness[chosen]).reset_index()
+    check_places(described["site"], described[["latitude", "longitude"]])
     return OzoneField(
         values=filled.to_numpy(float),
-        sites=_checked(places.assign(completeness=completeness[chosen]).reset_index()),
+        sites=described,
         dates=days,
         filled=int(table[chosen].isna().to_numpy().sum()),
     )
@@ -178,6 +181,35 @@ def kilometres(latitude: Array, longitude: Array) -> Array:
     north = np.radians(latitude - latitude.mean())
     east = np.radians(longitude - longitude.mean()) * np.cos(np.radians(latitude.mean()))
     return EARTH_RADIUS * np.column_stack([east, north])
+
+
+def without_gaps(
+    table: pd.DataFrame, method: Literal["linear", "index"] = "linear"
+) -> pd.DataFrame:
+    """The table with gaps filled linearly from row to row, and at the ends with the nearest value.
+
+    `method` "index" goes by the times of the index instead of by rows. A column needs one value.
+    """
+    return table.interpolate(method=method, limit_direction="both")
+
+
+def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
+    """Raise a `ValueError` that names them, unless all sites have a place, each its own.
+
+    Parameters
+    ----------
+    ids : Series of A str
+        Names of the sites.
+    places : DataFrame of A rows
+        Their coordinates, a column each.
+    """
+    nowhere = places.isna().any(axis=1)
+    if nowhere.any():
+        missing = " or ".join(str(column) for column in places.columns)
+        raise ValueError(f"site {ids[nowhere].iloc[0]} has no {missing}")
+    shared = places.duplicated(keep=False)
+    if shared.any():
+        raise ValueError(f"sites stand at the same place as others: {few(ids[shared])}")
 
 
 def _in_state(rows: pd.DataFrame, state: str | None) -> pd.DataFrame:
@@ -229,7 +261,7 @@ def _day(name: str, text: str) -> pd.Timestamp:
         raise ValueError(f"{name} must be a day like 2008-01-31, got {text}") from None
 
 
-def _site_means(rows: pd.DataFrame) -> pd.DataFrame:
+def site_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean level (days x sites): of the rows of each instrument, then of the instruments."""
     instruments = rows.groupby(["date", "site", "poc"])["ppb"].mean()
     return instruments.groupby(["date", "site"]).mean().unstack("site")
@@ -249,15 +281,3 @@ def _most_complete(
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
     ranked = enough.sort_values(ascending=False, kind="stable")
     return sorted(str(site) for site in ranked.index[:sites])
-
-
-def _checked(sites: pd.DataFrame) -> pd.DataFrame:
-    """The sites, if each of them has a place of its own."""
-    place = sites[["latitude", "longitude"]]
-    nowhere = place.isna().any(axis=1)
-    if nowhere.any():
-        raise ValueError(f"site {sites['site'][nowhere].iloc[0]} has no latitude or longitude")
-    shared = place.duplicated(keep=False)
-    if shared.any():
-        raise ValueError(f"sites stand at the same place as others: {few(sites['site'][shared])}")
-    return sites

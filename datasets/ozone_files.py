@@ -118,6 +118,19 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     return pd.concat([rows for path in paths for rows in _read(Path(path))], ignore_index=True)
 
 
+def is_daily_ozone(path: Path) -> bool:
+    """Whether a file, or the first csv of a zip, has the header of one of the forms."""
+    try:
+        # An archive stays open for as long as its members are gone through.
+        for open_ in _openers(path):
+            with open_() as file:
+                header = list(pd.read_csv(file, nrows=0, encoding_errors="replace").columns)
+            return any(not form.missing(header) for form in (AIRDATA, DOWNLOAD))
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return False
+    return False
+
+
 def _read(path: Path) -> list[pd.DataFrame]:
     try:
         return [_rows(_raw(open_)) for open_ in _openers(path)]

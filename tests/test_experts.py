@@ -1,12 +1,10 @@
-"""Experts, and the kit that checks whether an expert keeps to the protocol."""
+"""Experts that are known functions, and the answers they give."""
 
 from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 
 from tvbandits import Answers, Expert, ExpertError
 from tvbandits.datasets import DriftingBump, GPDrift
-from tvbandits.experts import CallableExpert, SimulatorExpert, check_expert
+from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.observations import Array, keyed_normal
 from tvbandits.prepare import REWARD_NOISE, SAMPLE_NOISE
 
@@ -171,136 +169,3 @@ def test_answers_are_checked_and_frozen() -> None:
         Answers([1.0, np.inf], 1.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="cost must be finite and not negative, got -1"):
         Answers([1.0], 1.0, -1.0)  # type: ignore[arg-type]
-
-
-# --- the conformance kit --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "expert",
-    [
-        SimulatorExpert(BUMP),
-        SimulatorExpert(BUMP, variance=100.0, seed=3, cost=1.0),
-        CallableExpert(BUMP.value, 1e-12),
-        CallableExpert(some_missing, 0.1, nan_means_no_answer=True),
-        CallableExpert(lambda points, t: np.full(len(points), np.nan), 1.0, True),  # noqa: ARG005
-    ],
-)
-def test_ours_keep_to_the_protocol(expert: Expert) -> None:
-    report = check_expert(expert, X, 5.0, deterministic=True)
-    assert report.passed
-    assert len(report.findings) == 7
-    assert str(report).count("ok  ") == 7
-    check_expert(expert, X[:1], 5.0)
-
-
-class Fresh:
-    """Honest noise that is drawn anew for every question."""
-
-    def __init__(self) -> None:
-        self.rng = np.random.default_rng(0)
-
-    def query(self, points: Array, t: float) -> Answers:
-        noise = 0.5 * self.rng.standard_normal(len(points))
-        return Answers(BUMP.value(points, t) + noise, 0.25)
-
-
-def test_honest_noise_passes_unless_the_same_answer_was_promised() -> None:
-    expert = Fresh()
-    for _ in range(200):
-        assert check_expert(expert, X, 5.0).passed
-    with pytest.raises(AssertionError, match="FAIL answers the same question the same way: answe"):
-        check_expert(expert, X, 5.0, deterministic=True)
-
-
-def plainly(points: Array, t: float) -> Answers:
-    return Answers(BUMP.value(points, t), 0.01)
-
-
-def mutating(points: Array, t: float) -> Answers:
-    said = plainly(points, t)
-    points += 1.0
-    return said
-
-
-def too_short(points: Array, t: float) -> Answers:
-    return plainly(points[:-1], t)
-
-
-def raising(_points: Array, _t: float) -> Answers:
-    raise OSError("no such sensor")
-
-
-def only_many(points: Array, t: float) -> Answers:
-    if len(points) < 2:
-        raise IndexError("one point is not enough")
-    return plainly(points, t)
-
-
-def squeezing(points: Array, t: float) -> Answers:
-    return Answers(BUMP.value(points, t).squeeze(), 0.01)
-
-
-def sorting(points: Array, t: float) -> Answers:
-    return Answers(np.sort(BUMP.value(points, t)), 0.01)
-
-
-def quietly_order_dependent(points: Array, t: float) -> Answers:
-    return Answers(BUMP.value(points, t) + 1e-4 * np.arange(len(points)), 0.01)
-
-
-def refusing_the_last(points: Array, t: float) -> Answers:
-    values = BUMP.value(points, t)
-    values[-1:] = np.nan if len(values) > 1 else values[-1:]
-    return Answers(values, 0.01)
-
-
-def an_array(points: Array, t: float) -> Any:
-    return BUMP.value(points, t)
-
-
-def negative(points: Array, t: float) -> Answers:
-    return Answers(BUMP.value(points, t), -0.01)
-
-
-@dataclass(frozen=True)
-class By:
-    """An expert by its method."""
-
-    query: Callable[[Array, float], Any]
-
-
-ORDER = "FAIL does not mind the order of points"
-BROKEN: dict[str, tuple[Any, str, int]] = {
-    "mutating": (By(mutating), "FAIL leaves X as it was: X was changed in place", 1),
-    "too short": (By(too_short), "one value for each point: 5 values for 6 points", 2),
-    "raising": (By(raising), "each point: raised OSError: no such sensor", 6),
-    "only many": (By(only_many), "a single point: raised IndexError: one point is not enough", 1),
-    "squeezing": (By(squeezing), "FAIL answers a single point: raised ValueError: values must", 1),
-    "sorting": (By(sorting), f"{ORDER}: reversing the points changed the answer for row 0", 2),
-    "order, quietly": (By(quietly_order_dependent), "whatever the order of points: reversing", 1),
-    "refusing": (By(refusing_the_last), f"{ORDER}: reversing the points changed which of", 1),
-    "an array": (By(an_array), "for each point: returned ndarray", 4),
-    "negative": (By(negative), "raised ValueError: variance must be positive and finite", 6),
-    "no method": (object(), r"FAIL has a method query\(X, t\): <object object at .*> has none", 7),
-    "a number": (By(3.0), r"FAIL has a method query\(X, t\): By\(query=3\.0\) has none", 7),  # type: ignore[arg-type]
-}
-
-
-@pytest.mark.parametrize("broken", BROKEN)
-def test_broken_experts_are_found_out(broken: str) -> None:
-    expert, match, fewest = BROKEN[broken]
-    before = X.copy()
-    with pytest.raises(AssertionError, match=match) as caught:
-        check_expert(expert, X, 5.0, deterministic=True)
-    np.testing.assert_array_equal(X, before)
-    lines = str(caught.value).splitlines()
-    assert lines[0] == "the expert does not keep to the protocol:"
-    assert len(lines) == 8
-    assert sum(line.startswith("FAIL ") for line in lines) >= fewest
-    assert all(line.startswith(("FAIL ", "ok   ")) for line in lines[1:])
-
-
-def test_the_kit_needs_a_question() -> None:
-    with pytest.raises(ValueError, match=r"X must have at least one point, got shape \(0, 1\)"):
-        check_expert(SimulatorExpert(BUMP), np.empty((0, 1)), 1.0)

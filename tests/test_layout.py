@@ -60,6 +60,7 @@ ORDER = [
     "experts",
     "datasets",
     "specs",
+    "data_commands",
     "tables",
     "prepare",
     "contestants",
@@ -79,7 +80,7 @@ ONLY = {
 }
 """All that these may import besides themselves."""
 
-MAY_IMPORT_OUTER_ROOMS = {"experts", "datasets", "contestants", "compare", "cli"}
+MAY_IMPORT_OUTER_ROOMS = {"experts", "datasets", "contestants", "compare", "data_commands", "cli"}
 """Who may import experts and datasets."""
 
 NAMES = """

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from tvbandits import output
+from tvbandits import data_commands, output
 from tvbandits._version import __version__
 from tvbandits.compare import Run, as_width, iterate
 from tvbandits.datasets import (
@@ -28,12 +28,13 @@ from tvbandits.datasets import (
     california,
     ozone,
     ozone_network,
+    sensor_field_from_files,
 )
 from tvbandits.plots import asks
 from tvbandits.policies import FIRST_COMPARISON, POLICIES
 from tvbandits.protocols import ExpertError, Problem
 from tvbandits.references import References
-from tvbandits.specs import accepts, parse_call, parse_spec, written
+from tvbandits.specs import accepts, parse_call, parse_spec, spread, written
 from tvbandits.tables import counted, problem_references, summarise
 
 PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
@@ -44,9 +45,13 @@ PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
     "abalone": (abalone, "a fixed table of 4177 rows: the age of shellfish"),
     "california": (california, "a fixed table of 20640 rows: house values"),
     "ozone-network": (ozone_network, "simulated daily ozone at 28 stations"),
+    "sensor-field": (
+        sensor_field_from_files,
+        "your own network: two --data files, values and sites",
+    ),
 }
-READS_FILES = {"ozone", "abalone", "california"}
-NEEDS_FILES = {"ozone"}
+READS_FILES = {"ozone", "abalone", "california", "sensor-field"}
+NEEDS_FILES = {"ozone", "sensor-field"}
 LENGTHS = {"ozone-network": "days"}
 """What makes a problem longer, where it is not called horizon."""
 
@@ -56,7 +61,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Gaussian-process bandits for rewards that drift.",
 )
+app.add_typer(data_commands.app, name="data")
 messages = Console(stderr=True)
+
+SEVERAL = (*data_commands.SPREAD, "--budgets")
+"""Options that take several numbers."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
@@ -78,7 +87,8 @@ def main() -> None:
 def _status() -> int:
     """Exit status, after the message that belongs to it."""
     try:
-        status = app(standalone_mode=False)
+        arguments = spread(sys.argv[1:], SEVERAL)
+        status = app(arguments, standalone_mode=False)
         sys.stdout.flush()
     except _StoppedError:
         status = INTERRUPTED

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 
 from tvbandits.observations import Array, Observations
 from tvbandits.protocols import (
-    MISTAKES,
     Answers,
     Expert,
     ExpertDownWarning,
     ExpertError,
-    ExpertUnavailableError,
     inform,
+    is_mistake,
 )
 from tvbandits.queries import Choice
 from tvbandits.recipe import Info
@@ -47,7 +46,7 @@ def consult(expert: Expert, points: Array, t: float) -> Consultation:
     try:
         said = expert.query(points, t)
     except Exception as error:
-        if _is_mistake(error):
+        if is_mistake(error):
             raise ExpertError(
                 f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
             ) from error
@@ -102,12 +101,6 @@ def with_queries(
         acceptance=choice.acceptance,
         seconds=seconds,
     )
-
-
-def _is_mistake(error: Exception) -> bool:
-    if isinstance(error, ExpertError):
-        return not isinstance(error, ExpertUnavailableError)
-    return isinstance(error, MISTAKES)
 
 
 def _described(error: Exception) -> str:

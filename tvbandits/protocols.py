@@ -44,6 +44,13 @@ MISTAKES = (
 """Exceptions that tell of a mistake in a program, not of an expert that cannot be reached."""
 
 
+def is_mistake(error: BaseException) -> bool:
+    """Whether an exception of an expert tells of a mistake, not that it cannot be reached now."""
+    if isinstance(error, ExpertError):
+        return not isinstance(error, ExpertUnavailableError)
+    return isinstance(error, MISTAKES)
+
+
 class Domain(Protocol):
     """The set of points a bandit may play."""
 

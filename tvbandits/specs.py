@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType
 from typing import Any, get_args
 
 WORDS = {"true": True, "false": False}
+
+NUMBER_OR_RANGE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(-\d+)?")
+"""What goes on after the first value of an option that takes several: 2, 0.5, 1e3, 2008-2010."""
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
@@ -74,6 +78,37 @@ def written(make: Callable[..., Any], given: int = 0) -> str:
         else f"{parameter.name}={_as_word(parameter.default)}"
         for parameter in known
     )
+
+
+def spread(arguments: Sequence[str], options: Collection[str]) -> list[str]:
+    """Let an option take several numbers: "--years 2008 2009" is "--years 2008 --years 2009".
+
+    Only numbers and ranges of numbers (2008-2010) follow the first value, so that names after them
+    are left alone; and so is everything after "--".
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        As the shell gives them, without the name of the program.
+    options : collection of str
+        The options this is for, with their hyphens.
+    """
+    found: list[str] = []
+    option, expected = "", False
+    for place, argument in enumerate(arguments):
+        if argument == "--":
+            return [*found, *arguments[place:]]
+        if option and not expected and NUMBER_OR_RANGE.fullmatch(argument):
+            found += [option, argument]
+            continue
+        found.append(argument)
+        if expected:
+            expected = False
+        else:
+            name, equals, _ = argument.partition("=")
+            option = name if name in options else ""
+            expected = bool(option) and not equals
+    return found
 
 
 def in_the_user_s_words(message: str, parameters: Mapping[str, Any]) -> str:

@@ -1,0 +1,109 @@
+"""An expert that fails: slow, partial, wrong and down, and what each wrapper does about it.
+
+The sensors of a network lose a third of their answers, understate their noise ten times, and nobody can
+be reached for a fortnight. Every wrapper is one idea: `Retrying` asks again, `Calibrated` finds out how
+far the sensors can be trusted, `Budgeted` keeps to what was granted, `Recording` has every answer on
+disk before it is used. Whatever happens, the bandit goes on.
+"""
+
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Expert, ExpertDownWarning, policies
+from tvbandits.datasets import ozone_network
+from tvbandits.experts import (
+    Budgeted,
+    CachedLogExpert,
+    Calibrated,
+    Faults,
+    Recording,
+    Retrying,
+    SensorExpert,
+    StubTransport,
+    stations_at,
+)
+from tvbandits.observations import keyed_normal
+from tvbandits.queries import KDPP
+
+HERE = Path(__file__).resolve().parent
+DAYS, DOWN, NOISE = 120, (60.0, 74.0), 1.0
+NETWORK = ozone_network(days=DAYS)
+FAULTS = (Faults(loss=0.3), Faults(variance_factor=0.1), Faults(down=DOWN))
+
+
+def sensors(faults: tuple[Faults, ...]) -> SensorExpert:
+    transport = StubTransport(
+        NETWORK.values, NETWORK.labels, noise_variance=10 * NOISE, faults=faults
+    )
+    stations = stations_at(NETWORK.points, NETWORK.labels, noise_variance=10 * NOISE)
+    return SensorExpert(stations, transport, cost=1.0)
+
+
+def play(expert: Expert) -> np.ndarray:
+    """Regret of every day."""
+    bandit = policies.sparq_gp_ucb(
+        NETWORK.domain,
+        RBF(0.3 * np.ptp(NETWORK.points)),
+        NOISE,
+        expert=expert,
+        queries=KDPP(12),
+        confidence=2.0,
+    )
+    missed = []
+    for day in range(1, DAYS + 1):
+        site = bandit.ask(day)
+        level = NETWORK.value(site, day)
+        bandit.tell(site, level + NOISE**0.5 * keyed_normal(0, 1, site, day), day)
+        missed.append(NETWORK.best(day) - level[0])
+    info = bandit.info
+    print(
+        f"  asked {info.total_asked}, answered {info.total_answered}, refused {info.total_refused}, "
+        f"{info.expert_failures} days without anybody, cost {info.total_cost:.0f}"
+    )
+    return np.array(missed)
+
+
+def main(out: Path = HERE) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "answers.sqlite"
+        failing = sensors(FAULTS)
+        calibrated = Calibrated(failing)
+        careful = Recording(Budgeted(Retrying(calibrated, attempts=2), per_step=8), log)
+        curves = {}
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", ExpertDownWarning)
+            for name, expert in (
+                ("sound sensors", sensors(())),
+                ("failing sensors", failing),
+                ("failing, wrapped, 8 a day", careful),
+            ):
+                print(name)
+                curves[name] = play(expert)
+        for each in heard:
+            print(f"warned once: {each.message}")
+        print(calibrated.report())
+        careful.close()
+        said = CachedLogExpert.from_recording(log).query(NETWORK.points, 50.0)
+        print(f"of day 50 the log still knows {said.answered.sum()} answers")
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    days = np.arange(1, DAYS + 1)
+    for (name, missed), dashes in zip(curves.items(), ("-", ":", "--"), strict=True):
+        axes.plot(days, np.cumsum(missed) / days, "k", linestyle=dashes, label=name)
+    axes.axvspan(*DOWN, color="0.9", label="nobody can be reached")
+    axes.set(xlabel="day t", ylabel="average regret $R_t / t$ (ppb)", ylim=(0, None))
+    axes.legend()
+    figure.savefig(out / "05_an_expert_that_fails.png", dpi=120)
+    average = float(curves["failing, wrapped, 8 a day"].mean())
+    print(f"average regret with failing, wrapped sensors: {average:.2f} ppb a day")
+    return average
+
+
+if __name__ == "__main__":
+    main()
