@@ -10,7 +10,8 @@ from tvbandits.experts.calibrated import Calibrated, Calibration
 from tvbandits.experts.conformance import check_expert
 from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.log import CachedLogExpert
-from tvbandits.experts.recording import Doubt, Recording, recorded
+from tvbandits.experts.recording import Recording, recorded
+from tvbandits.experts.recording_file import Doubt
 from tvbandits.experts.report import Finding, Outcome, Report
 from tvbandits.experts.retrying import BackOff, Retrying
 from tvbandits.experts.sensors import Reading, SensorExpert, Station, Transport, stations_at

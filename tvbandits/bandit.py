@@ -268,14 +268,15 @@ class Bandit:
         asking = self._model.pool(state, rng)
         choice = recipe.queries.choose(asking.pool, rng)
         chosen = time.perf_counter()
-        state, points = asking.state, asking.pool.points[choice.rows]
-        asked = consult(recipe.expert, points.copy(), state.time)
+        now, points = state.time, asking.pool.points[choice.rows]
+        state = asking.state
+        asked = consult(recipe.expert, points.copy(), now)
         said = asked.said
         seconds = {"queries": chosen - started, "expert": time.perf_counter() - chosen}
         has = said.answered
         fresh = Observations(
             points[has],
-            np.full(int(has.sum()), state.time),
+            np.full(int(has.sum()), now),
             said.values[has],
             said.variance[has],
             np.full(int(has.sum()), Source.EXPERT, dtype=np.uint8),
@@ -283,7 +284,7 @@ class Bandit:
         answers, since = self._model.kept(state, fresh)
         info = with_queries(state.info, choice, asked, {**state.info.seconds, **seconds})
         if asked.failure is not None and not state.expert_down:
-            warn_of(asked.failure, state.time)
+            warn_of(asked.failure, now)
         # No question is no sign of life.
         down = state.expert_down if len(points) == 0 else asked.failure is not None
         return replace(state, answers=answers, since=since, expert_down=down, info=info)

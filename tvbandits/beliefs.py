@@ -112,7 +112,8 @@ class Beliefs:
         best = np.zeros(len(rows))
         for node, weight in zip(*_NODES, strict=True):
             best += weight * (mean + node * reach).max(axis=1)
-        return np.maximum(best - mean.max(), 0.0)  # rounding aside, an answer cannot hurt
+        # Rounding aside, an answer cannot hurt.
+        return np.asarray(np.maximum(best - mean.max(), 0.0))
 
 
 def _quadrature(nodes: int) -> tuple[Array, Array]:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from tvbandits import linalg
-from tvbandits.drifting import DriftPosterior
 from tvbandits.growing import GrowingRows
 from tvbandits.observations import Array
 from tvbandits.posterior import Data, ExactPosterior, Groups, extend, factor, without_negligible
@@ -44,7 +43,7 @@ class Exact:
         *,
         surface: Surface | None = None,
         now: float = 0.0,
-        previous: ExactPosterior | NystromPosterior | DriftPosterior | None = None,
+        previous: object = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
     ) -> ExactPosterior | NystromPosterior:
         """Condition on `data`, from `previous` where that is cheaper.

@@ -16,12 +16,11 @@ import numpy as np
 from tvbandits import linalg
 from tvbandits.batching import Step
 from tvbandits.domains import Candidates
-from tvbandits.drifting import DriftPosterior
 from tvbandits.observations import Array, Index
-from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain
 from tvbandits.sparse_posterior import NystromPosterior
 from tvbandits.surface import Surface
+from tvbandits.view import AnyPosterior
 
 AT_ONCE = 32
 """Stale points that are looked at together once single looks have not found the largest bound."""
@@ -56,7 +55,7 @@ class Fantasy(Protocol):
 
 
 def imagine(
-    posterior: ExactPosterior | NystromPosterior | DriftPosterior,
+    posterior: AnyPosterior,
     domain: Domain,
     surface: Surface | None,
     inputs: Callable[[Array], Array],
@@ -67,7 +66,7 @@ def imagine(
 
     Parameters
     ----------
-    posterior : ExactPosterior or NystromPosterior
+    posterior : ExactPosterior, NystromPosterior, DriftPosterior or StateSpacePosterior
     domain : Domain
     surface : Surface, optional
         The candidates of a finite domain.
@@ -181,7 +180,7 @@ class PlainFantasy:
 
     def __init__(
         self,
-        posterior: ExactPosterior | NystromPosterior | DriftPosterior,
+        posterior: AnyPosterior,
         domain: Domain,
         surface: Surface | None,
         inputs: Callable[[Array], Array],

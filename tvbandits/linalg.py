@@ -88,7 +88,7 @@ def inverse(L: Array) -> Array:
     found, info = lapack.dpotri(L, lower=1)
     if info:
         raise FactorisationError(f"a factor of shape {L.shape} has a zero on its diagonal")
-    return np.tril(found) + np.tril(found, -1).T
+    return np.asarray(np.tril(found) + np.tril(found, -1).T)
 
 
 def log_determinant(L: Array) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -130,16 +131,25 @@ def _draw(
     # The highest sites lie on top, where sites crowd.
     order = np.argsort(snapshot.levels)
     axes.scatter(
-        *points[order].T,
+        points[order, 0],
+        points[order, 1],
         s=SITE,
         c=snapshot.levels[order],
         cmap=colours.cmap,
-        norm=colours.norm,
+        vmin=colours.norm.vmin,
+        vmax=colours.norm.vmax,
         edgecolors="0.35",
         linewidths=0.5,
     )
     asked = np.asarray(snapshot.asked, dtype=np.int64)
-    axes.scatter(*points[asked].T, s=RING, facecolors="none", edgecolors="black", linewidths=1.2)
+    axes.scatter(
+        points[asked, 0],
+        points[asked, 1],
+        s=RING,
+        facecolors="none",
+        edgecolors="black",
+        linewidths=1.2,
+    )
     axes.plot(*points[snapshot.chosen], **_CHOSEN)
     level = colours.to_rgba(snapshot.levels[snapshot.best])
     axes.plot(*points[snapshot.best], **{**_BEST, "markerfacecolor": level})
@@ -150,7 +160,7 @@ def _draw(
     axes.margins(0.12)
 
 
-_CHOSEN = {
+_CHOSEN: dict[str, Any] = {
     "marker": "s",
     "markersize": CHOSEN,
     "markerfacecolor": "none",
@@ -158,7 +168,7 @@ _CHOSEN = {
     "markeredgewidth": 2.0,
     "linestyle": "none",
 }
-_BEST = {
+_BEST: dict[str, Any] = {
     "marker": "*",
     "markersize": BEST + 3,
     "markerfacecolor": "white",
@@ -169,7 +179,7 @@ _BEST = {
 
 
 def _legend() -> list[Line2D]:
-    plain = {"linestyle": "none", "markeredgecolor": "black"}
+    plain: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black"}
     return [
         Line2D([], [], marker="o", markersize=7, markerfacecolor="0.6", label="site", **plain),
         Line2D([], [], marker="o", markersize=13, markerfacecolor="none", label="asked", **plain),

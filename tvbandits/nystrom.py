@@ -63,7 +63,7 @@ class Nystrom:
         *,
         surface: Surface | None = None,
         now: float = 0.0,
-        previous: ExactPosterior | NystromPosterior | DriftPosterior | None = None,
+        previous: object = None,
         rng: np.random.Generator | None = None,
     ) -> NystromPosterior | DriftPosterior:
         """Condition on `data`, from `previous` where that is cheaper.

@@ -133,7 +133,8 @@ class Answers:
             column.setflags(write=False)
             object.__setattr__(self, name, column)
         object.__setattr__(self, "cost", cost)
-        if isinstance(self.notes, str):
+        given: object = self.notes
+        if isinstance(given, str):
             raise ValueError(f"notes must be a tuple of texts, got the text {self.notes!r}")
         object.__setattr__(self, "notes", tuple(map(str, self.notes)))
 

@@ -19,6 +19,7 @@ from tvbandits.posterior import ExactPosterior
 from tvbandits.protocols import Domain
 from tvbandits.recipe import Recipe, State
 from tvbandits.sparse_posterior import NystromPosterior
+from tvbandits.statespace import StateSpacePosterior
 
 LARGEST_JOINT = 2000
 """A joint draw from the exact posterior factors a matrix of so many rows at the most."""
@@ -124,6 +125,7 @@ class Thompson(Bandit):
         X = _candidates(self._recipe).X
         view = self._model.view(state, now)
         assert state.posterior is not None  # conditioning made one
+        assert not isinstance(state.posterior, StateSpacePosterior)  # no such rule is taken
         noise = _noise(state.posterior, view.inputs(X), count, rng)
         return np.asarray(view.mean(X) + beta * view.scale * noise)
 
