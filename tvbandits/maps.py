@@ -134,10 +134,7 @@ def _draw(
         points[order, 0],
         points[order, 1],
         s=SITE,
-        c=snapshot.levels[order],
-        cmap=colours.cmap,
-        vmin=colours.norm.vmin,
-        vmax=colours.norm.vmax,
+        c=colours.to_rgba(snapshot.levels[order]),
         edgecolors="0.35",
         linewidths=0.5,
     )
