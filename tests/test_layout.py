@@ -43,6 +43,7 @@ ORDER = [
     "triggers",
     "evidence",
     "learning",
+    "pacing",
     "recipe",
     "model",
     "consult",
@@ -68,6 +69,9 @@ ORDER = [
     "plots",
     "maps",
     "output",
+    "frontier",
+    "catalogue",
+    "console",
     "cli",
     "__main__",
     "tvbandits",  # __init__.py, which a user imports from
@@ -80,7 +84,15 @@ ONLY = {
 }
 """All that these may import besides themselves."""
 
-MAY_IMPORT_OUTER_ROOMS = {"experts", "datasets", "contestants", "compare", "data_commands", "cli"}
+MAY_IMPORT_OUTER_ROOMS = {
+    "experts",
+    "datasets",
+    "contestants",
+    "compare",
+    "data_commands",
+    "catalogue",
+    "cli",
+}
 """Who may import experts and datasets."""
 
 NAMES = """

@@ -584,7 +584,11 @@ def test_parts_that_do_not_fit(parts: str) -> None:
     ("part", "value", "message"),
     [
         ("aging", "window", "aging must be an aging map .* got 'window'"),
-        ("posterior", "sparse", r"posterior must be Exact\(\) or Nystrom\(\); got 'sparse'"),
+        (
+            "posterior",
+            "sparse",
+            r"posterior must be Exact\(\), Nystrom\(\) or StateSpace\(\); got 'sparse'",
+        ),
         ("domain", [[0.0], [1.0]], "domain must be a domain such as Candidates"),
         ("batch", 5, r"batch must be a batch rule such as One\(\)"),
         ("queries", 5, r"queries must be a query plan such as KDPP\(\)"),

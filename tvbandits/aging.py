@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -74,6 +74,20 @@ class Aging(Protocol):
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Effective variance of each observation; infinite where it is forgotten."""
+        ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A map with one number for how fast observations age."""
+
+    @property
+    def pace(self) -> float:
+        """That number; larger ages faster."""
+        ...
+
+    def at_pace(self, pace: float) -> Aging:
+        """The same map with another pace, positive."""
         ...
 
 
@@ -150,6 +164,15 @@ class Exponential:
         with np.errstate(over="ignore"):
             return np.asarray(variance * np.exp(-math.log(self.discount) * ages.age))
 
+    @property
+    def pace(self) -> float:
+        """-log discount."""
+        return -math.log(self.discount)
+
+    def at_pace(self, pace: float) -> Exponential:
+        """With the discount exp(-pace)."""
+        return Exponential(math.exp(-pace))
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -163,6 +186,15 @@ class Linear:
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow with the square of the age."""
         return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
+
+    @property
+    def pace(self) -> float:
+        """The rate."""
+        return self.rate
+
+    def at_pace(self, pace: float) -> Linear:
+        """With the rate `pace`."""
+        return Linear(pace)
 
 
 @dataclass(frozen=True)
@@ -180,6 +212,15 @@ class Wiener:
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow in proportion to the age."""
         return np.asarray(variance + self.rate * ages.age)
+
+    @property
+    def pace(self) -> float:
+        """The rate."""
+        return self.rate
+
+    def at_pace(self, pace: float) -> Wiener:
+        """With the rate `pace`."""
+        return Wiener(pace)
 
 
 @dataclass(frozen=True)
@@ -225,6 +266,18 @@ class Composition:
         for aging in self.maps:
             variance = aging(variance, ages)
         return variance
+
+    def at_pace(self, pace: float) -> Composition:
+        """With the pace of those maps that have one."""
+        return Composition(
+            tuple(aging.at_pace(pace) if isinstance(aging, Paced) else aging for aging in self.maps)
+        )
+
+    @property
+    def pace(self) -> float:
+        """Of the first map that has one; NaN where none has."""
+        paces = [aging.pace for aging in self.maps if isinstance(aging, Paced)]
+        return paces[0] if paces else math.nan
 
 
 def compose(*maps: Aging) -> Composition:

@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
-from tvbandits import data_commands, output
+from tvbandits import data_commands, frontier, output
 from tvbandits._version import __version__
-from tvbandits.compare import Run, as_width, iterate
-from tvbandits.datasets import (
-    DriftingBump,
-    GPDrift,
-    Switching,
-    abalone,
-    california,
-    ozone,
-    ozone_network,
-    sensor_field_from_files,
-)
+from tvbandits.catalogue import PROBLEMS, READS_FILES, make_problem
+from tvbandits.compare import iterate
+from tvbandits.console import check_numbers, collect, print_margins, print_tables, say
 from tvbandits.plots import asks
 from tvbandits.policies import FIRST_COMPARISON, POLICIES
-from tvbandits.protocols import ExpertError, Problem
+from tvbandits.protocols import ExpertError
 from tvbandits.references import References
-from tvbandits.specs import accepts, parse_call, parse_spec, spread, written
-from tvbandits.tables import counted, problem_references, summarise
-
-PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
-    "drifting-bump": (DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"),
-    "gp-drift": (GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
-    "switching": (Switching, "a new draw of a Gaussian process every so many steps"),
-    "ozone": (ozone, "daily ozone at EPA sites, from files given by --data"),
-    "abalone": (abalone, "a fixed table of 4177 rows: the age of shellfish"),
-    "california": (california, "a fixed table of 20640 rows: house values"),
-    "ozone-network": (ozone_network, "simulated daily ozone at 28 stations"),
-    "sensor-field": (
-        sensor_field_from_files,
-        "your own network: two --data files, values and sites",
-    ),
-}
-READS_FILES = {"ozone", "abalone", "california", "sensor-field"}
-NEEDS_FILES = {"ozone", "sensor-field"}
-LENGTHS = {"ozone-network": "days"}
-"""What makes a problem longer, where it is not called horizon."""
+from tvbandits.registry import PLANS
+from tvbandits.specs import parse_spec, spread, written
+from tvbandits.tables import problem_references, summarise
 
 app = typer.Typer(
     add_completion=False,
@@ -62,7 +31,6 @@ app = typer.Typer(
     help="Gaussian-process bandits for rewards that drift.",
 )
 app.add_typer(data_commands.app, name="data")
-messages = Console(stderr=True)
 
 SEVERAL = (*data_commands.SPREAD, "--budgets")
 """Options that take several numbers."""
@@ -170,7 +138,7 @@ def compare_command(
     """Run policies on problems, print a summary, and write rows and a picture."""
     if format_.lower() not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
-    _check_numbers(seeds, jobs, horizon, confidence)
+    check_numbers(seeds, jobs, horizon, confidence)
     if data and not any(parse_spec(text)[0] in READS_FILES for text in problem):
         raise ValueError(
             f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
@@ -188,17 +156,17 @@ def compare_command(
         equal_information=equal_information,
     )
     if bound and folder is None:
-        _say("no bound is drawn: --bound is for the picture, which --out DIR writes")
-    rows, interrupted = _collect(runs, len(problems) * len(policies) * seeds)
+        say("no bound is drawn: --bound is for the picture, which --out DIR writes")
+    rows, interrupted = collect(runs, len(problems) * len(policies) * seeds)
     if rows.empty:
-        _say("stopped before the first run was done: nothing to show")
+        say("stopped before the first run was done: nothing to show")
         raise _StoppedError
     references = {text: problem_references(made, seeds, horizon) for text, made in problems.items()}
     units = {text: made.unit for text, made in problems.items()}
     if format_.lower() == "json":
         print(json.dumps(_json(rows, references), allow_nan=False))
     else:
-        _print_tables(rows, references, problems, units)
+        print_tables(rows, references, problems, units)
     if folder is not None:
         arguments = {
             "problems": problem,
@@ -212,10 +180,58 @@ def compare_command(
             "interrupted": interrupted,
         }
         if bound and not asks(rows):
-            _say("no bound is drawn: none of the policies asked an expert")
+            say("no bound is drawn: none of the policies asked an expert")
         output.write(folder, rows, references, units, arguments, bound=bound)
         names = ", ".join((output.ROWS, output.SUMMARY, output.PICTURE, output.RUN))
-        _say(f"wrote {names} in {folder}")
+        say(f"wrote {names} in {folder}")
+    if interrupted:
+        raise _StoppedError
+
+
+@app.command("frontier")
+def frontier_command(
+    problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
+    budgets: Annotated[
+        list[float] | None,
+        typer.Option("--budgets", metavar="NUMBER...", help="Queries a step; 1 2 4 8 by default."),
+    ] = None,
+    plan: Annotated[
+        list[str] | None,
+        typer.Option("--plan", help=f"{', '.join(PLANS)}; all of them by default."),
+    ] = None,
+    confidence: Annotated[
+        str, typer.Option(help='The width: "theory", or a number for a constant width.')
+    ] = "2",
+    horizon: Annotated[int | None, _whole_number("Steps; the problem's own by default.")] = None,
+    seeds: Annotated[int, _whole_number("Number of seeds.")] = 10,
+    jobs: Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")] = -1,
+    data: Annotated[
+        list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder for rows, summary and picture.")
+    ] = None,
+) -> None:
+    """Show what questions are worth: regret against queries per step, for each query plan."""
+    check_numbers(seeds, jobs, horizon, confidence)
+    policies = frontier.policies(budgets or [1, 2, 4, 8], plan or list(PLANS))
+    folder = None if out is None else output.writable_folder(_folder("--out", out))
+    problems = {text: make_problem(text, data or [], horizon) for text in problem}
+    runs = iterate(problems, policies, seeds, horizon, jobs, confidence=confidence)
+    rows, interrupted = collect(runs, len(problems) * len(policies) * seeds)
+    if rows.empty:
+        say("stopped before the first run was done: nothing to show")
+        raise _StoppedError
+    units = {text: made.unit for text, made in problems.items()}
+    references = {text: problem_references(made, seeds, horizon) for text, made in problems.items()}
+    print_tables(rows, references, problems, units)
+    for text in problems:
+        print_margins(text, frontier.margins(frontier.frontier(rows[rows["problem"] == text])))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        frontier.frontier(rows).to_csv(folder / "frontier.csv", index=False)
+        frontier.picture(rows, units).savefig(folder / "frontier.png", dpi=120)
+        say(f"wrote frontier.csv, frontier.png in {folder}")
     if interrupted:
         raise _StoppedError
 
@@ -228,7 +244,7 @@ def plot_command(
     path = _folder("FOLDER", folder)
     found = output.read(path)
     output.draw(output.writable_folder(path), found)
-    _say(f"wrote {output.PICTURE} in {path}")
+    say(f"wrote {output.PICTURE} in {path}")
 
 
 @app.command("policies")
@@ -260,146 +276,11 @@ def _folder(name: str, text: str) -> Path:
     return Path(text)
 
 
-def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
-    """Make the problem that "name:key=value,..." describes.
-
-    Raises
-    ------
-    ValueError
-        If the name or a parameter is unknown, a value cannot be used, or files are missing.
-    """
-    name, _ = parse_spec(text)
-    if name not in PROBLEMS:
-        raise ValueError(f'unknown problem "{name}"; there are: {", ".join(PROBLEMS)}')
-    make, _ = PROBLEMS[name]
-    given: list[Any] = []
-    if name in NEEDS_FILES and not files:
-        raise ValueError(f'"{name}" reads files: give them by --data FILE')
-    if name in READS_FILES:
-        given = [files]
-    parameters = parse_call(make, text, given=len(given))
-    length = LENGTHS.get(name, "horizon")
-    if horizon is not None and accepts(make, length):
-        parameters.setdefault(length, horizon)
-    try:
-        return make(*given, **parameters)
-    except TypeError as error:
-        raise ValueError(f'"{text}": {error}') from error
-
-
-def _collect(runs: Iterator[Run], total: int) -> tuple[pd.DataFrame, bool]:
-    """The rows of all runs; of those that are done, if interrupted."""
-    done: list[Run] = []
-    interrupted = False
-    with _progress() as progress:
-        task = progress.add_task("preparing", total=total)
-        try:
-            for run in runs:
-                done.append(run)
-                progress.update(
-                    task, advance=1, description=f"{run.problem} {run.policy}{_batches(run)}"
-                )
-        except KeyboardInterrupt:
-            interrupted = True
-            progress.stop()
-            _say(f"interrupted: {len(done)} of {total} runs are done and kept")
-            with contextlib.suppress(Exception):
-                runs.close()  # type: ignore[attr-defined]
-    return pd.DataFrame([row for run in done for row in run.rows]), interrupted
-
-
-def _say(line: str) -> None:
-    """One line for people, as it is: neither wrapped nor taken for markup."""
-    messages.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
-
-
-def _check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str) -> None:
-    """Refuse in the words of the command line."""
-    if seeds < 1:
-        raise ValueError(f"--seeds must be at least 1, got {seeds}")
-    if jobs == 0 or jobs < -1:
-        raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"--horizon must be at least 1, got {horizon}")
-    try:
-        as_width(confidence)
-    except ValueError as error:
-        raise ValueError(f"--{error}") from error
-
-
-def _batches(run: Run) -> str:
-    """How many batches a run took, if it played in batches."""
-    batches = round(sum(1 / row["batch_size"] for row in run.rows))
-    return "" if batches == len(run.rows) else f", {batches} batches"
-
-
-def _progress() -> Progress:
-    """A bar on a terminal, and silence elsewhere."""
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=messages,
-        transient=True,
-        disable=not messages.is_terminal,
-    )
-
-
 def _json(rows: pd.DataFrame, references: dict[str, References]) -> dict[str, Any]:
     """One object; what is not a number becomes null."""
     summary = summarise(rows).astype(object)
     records = summary.where(summary.notna(), None).to_dict(orient="records")
     return {"summary": records, "references": output.as_plain(references)}
-
-
-def _print_tables(
-    rows: pd.DataFrame,
-    references: dict[str, References],
-    problems: dict[str, Problem],
-    units: dict[str, str],
-) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    for (problem, confidence), group in summarise(rows).groupby(
-        ["problem", "confidence"], sort=False
-    ):
-        unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
-        first = group.iloc[0]
-        # A comparison that was cut short has fewer seeds of its last policy.
-        seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
-        title = f"{problem}, width {confidence}, {seeds}, {steps}{unit}"
-        console.print(Text(title, style="italic"), soft_wrap=True)
-        table = Table()
-        # On a narrow terminal names and numbers go on below, so that none is cut.
-        table.add_column("policy", overflow="fold")
-        for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
-            table.add_column(heading, justify="right", overflow="fold")
-        for line in group.to_dict(orient="records"):
-            table.add_row(Text(str(line["policy"])), *_cells(line))
-        console.print(table)
-        found = references[str(problem)]
-        console.print(
-            f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
-            f"last step's best {found.last_best:.2f}"
-        )
-        summary = getattr(problems[str(problem)], "summary", "")
-        if summary:
-            console.print(f"data: {summary}", markup=False)
-
-
-def _cells(line: dict[Any, Any]) -> list[str]:
-    return [
-        f"{line['average_regret']:.3f}",
-        _or_dash(line["average_regret_sd"], ".3f"),
-        _or_dash(line["average_regret_ci95"], ".3f"),
-        f"{line['last_fifth_regret']:.3f}",
-        f"{line['queries_per_step']:.1f}",
-        f"{1e3 * line['seconds_per_step']:.2f}",
-    ]
-
-
-def _or_dash(value: float, form: str) -> str:
-    return "-" if value != value else format(value, form)
 
 
 def _print_list(entries: list[tuple[str, str, str]]) -> None:

@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from tvbandits import scaling
-from tvbandits.aging import Ages
+from tvbandits.aging import Ages, Paced
 from tvbandits.beliefs import Beliefs
 from tvbandits.confidence import BBKBWidth, Situation
 from tvbandits.domains import Candidates
 from tvbandits.kernels import inputs, is_space_time
-from tvbandits.learning import Learned, refit
+from tvbandits.learning import Every, Learned, refit
 from tvbandits.members import Members
 from tvbandits.nystrom import Nystrom
 from tvbandits.observations import Array, Observations
+from tvbandits.pacing import learned_pace
 from tvbandits.posterior import Data
 from tvbandits.queries import Pool
 from tvbandits.recipe import Recipe, State
@@ -143,11 +144,31 @@ class Model:
         return state
 
     def learned(self, state: State, before: int) -> State:
-        """The state after a fit of its kernel, if one falls due after `before` rewards."""
-        every, recipe = self._recipe.learn, self._recipe
+        """The state once it has learned, if that falls due after `before` rewards.
+
+        Where the kernel sees time, its numbers say how fast the reward changes; otherwise the pace of
+        the aging map does.
+        """
+        every = self._recipe.learn
         if every is None or not every.due(before, len(state.rewards)):
             return state
         started = time.perf_counter()
+        state = self._refitted(state, every) if self._space_time else self._paced(state)
+        seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
+        return replace(state, info=replace(state.info, seconds=seconds))
+
+    def _paced(self, state: State) -> State:
+        """With the pace of the aging map that predicts the latest rewards best."""
+        scaled = state.scaling
+        pace = learned_pace(state.aging, state.kernel, state.rewards, scaled.anchor, scaled.scale)
+        if pace is None or not isinstance(state.aging, Paced):
+            return state
+        info = replace(state.info, fits=state.info.fits + 1, pace=pace)
+        return replace(state, aging=state.aging.at_pace(pace), info=info)
+
+    def _refitted(self, state: State, every: Every) -> State:
+        """With a kernel that was fitted to what has been seen, in a unit that suits it."""
+        recipe = self._recipe
         seen, _, used = self._aged(state, state.time or 0.0)
         kept = seen if used.all() else seen.take(used)
         scaled = state.scaling
@@ -166,12 +187,10 @@ class Model:
             scaled.scale,
             state.scaling.scale / scaled.scale,
         )
-        seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
         info = replace(
             state.info,
             fits=learned.fits,
             learned=components_of(learned.kernel, scaled.scale),
-            seconds=seconds,
         )
         return replace(
             state,

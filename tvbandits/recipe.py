@@ -70,8 +70,8 @@ class Recipe:
         Of the points played, the plan chooses from all; beyond this many of them, only those that those
         in the pool do not determine join it, so that a step's cost stops growing.
     learn : Every, optional
-        Learns the numbers of the kernel from what is seen, by log evidence; the kernel as given is where
-        it starts.
+        Learns how fast the reward changes from what is seen: the numbers of a kernel that sees time, by
+        log evidence, or else the pace of the aging map, by its predictions. As given they are the start.
     plays : "upper" or "mean"
         Plays the largest upper confidence bound; or the best mean, if since the last decision at least
         one question was answered: then the questions explore.
@@ -190,7 +190,9 @@ class Info:
     centre, scale : float
         Prior mean and prior scale of the reward, in its unit.
     fits : int
-        How many times the kernel was learned.
+        How many times something was learned.
+    pace : float
+        The pace of the aging map, where it was learned; NaN elsewhere.
     learned : tuple of Component
         The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
@@ -225,6 +227,7 @@ class Info:
     centre: float = 0.0
     scale: float = 1.0
     fits: int = 0
+    pace: float = math.nan
     learned: tuple[Component, ...] = ()
     resets: int = 0
     queries_asked: int = 0

@@ -48,7 +48,12 @@ class Common(TypedDict, total=False):
 
 
 def _bandit(
-    domain: Domain, kernel: Any, noise_variance: float, common: Common, **parts: Any
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    common: Common,
+    learn: Every | None = None,
+    **parts: Any,
 ) -> Bandit:
     known = Common.__annotations__
     unknown = [name for name in common if name not in known]
@@ -63,6 +68,7 @@ def _bandit(
         confidence=as_confidence(common.get("confidence", "theory")),
         posterior=common.get("posterior", Exact()),
         mean=common.get("mean", "online"),
+        learn=learn,
         **parts,
     )
     return Bandit(recipe, seed=common.get("seed", 0))
@@ -93,16 +99,57 @@ def sw_gp_ucb(
 
 
 def w_gp_ucb(
-    domain: Domain, kernel: Any, noise_variance: float, *, discount: float, **common: Unpack[Common]
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    discount: float | None = None,
+    learn: Every | None = None,
+    **common: Unpack[Common],
 ) -> Bandit:
-    """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age)."""
-    return _bandit(domain, kernel, noise_variance, common, aging=aging.Exponential(discount))
+    """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
+
+    Without a discount it is learned while the bandit plays; `learn` says when.
+    """
+    every = _every("discount", discount, learn)
+    aged = aging.Exponential(0.95 if discount is None else discount)
+    return _bandit(domain, kernel, noise_variance, common, every, aging=aged)
+
+
+def _every(name: str, given: float | None, learn: Every | None) -> Every | None:
+    """When to learn a number: never, if it is given."""
+    if given is None:
+        return Every() if learn is None else learn
+    if learn is not None:
+        raise ValueError(f"learn is for a {name} that is not given, got {name} = {given}")
+    return None
 
 
 def tv_gp_ucb(
-    domain: Domain, kernel: Any, noise_variance: float, *, epsilon: float, **common: Unpack[Common]
+    domain: Domain,
+    kernel: Any | None,
+    noise_variance: float,
+    *,
+    epsilon: float | None = None,
+    learn: Every | None = None,
+    **common: Unpack[Common],
 ) -> Bandit:
-    """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2)."""
+    """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, optional
+        Over points. None only without epsilon: one that suits any problem.
+    epsilon : float, optional
+        Rate of forgetting. Without it the drift is learned: the kernel becomes a sum of a shared level,
+        a static field and two drifting fields, whose amplitudes, length and time scales are fitted by
+        log evidence while the bandit plays.
+    learn : Every, optional
+        When to learn; only without epsilon.
+    """
+    if epsilon is None:
+        return _bandit(domain, *_learning(domain, kernel, noise_variance, learn, common))
+    _every("epsilon", epsilon, learn)
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return _bandit(domain, drifting, noise_variance, common)
 
@@ -112,18 +159,24 @@ def ui_gp_ucb(
     kernel: Any,
     noise_variance: float,
     *,
-    rate: float,
+    rate: float | None = None,
     growth: Literal["wiener", "linear"] = "wiener",
+    learn: Every | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
     """Uncertainty injection: noise variance s^2 + rate age (Brunzema 2022, "wiener").
 
     With growth="linear" it is s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
+    Without a rate it is learned while the bandit plays; `learn` says when.
     """
     if growth not in ("wiener", "linear"):
         raise ValueError(f'growth must be "wiener" or "linear", got {growth!r}')
-    injected: Aging = aging.Wiener(rate) if growth == "wiener" else aging.Linear(rate)
-    return _bandit(domain, kernel, noise_variance, common, aging=injected)
+    every = _every("rate", rate, learn)
+    if growth == "linear":
+        injected: Aging = aging.Linear(1.0 if rate is None else rate)
+    else:
+        injected = aging.Wiener(noise_variance if rate is None else rate)
+    return _bandit(domain, kernel, noise_variance, common, every, aging=injected)
 
 
 def et_gp_ucb(
@@ -148,9 +201,10 @@ def sparq_gp_ucb(
     *,
     expert: Expert,
     queries: QueryPlan | None = None,
-    rate: float = 1.0,
+    rate: float | None = 1.0,
     threshold: Callable[[int], float] | None = None,
     pool_size: int | None = None,
+    learn: Every | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit, Berthier & Simonetto), Algorithm 1.
@@ -162,12 +216,14 @@ def sparq_gp_ucb(
     queries : QueryPlan, optional
         The paper's by default: an approximate k-DPP of ceil(6 log t) of the points played.
     rate : float
-        Of the linear injection s^2 (1 + (rate age)^2); 1 in eq. 15.
+        Of the linear injection s^2 (1 + (rate age)^2); 1 in eq. 15. None: learned on the way.
     threshold : callable, optional
         g(t): observations above it are discarded; noise_variance log t by default.
     pool_size : int, optional
         Size up to which all points played may be asked about; then only those that add to them. All by
         default, and 256 with a sparse posterior.
+    learn : Every, optional
+        When to learn a rate that is None.
     """
     if pool_size is None and isinstance(common.get("posterior"), Nystrom):
         pool_size = 256
@@ -177,7 +233,8 @@ def sparq_gp_ucb(
         kernel,
         noise_variance,
         common,
-        aging=aging.compose(aging.Linear(rate), discarded),
+        _every("rate", rate, learn),
+        aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
         expert=expert,
         queries=queries or KDPP(),
         pool_size=pool_size,
@@ -216,31 +273,30 @@ def frugal_gp_ucb(
     queries : QueryPlan, optional
         Instead of `PlausibleMaximisers(OnAverage(budget))`.
     """
-    start, rivals = _structured(domain, kernel)
-    posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
-    made: Common = {"posterior": posterior, **common}
-    every = learn or Every()
+    learning = _learning(domain, kernel, noise_variance, learn, common)
     return _bandit(
         domain,
-        start,
-        noise_variance,
-        made,
+        *learning,
         expert=expert,
         queries=queries or PlausibleMaximisers(OnAverage(budget)),
         ask_about="domain",
         reuse_answers=True,
-        learn=replace(every, rivals=(*every.rivals, *rivals)),
         plays="mean",
     )
 
 
-def _structured(domain: Domain, kernel: Any | None) -> tuple[Any, tuple[Any, ...]]:
-    """A structured kernel to start from, and its rivals."""
+def _learning(
+    domain: Domain, kernel: Any | None, noise_variance: float, learn: Every | None, common: Common
+) -> tuple[Any, float, Common, Every]:
+    """Kernel to start from, noise, keywords and rule of a bandit that learns its kernel."""
+    every = Every() if learn is None else learn
     if kernel is not None and is_space_time(kernel):
-        return kernel, ()
-    spaces = space_kernels(domain) if kernel is None else (kernel,)
-    first, *others = map(structured_kernel, spaces)
-    return first, tuple(others)
+        kernels = (kernel,)
+    else:
+        kernels = tuple(map(structured_kernel, [kernel] if kernel else space_kernels(domain)))
+    posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
+    made: Common = {"posterior": posterior, **common}
+    return kernels[0], noise_variance, made, replace(every, rivals=(*every.rivals, *kernels[1:]))
 
 
 def bkb(

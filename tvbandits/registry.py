@@ -13,6 +13,7 @@ from tvbandits.budgets import Budget, OnAverage
 from tvbandits.confidence import BBKBWidth, BKBWidth, Confidence, Theory
 from tvbandits.domains import Box, Candidates
 from tvbandits.exact import Exact
+from tvbandits.learning import Every
 from tvbandits.nystrom import Nystrom
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import (
@@ -142,27 +143,45 @@ def _sw(setting: Setting, window: int | None = None, posterior: str = "exact") -
     return sw_gp_ucb(*setting.parts, window=window, **setting.with_posterior(posterior))
 
 
-def _w(setting: Setting, discount: float | None = None, posterior: str = "exact") -> Bandit:
+def _w(
+    setting: Setting,
+    discount: float | None = None,
+    learn: bool = False,
+    posterior: str = "exact",
+) -> Bandit:
+    common = setting.with_posterior(posterior)
+    if learn:
+        return w_gp_ucb(*setting.parts, discount=discount, learn=Every(), **common)
     weight = recommended.discount(*setting.budgets) if discount is None else discount
-    return w_gp_ucb(*setting.parts, discount=weight, **setting.with_posterior(posterior))
+    return w_gp_ucb(*setting.parts, discount=weight, **common)
 
 
 def _tv(setting: Setting, epsilon: float | None = None, posterior: str = "exact") -> Bandit:
-    rate = setting.epsilon if epsilon is None else epsilon
-    return tv_gp_ucb(*setting.parts, epsilon=rate, **setting.with_posterior(posterior))
+    if epsilon is None:
+        if posterior != "exact":
+            raise ValueError(
+                f'posterior="{posterior}" needs an epsilon: the learned one is a filter'
+            )
+        domain, _, noise_variance = setting.parts
+        return tv_gp_ucb(domain, None, noise_variance, **setting.common)
+    return tv_gp_ucb(*setting.parts, epsilon=epsilon, **setting.with_posterior(posterior))
 
 
 def _ui(
     setting: Setting,
     rate: float | None = None,
     growth: str = "wiener",
+    learn: bool = False,
     posterior: str = "exact",
 ) -> Bandit:
+    common = setting.with_posterior(posterior)
+    if learn:
+        return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, learn=Every(), **common)  # type: ignore[arg-type]
     if rate is None:
         # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
         increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
         rate = max(increment * setting.scale**2, 1e-12) if growth == "wiener" else 1.0
-    return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, **setting.with_posterior(posterior))  # type: ignore[arg-type]
+    return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, **common)  # type: ignore[arg-type]
 
 
 def _et(setting: Setting, delta: float = 0.1, posterior: str = "exact") -> Bandit:
@@ -172,7 +191,8 @@ def _et(setting: Setting, delta: float = 0.1, posterior: str = "exact") -> Bandi
 def _sparq(
     setting: Setting,
     queries: float = 6.0,
-    rate: float = 1.0,
+    rate: float | None = None,
+    learn: bool = False,
     sweeps: float | None = None,
     posterior: str = "exact",
 ) -> Bandit:
@@ -185,7 +205,8 @@ def _sparq(
         *setting.parts,
         expert=setting.expert(),
         queries=from_schedule,
-        rate=rate,
+        rate=1.0 if rate is None and not learn else rate,
+        learn=Every() if learn else None,
         **setting.with_posterior(posterior),
     )
 
