@@ -173,9 +173,7 @@ class Model:
         kept = seen if used.all() else seen.take(used)
         scaled = state.scaling
         if recipe.mean == "online":
-            whole = np.ones(len(kept), dtype=bool)
-            fresh = replace(scaled, estimated_at=0)
-            scaled = scaling.learn(fresh, state.kernel, kept, whole, recipe.noise_variance)
+            scaled = scaling.standard(kept, recipe.noise_variance)
         known = state.learned or Learned.nothing(recipe.kernel, every)
         sample = kept.take(every.select(kept.t))
         learned = refit(

@@ -106,6 +106,15 @@ def learn(
     return Scaling(centre, math.sqrt(max((spread - noise) / independent, noise_variance)), n)
 
 
+def standard(seen: Observations, noise_variance: float) -> Scaling:
+    """Mean and deviation of the values seen, for a kernel whose amplitudes are learned.
+
+    They are only a unit to count in: what they miss, the amplitudes make up for.
+    """
+    deviation = float(np.std(seen.y))
+    return Scaling(float(np.mean(seen.y)), max(deviation, 2.0 * math.sqrt(noise_variance)), len(seen))
+
+
 def _thinned(seen: Observations, rows: Index) -> Index:
     """At most `MOST` of the rows, of as many points as possible: batches may repeat one for long."""
     _, latest = np.unique(seen.X[rows][::-1], axis=0, return_index=True)
