@@ -129,9 +129,8 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        # Where questions have just been answered, they may do the exploring.
-        explored = self._recipe.plays == "mean" and state.info.queries_answered > 0
-        X, looks = self._chosen(state, now, 0.0 if explored else beta, rng)
+        informed = self._recipe.informed_width if state.info.queries_answered else None
+        X, looks = self._chosen(state, now, beta if informed is None else min(beta, informed), rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         self._state = replace(state, asked_for=now, random=self._stored(rng), info=info)

@@ -45,9 +45,9 @@ class Every:
     steps: int = 30
     first: tuple[int, ...] = (4, 8, 12, 18, 26, 40)
     observations: int = 250
-    recent: float = 0.6
+    recent: float = 0.9
     iterations: int = 12
-    spread: float = 1.3
+    spread: float = 0.65
     rivals: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -96,7 +96,8 @@ class Learned:
     kernels : tuple of kernels
         The kernel of the recipe and its rivals, each as it was fitted last.
     losses : tuple of float
-        Minus their log posterior densities at the last fit that compared them.
+        Minus their log posterior densities, summed over the fits that compared them: one window may fit a
+        wrong kernel better by chance.
     best : int
         Which of them is in use.
     fits : int
@@ -168,7 +169,9 @@ def refit(
                 bounds=kernel.bounds,
                 options={"maxiter": every.iterations},
             )
-            kernel, losses[i] = kernel.clone_with_theta(found.x), float(found.fun)
+            kernel = kernel.clone_with_theta(found.x)
+            if together:
+                losses[i] += float(found.fun)
             evaluations += int(found.nfev)
         kernels[i] = kernel
     best = int(np.argmin(losses)) if together else learned.best

@@ -245,8 +245,10 @@ class PlausibleMaximisers:
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
     while the bounds hold. Among the `looked_at` plausible points of the largest upper bounds, the one
     of the largest gain is asked about (`Beliefs.gains`: how much its answer raises the best mean, on
-    average), as if those before were known. It ends when the best gain falls below `tolerance` noise
-    deviations of an answer, with nothing left but one plausible point, or with the budget.
+    average), as if those before were known. The gain looks one decision ahead, and by itself may never
+    ask about what is worth knowing for long; so every `explore_every`-th question goes to the plausible
+    point of the largest deviation. It ends when the best gain falls below `tolerance` noise deviations
+    of an answer, with nothing left but one plausible point, or with the budget.
 
     Parameters
     ----------
@@ -254,12 +256,15 @@ class PlausibleMaximisers:
         A number is a number per step.
     tolerance : float
         A gain that is not worth a question, in noise deviations; 0 spends the budget.
+    explore_every : int, optional
+        None: never.
     looked_at, compared : int
         At the most so many points are candidates for a question, and so many for the next decision.
     """
 
     budget: Budget | int
     tolerance: float = 0.0
+    explore_every: int | None = 4
     looked_at: int = 40
     compared: int = 200
 
@@ -267,8 +272,10 @@ class PlausibleMaximisers:
         as_budget(self.budget)
         if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
             raise ValueError(f"tolerance must be finite and not negative, got {self.tolerance}")
-        for name in ("looked_at", "compared"):
+        for name in ("looked_at", "compared", "explore_every"):
             value = getattr(self, name)
+            if value is None and name == "explore_every":
+                continue
             if not (isinstance(value, int | np.integer) and value >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
 
@@ -291,10 +298,18 @@ class PlausibleMaximisers:
             best = int(np.argmax(gains))
             if gains[best] < enough:
                 break
-            rows.append(candidates[best])
+            if self._explores(pool.asked + len(rows)):
+                left = plausible[~np.isin(plausible, rows)]
+                rows.append(int(left[np.argmax(beliefs.deviation[left])]))
+            else:
+                rows.append(candidates[best])
             if len(rows) < k:
                 beliefs = beliefs.after(rows[-1])
         return Choice(np.array(rows, dtype=np.int64))
+
+    def _explores(self, asked: int) -> bool:
+        """Whether the question after so many ones explores."""
+        return self.explore_every is not None and (asked + 1) % self.explore_every == 0
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,9 @@ class Recipe:
     learn : Every, optional
         Learns how fast the reward changes from what is seen: the numbers of a kernel that sees time, by
         log evidence, or else the pace of the aging map, by its predictions. As given they are the start.
-    plays : "upper" or "mean"
-        Plays the largest upper confidence bound; or the best mean, if since the last decision at least
-        one question was answered: then the questions explore.
+    informed_width : float, optional
+        The width is at most this in a decision before which a question was answered: then the questions
+        explore, and what is played stays plausible under the full width.
     reset : EventTrigger, optional
         Forgets everything older than a reward that is an event; nothing does by default.
     batch : BatchRule
@@ -102,7 +102,7 @@ class Recipe:
     most_answers: int | None = None
     pool_size: int | None = None
     learn: Every | None = None
-    plays: Literal["upper", "mean"] = "upper"
+    informed_width: float | None = None
     reset: EventTrigger | None = None
     batch: BatchRule = field(default_factory=One)
     minimum_batch: int = 1
@@ -117,8 +117,9 @@ class Recipe:
             raise ValueError(f'mean must be a finite number or "online", got {self.mean!r}')
         if self.ask_about not in ("played", "domain"):
             raise ValueError(f'ask_about must be "played" or "domain", got {self.ask_about!r}')
-        if self.plays not in ("upper", "mean"):
-            raise ValueError(f'plays must be "upper" or "mean", got {self.plays!r}')
+        width = self.informed_width
+        if width is not None and not (is_finite_number(width) and width >= 0):
+            raise ValueError(f"informed_width must be finite and not negative, got {width!r}")
         if not (is_finite_number(self.lead) and self.lead >= 0):
             raise ValueError(f"lead must be finite and not negative, got {self.lead!r}")
         if (self.expert is None) != (self.queries is None):

@@ -37,6 +37,10 @@ from tvbandits.statespace import StateSpace
 from tvbandits.structured import anchors_of, space_kernels, structured_kernel
 from tvbandits.triggers import EventTrigger
 
+INFORMED_WIDTH = 1.0
+"""Width of a frugal decision after an answered question, at most: what is played then is plausible under
+any larger width, and costs at most 2 beta deviations while the bounds hold."""
+
 
 class Common(TypedDict, total=False):
     """Keywords that every recipe takes."""
@@ -257,8 +261,8 @@ def frugal_gp_ucb(
 
     The kernel is a sum of a shared level, a static field and two drifting fields whose amplitudes and
     scales are learned by log evidence; answers are observations like any other, and age by what was
-    learned. The expert is asked about plausible maximisers anywhere in the domain, and the bandit plays
-    the best mean, or the largest upper bound where no answer came.
+    learned. The expert is asked about plausible maximisers anywhere in the domain. As the questions
+    explore, a decision after an answer takes a width of at most `INFORMED_WIDTH`.
 
     Parameters
     ----------
@@ -281,7 +285,7 @@ def frugal_gp_ucb(
         queries=queries or PlausibleMaximisers(OnAverage(budget)),
         ask_about="domain",
         reuse_answers=True,
-        plays="mean",
+        informed_width=INFORMED_WIDTH,
     )
 
 
@@ -293,7 +297,10 @@ def _learning(
     if kernel is not None and is_space_time(kernel):
         kernels = (kernel,)
     else:
-        kernels = tuple(map(structured_kernel, [kernel] if kernel else space_kernels(domain)))
+        smooth, rough = (kernel, None) if kernel else space_kernels(domain)
+        kernels = (structured_kernel(smooth),)
+        if rough is not None:
+            kernels += (structured_kernel(smooth, rough),)
     posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
     made: Common = {"posterior": posterior, **common}
     return kernels[0], noise_variance, made, replace(every, rivals=(*every.rivals, *kernels[1:]))

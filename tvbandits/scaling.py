@@ -112,7 +112,9 @@ def standard(seen: Observations, noise_variance: float) -> Scaling:
     They are only a unit to count in: what they miss, the amplitudes make up for.
     """
     deviation = float(np.std(seen.y))
-    return Scaling(float(np.mean(seen.y)), max(deviation, 2.0 * math.sqrt(noise_variance)), len(seen))
+    return Scaling(
+        float(np.mean(seen.y)), max(deviation, 2.0 * math.sqrt(noise_variance)), len(seen)
+    )
 
 
 def _thinned(seen: Observations, rows: Index) -> Index:

@@ -22,7 +22,7 @@ LEVEL_SCALE, DRIFT_SCALE, FAST_SCALE = 5.0, 20.0, 2.0
 """Time scales to start from, in steps."""
 
 
-def structured_kernel(space: Any, step: float = 1.0) -> Any:
+def structured_kernel(smooth: Any, rough: Any | None = None, step: float = 1.0) -> Any:
     """Shared level + static field + drifting field + fast field, of a standardised reward.
 
     - level: a Matern-1/2 process in time that all points share,
@@ -35,8 +35,11 @@ def structured_kernel(space: Any, step: float = 1.0) -> Any:
 
     Parameters
     ----------
-    space : scikit-learn kernel
-        Over points, of variance 1; its copies are learned apart from each other.
+    smooth : scikit-learn kernel
+        Over points, of variance 1, of what drifts; its copies are learned apart from each other.
+    rough : scikit-learn kernel, optional
+        Of what stays and of what is fast: places differ for good, and weather is local. `smooth` by
+        default.
     step : float
         Usual time between two decisions, in the unit of time.
     """
@@ -49,14 +52,15 @@ def structured_kernel(space: Any, step: float = 1.0) -> Any:
     def in_time(scale: float, nu: float) -> Any:
         return OnTime(Matern(scale * step, (1e-2 * scale * step, 1e3 * scale * step), nu=nu))
 
-    def over_points() -> Any:
+    def over_points(space: Any) -> Any:
         return OnSpace(space.clone_with_theta(space.theta))
 
+    rough = smooth if rough is None else rough
     return (
         amplitude(LEVEL) * in_time(LEVEL_SCALE, 0.5)
-        + amplitude(STATIC) * over_points()
-        + amplitude(DRIFT) * over_points() * in_time(DRIFT_SCALE, 1.5)
-        + amplitude(FAST) * over_points() * in_time(FAST_SCALE, 0.5)
+        + amplitude(STATIC) * over_points(rough)
+        + amplitude(DRIFT) * over_points(smooth) * in_time(DRIFT_SCALE, 1.5)
+        + amplitude(FAST) * over_points(rough) * in_time(FAST_SCALE, 0.5)
     )
 
 
