@@ -96,8 +96,8 @@ class Learned:
     kernels : tuple of kernels
         The kernel of the recipe and its rivals, each as it was fitted last.
     losses : tuple of float
-        Minus their log posterior densities, summed over the fits that compared them: one window may fit a
-        wrong kernel better by chance.
+        Minus their log posterior densities, summed over the fits that compared them: one window may
+        suit a wrong kernel by chance.
     best : int
         Which of them is in use.
     fits : int
