@@ -14,13 +14,26 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from benchmarks import abalone, budgeted, chain, direct, dpp, growth, jobs, log, memory, runs, step
+from benchmarks import (
+    abalone,
+    budgeted,
+    chain,
+    direct,
+    dpp,
+    growth,
+    jobs,
+    learning,
+    log,
+    memory,
+    runs,
+    step,
+)
 from benchmarks.chain import ChainRow
 from benchmarks.harness import Row, machine
 
 GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows, "jobs": jobs.rows}
 
-LONG = {"direct": direct.rows, "budgeted": budgeted.rows}
+LONG = {"direct": direct.rows, "budgeted": budgeted.rows, "learning": learning.rows}
 """Groups of ratios that take minutes: run by name, or with --all."""
 
 TABLES: dict[str, Any] = {"growth": growth, "memory": memory, "abalone": abalone, "log": log}
