@@ -171,7 +171,8 @@ class Exponential:
 
     def at_pace(self, pace: float) -> Exponential:
         """With the discount exp(-pace)."""
-        return Exponential(math.exp(-pace))
+        # Within the range of a float: at either end observations are forgotten at once, or never.
+        return Exponential(min(math.exp(-min(pace, 700.0)), 1.0 - 2.0**-53))
 
 
 @dataclass(frozen=True)
@@ -275,9 +276,9 @@ class Composition:
 
     @property
     def pace(self) -> float:
-        """Of the first map that has one; NaN where none has."""
+        """Of the first map that has one; NaN where none has. Pace one map of a composition at most."""
         paces = [aging.pace for aging in self.maps if isinstance(aging, Paced)]
-        return paces[0] if paces else math.nan
+        return next((pace for pace in paces if not math.isnan(pace)), math.nan)
 
 
 def compose(*maps: Aging) -> Composition:

@@ -7,6 +7,7 @@ that fails leaves the bandit as it was.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tvbandits.aging import Paced
 from tvbandits.choosing import choose
 from tvbandits.consult import consult, show, warn_of, with_queries
 from tvbandits.members import Members
@@ -129,11 +131,13 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        informed = self._recipe.informed_width if state.info.queries_answered else None
+        informed = self._recipe.informed_width if state.informed else None
         X, looks = self._chosen(state, now, beta if informed is None else min(beta, informed), rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
-        self._state = replace(state, asked_for=now, random=self._stored(rng), info=info)
+        self._state = replace(
+            state, asked_for=now, informed=False, random=self._stored(rng), info=info
+        )
         return X
 
     def _chosen(
@@ -286,7 +290,14 @@ class Bandit:
             warn_of(asked.failure, now)
         # No question is no sign of life.
         down = state.expert_down if len(points) == 0 else asked.failure is not None
-        return replace(state, answers=answers, since=since, expert_down=down, info=info)
+        return replace(
+            state,
+            answers=answers,
+            since=since,
+            expert_down=down,
+            informed=state.informed or bool(has.any()),
+            info=info,
+        )
 
     def _generator(self, state: State) -> np.random.Generator:
         """The generator that continues from `state`: the live one, or one made anew.
@@ -314,11 +325,25 @@ def _fitted_to(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.scaling.estimated_at == 0:
         state = replace(state, scaling=_first_scaling(recipe))
-    state = _with_kernel_of(recipe, replace(state, aging=recipe.aging))
+    state = _with_kernel_of(recipe, _with_aging_of(recipe, state))
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.kernel == state.kernel)
     )
     return replace(state, domain=recipe.domain, posterior=state.posterior if same else None)
+
+
+def _with_aging_of(recipe: Recipe, state: State) -> State:
+    """`state` with the recipe's aging map, or that map at the pace that was learned."""
+    given, known = recipe.aging, state.aging
+    if (
+        recipe.learn is not None
+        and isinstance(given, Paced)
+        and isinstance(known, Paced)
+        and known.pace > 0  # not that of a composition without one, which is not a number
+        and given.at_pace(1.0) == known.at_pace(1.0)
+    ):
+        return state
+    return replace(state, aging=given, info=replace(state.info, pace=math.nan))
 
 
 def _with_kernel_of(recipe: Recipe, state: State) -> State:
@@ -327,7 +352,8 @@ def _with_kernel_of(recipe: Recipe, state: State) -> State:
         given, known = (recipe.kernel, *recipe.learn.rivals), state.learned.kernels
         if len(given) == len(known) and all(map(same_form, known, given)):
             return replace(state, kernel=state.learned.kernel)
-    return replace(state, kernel=recipe.kernel, learned=None)
+    info = replace(state.info, learned=()) if state.learned is not None else state.info
+    return replace(state, kernel=recipe.kernel, learned=None, info=info)
 
 
 def _with_new_points(visited: Array, X: Array) -> Array:

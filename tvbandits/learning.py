@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product, Sum
 
 from tvbandits.evidence import Evidence, leaves_of
+from tvbandits.kernels import OnTime
 from tvbandits.observations import Array, Index, Observations
 
 
@@ -40,6 +41,9 @@ class Every:
         deviation of their logarithms; infinite: no prior.
     rivals : tuple of kernels
         Others to choose from, by their evidence.
+    in_steps : bool
+        Time scales of the kernels as given count in steps: the first fit multiplies them by the median
+        time between rewards.
     """
 
     steps: int = 30
@@ -49,6 +53,7 @@ class Every:
     iterations: int = 12
     spread: float = 0.65
     rivals: tuple[Any, ...] = ()
+    in_steps: bool = False
 
     def __post_init__(self) -> None:
         for name in ("steps", "observations", "iterations"):
@@ -81,10 +86,15 @@ class Every:
         start = int(np.searchsorted(times, times[n - latest]))
         steps = np.unique(times[:start])
         room = max(int((self.observations - (n - start)) * len(steps) / max(start, 1)), 0)
-        if room == 0 or len(steps) == 0:
-            return order[start:]
-        chosen = steps[np.unique(np.linspace(0, len(steps) - 1, room).astype(np.int64))]
-        return np.concatenate([order[:start][np.isin(times[:start], chosen)], order[start:]])
+        older = order[:0]
+        if room > 0 and len(steps) > 0:
+            chosen = steps[np.unique(np.linspace(0, len(steps) - 1, room).astype(np.int64))]
+            older = order[:start][np.isin(times[:start], chosen)]
+        # Steps of many observations may make more of them than asked for.
+        recent = order[start:]
+        if len(recent) > self.observations:
+            recent = recent[np.linspace(0, len(recent) - 1, self.observations).astype(np.int64)]
+        return np.concatenate([older[: self.observations - len(recent)], recent])
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,8 @@ class Learned:
         Number of fits.
     evaluations : int
         Of the evidence, in all fits.
+    starts : tuple of kernels
+        The medians of their priors.
     """
 
     kernels: tuple[Any, ...]
@@ -111,12 +123,13 @@ class Learned:
     best: int = 0
     fits: int = 0
     evaluations: int = 0
+    starts: tuple[Any, ...] = ()
 
     @classmethod
     def nothing(cls, kernel: Any, every: Every) -> Learned:
         """Before the first fit."""
         kernels = (kernel, *every.rivals)
-        return cls(kernels, (0.0,) * len(kernels))
+        return cls(kernels, (0.0,) * len(kernels), starts=kernels)
 
     @property
     def kernel(self) -> Any:
@@ -154,25 +167,22 @@ def refit(
     """
     values, variance = (sample.y - centre) / scale, sample.variance / scale**2
     together = learned.fits < COMPARED_FIRST or (learned.fits + 1) % COMPARED_EVERY == 0
+    starts: tuple[Any, ...] = (start, *every.rivals)
     kernels, losses, evaluations = list(learned.kernels), list(learned.losses), learned.evaluations
-    for i, given in enumerate((start, *every.rivals)):
+    if every.in_steps and learned.fits:
+        starts = learned.starts
+    elif every.in_steps:
+        starts = tuple(at_step(kernel, step_of(sample.t)) for kernel in starts)
+        kernels = list(starts)
+    for i, given in enumerate(starts):
         kernel = kernels[i]
         if learned.fits and rescaled != 1.0:
             kernel = kernel.clone_with_theta(_rescaled(kernel, 2.0 * math.log(rescaled)))
-        if (together or i == learned.best) and len(kernel.theta):
+        if together or i == learned.best:
             evidence = Evidence(kernel, sample, values, variance, given.theta, every.spread)
-            found = minimize(
-                evidence,
-                np.clip(kernel.theta, kernel.bounds[:, 0], kernel.bounds[:, 1]),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=kernel.bounds,
-                options={"maxiter": every.iterations},
-            )
-            kernel = kernel.clone_with_theta(found.x)
-            if together:
-                losses[i] += float(found.fun)
-            evaluations += int(found.nfev)
+            kernel, loss, looks = _fitted(kernel, evidence, every.iterations)
+            losses[i] += loss if together else 0.0
+            evaluations += looks
         kernels[i] = kernel
     best = int(np.argmin(losses)) if together else learned.best
     return replace(
@@ -182,7 +192,44 @@ def refit(
         best=best,
         fits=learned.fits + 1,
         evaluations=evaluations,
+        starts=starts,
     )
+
+
+def _fitted(kernel: Any, evidence: Evidence, iterations: int) -> tuple[Any, float, int]:
+    """The kernel after some iterations, minus its log posterior density, and looks at the evidence."""
+    # scikit-learn gathers both anew from all parts at every look.
+    theta, bounds = kernel.theta, kernel.bounds
+    if len(theta) == 0:
+        return kernel, evidence(theta)[0], 1
+    found = minimize(
+        evidence,
+        np.clip(theta, bounds[:, 0], bounds[:, 1]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": iterations},
+    )
+    return kernel.clone_with_theta(found.x), float(found.fun), int(found.nfev)
+
+
+def step_of(t: Array) -> float:
+    """Median time between successive ones of the times `t`; 1 where there is but one."""
+    gaps = np.diff(np.unique(t))
+    return float(np.median(gaps)) if len(gaps) else 1.0
+
+
+def at_step(kernel: Any, step: float) -> Any:
+    """A kernel whose time scales count in steps, with those times a step, and their bounds."""
+    if type(kernel) in (Sum, Product):
+        return type(kernel)(at_step(kernel.k1, step), at_step(kernel.k2, step))
+    if type(kernel) is not OnTime or type(kernel.kernel) is not Matern:
+        return kernel
+    given = kernel.kernel
+    bounds = given.length_scale_bounds
+    if not isinstance(bounds, str):
+        bounds = (bounds[0] * step, bounds[1] * step)
+    return OnTime(Matern(given.length_scale * step, bounds, nu=given.nu))
 
 
 def _rescaled(kernel: Any, shift: float) -> Array:

@@ -83,12 +83,18 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
 
 def inverse(L: Array) -> Array:
     """A^-1 of A = L L^T, from its lower factor."""
+    lower = inverse_lower(L)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+def inverse_lower(L: Array) -> Array:
+    """The lower triangle of `inverse`, with zeros above it."""
     if len(L) == 0:
         return np.empty((0, 0))
     found, info = lapack.dpotri(L, lower=1)
     if info:
         raise FactorisationError(f"a factor of shape {L.shape} has a zero on its diagonal")
-    return np.asarray(np.tril(found) + np.tril(found, -1).T)
+    return np.asarray(found)
 
 
 def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
@@ -96,10 +102,20 @@ def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
 
     `A` is (n, m, m), positive definite; `b` and `y` are (n, m).
     """
-    try:
-        solved = np.linalg.solve(A, np.stack([y, b], axis=-1))
-    except np.linalg.LinAlgError as error:
-        raise FactorisationError("one of several small kernel matrices is singular") from error
+    scale = np.einsum("nii->ni", A).mean(axis=1)
+    for relative in JITTERS:
+        shifted = A + (relative * scale)[:, None, None] * np.eye(A.shape[1])
+        try:
+            solved = np.linalg.solve(shifted, np.stack([y, b], axis=-1))
+        except np.linalg.LinAlgError:
+            continue
+        if np.isfinite(solved).all():
+            break
+    else:
+        raise FactorisationError(
+            "one of several small kernel matrices is singular, even with a jitter of "
+            f"{JITTERS[-1]:g}: give a larger noise variance"
+        )
     found = np.einsum("nm,nmc->nc", b, solved)
     return np.asarray(found[:, 0]), np.asarray(found[:, 1])
 

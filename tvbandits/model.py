@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits import scaling
 from tvbandits.aging import Ages, Paced
@@ -299,6 +300,12 @@ def origin(state: State) -> float:
 
 
 def same_form(kernel: Any, other: Any) -> bool:
-    """Whether two kernels differ in nothing but the values of their free hyperparameters."""
-    theta, like = kernel.theta, other.theta
-    return theta.shape == like.shape and bool(other.clone_with_theta(theta) == kernel)
+    """Whether two kernels differ in nothing but the numbers of their hyperparameters."""
+    return _form(kernel) == _form(other)
+
+
+def _form(kernel: Any) -> tuple[Any, ...]:
+    """What a kernel is besides its numbers: types, free hyperparameters, smoothness of Matern kernels."""
+    names = tuple((part.name, part.n_elements, part.fixed) for part in kernel.hyperparameters)
+    inner = [part for part in kernel.get_params(deep=False).values() if isinstance(part, Kernel)]
+    return type(kernel), names, getattr(kernel, "nu", None), tuple(map(_form, inner))

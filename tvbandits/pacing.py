@@ -15,8 +15,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from tvbandits import linalg
-from tvbandits.aging import Ages, Aging, Paced, Wiener
+from tvbandits.aging import Ages, Aging, Composition, Paced, Wiener
 from tvbandits.kernels import inputs
+from tvbandits.learning import step_of
 from tvbandits.observations import Observations
 
 PREDICTED, FROM = 40, 30
@@ -26,7 +27,7 @@ FEWEST = 8
 """With fewer rewards nothing is learned."""
 
 SLOWEST, FASTEST = 1e-4, 10.0
-"""Paces to choose from, times `pace_unit`: at pace 1 a unit of time adds a noise variance (`Linear`),
+"""Paces to choose from, times `pace_unit`: at pace 1 a step adds a noise variance (`Linear`),
 the variance of the reward (`Wiener`) or a factor e (`Exponential`)."""
 
 
@@ -50,7 +51,7 @@ def learned_pace(
     order = np.argsort(rewards.t, kind="stable")
     latest = rewards.take(order[-(PREDICTED + FROM) :])
     score = Predictions(kernel, latest, centre, scale, told=len(rewards))
-    unit = pace_unit(aging, scale)
+    unit = pace_unit(aging, scale, step_of(latest.t))
     low, high = math.log(SLOWEST * unit), math.log(FASTEST * unit)
     grid = np.linspace(low, high, 8)
     losses = [-score(aging.at_pace(math.exp(x))) for x in grid]
@@ -119,7 +120,13 @@ class Predictions:
         return float(-0.5 * (error**2 / spread + np.log(2.0 * math.pi * spread)).sum())
 
 
-def pace_unit(aging: Aging, scale: float) -> float:
-    """The unit in which a pace is searched for: `Wiener` adds variance in that of the reward."""
-    maps: tuple[Aging, ...] = getattr(aging, "maps", (aging,))
-    return scale**2 if any(isinstance(each, Wiener) for each in maps) else 1.0
+def pace_unit(aging: Aging, scale: float, step: float = 1.0) -> float:
+    """The unit in which a pace is searched for: per step, and for `Wiener` in that of the reward."""
+    return (scale**2 if any(isinstance(each, Wiener) for each in _maps(aging)) else 1.0) / step
+
+
+def _maps(aging: Aging) -> list[Aging]:
+    """The map, or those that it is composed of."""
+    if not isinstance(aging, Composition):
+        return [aging]
+    return [each for part in aging.maps for each in _maps(part)]

@@ -249,7 +249,8 @@ class Info:
 class State:
     """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
 
-    `since` counts the first rewards and the first answers that an event has made forgotten.
+    `since` counts the first rewards and the first answers that an event has made forgotten; `informed`
+    says whether a question was answered since the last decision.
     """
 
     rewards: Observations
@@ -268,6 +269,7 @@ class State:
     expert_down: bool = False
     since: tuple[int, int] = (0, 0)
     learned: Learned | None = None
+    informed: bool = False
     info: Info = field(default_factory=Info, compare=False)
 
 

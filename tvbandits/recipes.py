@@ -35,6 +35,7 @@ from tvbandits.queries import KDPP, PlausibleMaximisers, QueryPlan
 from tvbandits.recipe import Recipe
 from tvbandits.statespace import StateSpace
 from tvbandits.structured import anchors_of, space_kernels, structured_kernel
+from tvbandits.terms import terms_of
 from tvbandits.triggers import EventTrigger
 
 INFORMED_WIDTH = 1.0
@@ -298,12 +299,16 @@ def _learning(
         kernels = (kernel,)
     else:
         smooth, rough = (kernel, None) if kernel else space_kernels(domain)
-        kernels = (structured_kernel(smooth),)
-        if rough is not None:
-            kernels += (structured_kernel(smooth, rough),)
+        kernels = tuple(
+            structured_kernel(smooth, other) for other in (smooth, rough) if other is not None
+        )
     posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
     made: Common = {"posterior": posterior, **common}
-    return kernels[0], noise_variance, made, replace(every, rivals=(*every.rivals, *kernels[1:]))
+    if terms_of(kernels[0]) is None and isinstance(made["posterior"], StateSpace):
+        raise ValueError(f"the kernel must be a sum of space-time terms, got {kernels[0]}")
+    rivals = (*every.rivals, *kernels[1:])
+    own = kernel is not None and is_space_time(kernel)
+    return kernels[0], noise_variance, made, replace(every, rivals=rivals, in_steps=not own)
 
 
 def bkb(

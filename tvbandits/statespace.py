@@ -23,13 +23,16 @@ from typing import Any
 import numpy as np
 
 from tvbandits import linalg
-from tvbandits.observations import Array
+from tvbandits.observations import Array, Index
 from tvbandits.posterior import Data
 from tvbandits.surface import Surface
 from tvbandits.terms import Term, terms_of
 
 TOLERANCE = 1e-4
 """Features end when no point keeps more than this share of its prior variance."""
+
+ROUNDING = 1e-10
+"""Noise below this share of a point's prior variance is raised to it, which is reported as jitter."""
 
 LARGEST_RANK = 96
 """Features of a term at the most."""
@@ -228,15 +231,40 @@ class Space:
         """The transition over a time h >= 0, times a matrix (m, n) of states."""
         if h == 0:
             return M
-        out = M.copy()
-        ends = (*self.starts[1:], len(self.prior))
+        own, others, partner = self.transition(h)
+        # In rows, whatever the order of M: rounding must not depend on what was moved before.
+        out = np.multiply(own, M, order="C")
+        if others is not None:
+            out += others * M[partner]
+        return out
+
+    def transition(self, h: float) -> tuple[Array, Array | None, Index]:
+        """What a state keeps of itself (m, 1), takes of its partner (m, 1), and who that is (m,).
+
+        Of a value the partner is its derivative, and the other way round; None: nobody has one. The
+        latest is remembered, since most steps are equally long.
+        """
+        if self._latest and self._latest[0][0] == h:
+            return self._latest[0][1]
+        m = len(self.prior)
+        own, others, partner = np.ones((m, 1)), np.zeros((m, 1)), np.arange(m)
+        ends = (*self.starts[1:], m)
         for term, start, end in zip(self.terms, self.starts, ends, strict=True):
-            step = term.transition(h) if math.isfinite(h) else np.zeros((term.order,) * 2)
             if term.time is None:
                 continue
-            block = M[start:end].reshape(term.order, -1, M.shape[1])
-            out[start:end] = np.einsum("pq,qrn->prn", step, block).reshape(end - start, -1)
-        return out
+            step = term.transition(h) if math.isfinite(h) else np.zeros((term.order,) * 2)
+            middle = start + (end - start) // term.order
+            own[start:middle], own[middle:end] = step[0, 0], step[-1, -1]
+            if term.order == 2:
+                others[start:middle], others[middle:end] = step[0, 1], step[1, 0]
+                partner[start:end] = np.r_[middle:end, start:middle]
+        found = own, (others if others.any() else None), partner
+        self._latest[:] = [(h, found)]
+        return found
+
+    @cached_property
+    def _latest(self) -> list[tuple[float, tuple[Array, Array | None, Index]]]:
+        return []
 
 
 @dataclass(frozen=True)
@@ -288,11 +316,14 @@ class StateSpacePosterior:
         H, left = self.space.rows(rest.Z[:, :-1])
         mean, P, last = self.mean.copy(), self.covariance.copy(), self.last
         products, log_det = self.products.copy(), self.log_det_ratio
+        # Below the rounding of the prior variance a noise would be lost, and the filter with it.
+        floor = ROUNDING * (H**2 @ self.space.prior)
+        noises = np.maximum(rest.variance + left, floor)
         for i, t in enumerate(rest.Z[:, -1]):
             if t > last:
                 mean, P = self._moved(mean, P, float(t) - last)
                 last = float(t)
-            h, noise = H[i], float(rest.variance[i]) + float(left[i])
+            h, noise = H[i], float(noises[i])
             reach = P @ h
             spread = max(float(h @ reach), 0.0) + noise
             error = rest.Y[i] - h @ mean
@@ -300,7 +331,7 @@ class StateSpacePosterior:
             reach /= math.sqrt(spread)
             P -= np.outer(reach, reach)
             products += np.outer(error, error) / spread
-            log_det += math.log(spread / float(rest.variance[i]))
+            log_det += math.log(spread / noise) + math.log(noise / float(rest.variance[i]))
         return replace(
             self,
             data=data,
@@ -309,6 +340,7 @@ class StateSpacePosterior:
             last=last,
             products=products,
             log_det_ratio=log_det,
+            jitter=max(self.jitter, float((floor - rest.variance - left).max(initial=0.0))),
         )
 
     def predict(self, Z: Array) -> tuple[Array, Array]:

@@ -22,8 +22,10 @@ LEVEL_SCALE, DRIFT_SCALE, FAST_SCALE = 5.0, 20.0, 2.0
 """Time scales to start from, in steps."""
 
 
-def structured_kernel(smooth: Any, rough: Any | None = None, step: float = 1.0) -> Any:
+def structured_kernel(smooth: Any, rough: Any | None = None, *, step: float = 1.0) -> Any:
     """Shared level + static field + drifting field + fast field, of a standardised reward.
+
+    Time scales count in steps: `learning.Every(in_steps=True)` finds out how long one is.
 
     - level: a Matern-1/2 process in time that all points share,
     - static: over points, never changing,
