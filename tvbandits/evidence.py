@@ -81,7 +81,7 @@ class Evidence:
         Their noise, in the same unit squared.
     prior : array of shape (p,)
         Medians: logarithms of hyperparameters, as in `kernel.theta`.
-    spread : float
+    spread : float or array of shape (p,)
         Deviation of their logarithms; infinite: no prior.
     """
 
@@ -92,7 +92,7 @@ class Evidence:
         values: Array,
         variance: Array,
         prior: Array,
-        spread: float,
+        spread: Array | float,
     ) -> None:
         self.kernel, self.sample = kernel, sample
         self.values, self.variance = values, variance
@@ -114,8 +114,6 @@ class Evidence:
             # The line search turns back from what is higher than anything seen.
             return 1e10 + 2.0 * self.highest, np.zeros_like(theta)
         self.highest = max(self.highest, abs(value))
-        if math.isinf(self.spread):
-            return value, gradient
         off = (theta - self.prior) / self.spread
         return value + 0.5 * float(off @ off), gradient + off / self.spread
 

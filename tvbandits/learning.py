@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product, Sum
 
 from tvbandits.evidence import Evidence, leaves_of
-from tvbandits.kernels import OnTime
+from tvbandits.kernels import OnSpace, OnTime
 from tvbandits.observations import Array, Index, Observations
 
 
@@ -36,9 +36,10 @@ class Every:
         Share of them that are the latest.
     iterations : int
         Of L-BFGS in one fit.
-    spread : float
-        The kernel as given is the median of a log-normal prior on its hyperparameters, and this the
-        deviation of their logarithms; infinite: no prior.
+    spread, space_spread : float
+        The kernel as given is the median of a log-normal prior on its hyperparameters, and these are the
+        deviations of their logarithms: of amplitudes and time scales, and of what is over points (length
+        scales differ most from problem to problem). Infinite: no prior.
     rivals : tuple of kernels
         Others to choose from, by their evidence.
     in_steps : bool
@@ -52,6 +53,7 @@ class Every:
     recent: float = 0.9
     iterations: int = 12
     spread: float = 0.65
+    space_spread: float = 0.65
     rivals: tuple[Any, ...] = ()
     in_steps: bool = False
 
@@ -64,8 +66,9 @@ class Every:
             raise ValueError(f"first must be whole numbers of at least 1, got {self.first!r}")
         if not 0.0 < self.recent <= 1.0:
             raise ValueError(f"recent must lie in (0, 1], got {self.recent}")
-        if not self.spread > 0:
-            raise ValueError(f"spread must be positive, got {self.spread}")
+        for name in ("spread", "space_spread"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         object.__setattr__(self, "first", tuple(self.first))
         object.__setattr__(self, "rivals", tuple(self.rivals))
 
@@ -179,7 +182,9 @@ def refit(
         if learned.fits and rescaled != 1.0:
             kernel = kernel.clone_with_theta(_rescaled(kernel, 2.0 * math.log(rescaled)))
         if together or i == learned.best:
-            evidence = Evidence(kernel, sample, values, variance, given.theta, every.spread)
+            evidence = Evidence(
+                kernel, sample, values, variance, given.theta, _spreads(every, kernel)
+            )
             kernel, loss, looks = _fitted(kernel, evidence, every.iterations)
             losses[i] += loss if together else 0.0
             evaluations += looks
@@ -211,6 +216,16 @@ def _fitted(kernel: Any, evidence: Evidence, iterations: int) -> tuple[Any, floa
         options={"maxiter": iterations},
     )
     return kernel.clone_with_theta(found.x), float(found.fun), int(found.nfev)
+
+
+def _spreads(every: Every, kernel: Any) -> Array:
+    """Deviation of the prior of each hyperparameter."""
+    spreads = np.full(len(kernel.theta), float(every.spread))
+    for term in leaves_of(kernel) or ():
+        for leaf in term:
+            if type(leaf.kernel) is OnSpace:
+                spreads[leaf.where] = every.space_spread
+    return spreads
 
 
 def step_of(t: Array) -> float:

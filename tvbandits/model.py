@@ -305,7 +305,7 @@ def same_form(kernel: Any, other: Any) -> bool:
 
 
 def _form(kernel: Any) -> tuple[Any, ...]:
-    """What a kernel is besides its numbers: types, free hyperparameters, smoothness of Matern kernels."""
+    """What a kernel is besides its numbers: types, free hyperparameters, smoothness."""
     names = tuple((part.name, part.n_elements, part.fixed) for part in kernel.hyperparameters)
     inner = [part for part in kernel.get_params(deep=False).values() if isinstance(part, Kernel)]
     return type(kernel), names, getattr(kernel, "nu", None), tuple(map(_form, inner))

@@ -43,6 +43,11 @@ INFORMED_WIDTH = 1.0
 any larger width, and costs at most 2 beta deviations while the bounds hold."""
 
 
+ALONE = 2.0
+"""Who asks nobody sees little but the places it plays: a prior on length scales as narrow as that of a
+bandit with an expert could keep it from ever finding out that they are short."""
+
+
 class Common(TypedDict, total=False):
     """Keywords that every recipe takes."""
 
@@ -153,7 +158,8 @@ def tv_gp_ucb(
         When to learn; only without epsilon.
     """
     if epsilon is None:
-        return _bandit(domain, *_learning(domain, kernel, noise_variance, learn, common))
+        every = Every(space_spread=ALONE) if learn is None else learn
+        return _bandit(domain, *_learning(domain, kernel, noise_variance, every, common))
     _every("epsilon", epsilon, learn)
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return _bandit(domain, drifting, noise_variance, common)
