@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import tarfile
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -28,6 +26,7 @@ from tvbandits.observations import Array, as_column
 from tvbandits.references import References, references
 
 from .ozone_files import File, Form, few
+from .reading import is_parquet, naming, read_parquet
 
 SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
 """Codes of the only input that is not a number; I is an infant."""
@@ -316,29 +315,14 @@ def _fetched(source: TableSource) -> tuple[Array, Array]:
 
 def _read(source: TableSource, path: Path) -> tuple[Array, Array]:
     """Inputs (n, d) and target (n,) of a file."""
-    try:
-        return _columns(source, _frame(path))
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path}: the file is empty") from None
-    except OSError as error:
-        reason = " ".join((error.strerror or str(error)).split())
-        raise ValueError(f"{path}: {reason}") from None
-    except (ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = " ".join(str(error).split())  # parser errors can run over several lines
-        raise ValueError(f"{path}: {reason}") from None
-
-
-def _frame(path: Path) -> pd.DataFrame:
-    with path.open("rb") as file:
-        parquet = file.read(4) == b"PAR1" or path.suffix.lower() == ".parquet"
-    if not parquet:
-        return pd.read_csv(path, dtype=str, encoding_errors="replace")
-    try:
-        return pd.read_parquet(path)
-    except ImportError as error:
-        raise ValueError(
-            'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
-        ) from error
+    with naming(path):
+        parquet = is_parquet(path)
+        frame = (
+            read_parquet(path)
+            if parquet
+            else pd.read_csv(path, dtype=str, encoding_errors="replace")
+        )
+        return _columns(source, frame)
 
 
 def _columns(source: TableSource, raw: pd.DataFrame) -> tuple[Array, Array]:

@@ -8,8 +8,6 @@ turned into UTC.
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from .ozone_files import File, few
+from .reading import is_parquet, naming, read_parquet
 
 Source = pd.DataFrame | File
 """A table, or the path of a csv or Parquet file that holds it."""
@@ -73,28 +72,15 @@ def read_table(source: Source) -> pd.DataFrame:
     if isinstance(source, pd.DataFrame):
         return source
     path = Path(source)
-    try:
+    with naming(path):
         return _frame(path)
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path}: the file is empty") from None
-    except OSError as error:
-        reason = " ".join((error.strerror or str(error)).split())
-        raise ValueError(f"{path}: {reason}") from None
-    except (ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = " ".join(str(error).split())  # parser errors can run over several lines
-        raise ValueError(f"{path}: {reason}") from None
 
 
 def _frame(path: Path) -> pd.DataFrame:
+    if is_parquet(path):
+        return read_parquet(path)
     with path.open("rb") as file:
         start = file.read(1 << 16)
-    if start[:4] == b"PAR1" or path.suffix.lower() in (".parquet", ".pq"):
-        try:
-            return pd.read_parquet(path)
-        except ImportError as error:
-            raise ValueError(
-                'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
-            ) from error
     packed = path.suffix.lower() in (".gz", ".zip", ".bz2", ".xz")
     if not packed and b"\0" in start:
         raise ValueError("a binary file of a kind that is not known")

@@ -101,7 +101,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
     command: Command, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     made = functools.partial(Console, width=width)
-    monkeypatch.setattr("tvbandits.cli.Console", lambda **_: made())
+    monkeypatch.setattr("tvbandits.console.Console", lambda **_: made())
     long = "sparq-gp-ucb:queries=2.0,rate=1.0,sweeps=2.0,posterior=exact"
     said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
     assert said.status == 0
@@ -197,6 +197,7 @@ def test_files(command: Command, tmp_path: Path) -> None:
         "horizon": 8,
         "seeds": 2,
         "jobs": 1,
+        "equal_information": False,
         "data": [],
         "interrupted": False,
     }
@@ -579,7 +580,7 @@ def test_interrupting_a_policy_before_its_last_seed(
     assert titles == [f"{SMALL}, width of the theorem, 1-3 seeds, interrupted"] * 2
 
 
-@pytest.mark.parametrize("place", ["app", "output.read", "_say", "problem_references"])
+@pytest.mark.parametrize("place", ["app", "output.read", "say", "problem_references"])
 def test_interrupted_anywhere(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -588,7 +589,7 @@ def test_interrupted_anywhere(
 
     given = ["compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1"]
     assert command(*given, "--out", tmp_path).status == 0
-    if place in ("output.read", "_say"):
+    if place in ("output.read", "say"):
         given = ["plot", str(tmp_path)]
     monkeypatch.setattr(f"tvbandits.cli.{place}", interrupted)
     assert command(*given) == (130, "", "tvbandits: interrupted\n")

@@ -70,7 +70,9 @@ def sample(n: int, seed: int) -> Observations:
     return Observations(X, t, rng.standard_normal(n) * 1.4 + 0.3, rng.uniform(0.05, 1.0, n))
 
 
-def made(kernel: Kernel, seen: Observations, spread: float = math.inf, **other: Any) -> Evidence:
+def made(
+    kernel: Kernel, seen: Observations, spread: Array | float = math.inf, **other: Any
+) -> Evidence:
     parts: dict[str, Any] = {"values": seen.y, "variance": seen.variance, "prior": kernel.theta}
     parts |= other
     return Evidence(kernel, seen, parts["values"], parts["variance"], parts["prior"], spread)
@@ -163,10 +165,12 @@ def test_one_point_at_one_time() -> None:
 # --- the prior ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("each", [False, True], ids=["one spread", "a spread for each"])
 @pytest.mark.parametrize("name", ["structured", "over points", "fixed numbers"])
-def test_the_prior_is_log_normal(name: str) -> None:
+def test_the_prior_is_log_normal(name: str, each: bool) -> None:
     kernel, seen = KERNELS[name], sample(12, 6)
-    theta, medians, spread = moved(kernel, 7), moved(kernel, 8), 0.7
+    theta, medians = moved(kernel, 7), moved(kernel, 8)
+    spread = np.linspace(0.3, 2.0, len(theta)) if each else 0.7
     free, slope = made(kernel, seen)(theta)
     value, gradient = made(kernel, seen, spread, prior=medians)(theta)
     off = (theta - medians) / spread
@@ -176,6 +180,15 @@ def test_the_prior_is_log_normal(name: str) -> None:
     free, slope = made(kernel, seen)(medians)
     assert at_medians == free
     np.testing.assert_array_equal(steep, slope)
+
+
+def test_a_spread_that_is_infinite_is_no_prior() -> None:
+    kernel, seen = drifting(), sample(12, 6)
+    medians, spread = kernel.theta - 1.0, np.array([math.inf, 0.5, math.inf])
+    free, slope = made(kernel, seen)(kernel.theta)
+    value, gradient = made(kernel, seen, spread, prior=medians)(kernel.theta)
+    assert value == pytest.approx(free + 0.5 * (1.0 / 0.5) ** 2)
+    np.testing.assert_allclose(gradient - slope, [0.0, 1.0 / 0.5**2, 0.0], atol=1e-9)
 
 
 # --- the wall -------------------------------------------------------------------------------------
@@ -204,9 +217,10 @@ def test_a_matrix_without_a_factor_is_a_wall(kernel: Any, spread: float) -> None
     np.testing.assert_array_equal(flat, [0.0])
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="the wall is 1e10, whatever the losses beside it")
 def test_the_wall_is_higher_than_the_land() -> None:
-    # Two rewards of one point and time that differ by far more than their noise.
-    seen = Observations([[0.0, 0.0]] * 2, [0.0] * 2, [-1.0, 1.0], [1e-12] * 2)
+    # Two rewards of almost one point that differ by far more than their noise.
+    seen = Observations([[0.0, 0.0], [1e-5, 0.0]], [0.0] * 2, [-1.0, 1.0], [1e-12] * 2)
     evidence = made(OnSpace(Indefinite(1.0)), seen)
-    assert evidence(np.log([3.0]))[0] > evidence(np.log([1.5]))[0]
+    high, low = (evidence(np.log([scale]))[0] for scale in (1.5, 1e-6))
+    assert low < 1e3 < 2e10 < high
+    assert evidence(np.log([3.0]))[0] > 1.5 * high

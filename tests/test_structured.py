@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tvbandits import Box, Candidates
+from tvbandits import Box, Candidates, policies
 from tvbandits.evidence import leaves_of
+from tvbandits.experts import CallableExpert
 from tvbandits.kernels import check_kernel, inputs, is_space_time
+from tvbandits.learning import Every
 from tvbandits.observations import Array
 from tvbandits.structured import anchors_of, extent_of, space_kernels, structured_kernel
 from tvbandits.terms import components_of, terms_of
@@ -42,7 +44,7 @@ def test_it_is_a_covariance_on_every_domain(name: str, step: float) -> None:
     points, times = anchors_of(domain, 60), step * RNG.integers(0, 40, 60)
     for space in space_kernels(domain):
         check_kernel(space, points)
-        kernel = structured_kernel(space, step)
+        kernel = structured_kernel(space, step=step)
         check_kernel(kernel, inputs(kernel, points, np.resize(times, len(points))))
         terms = terms_of(kernel)
         assert terms is not None
@@ -65,9 +67,46 @@ def test_what_its_terms_are() -> None:
         assert component.deviation == pytest.approx(3.0 * math.sqrt(term.amplitude))
 
 
+def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
+    terms = terms_of(structured_kernel(RBF(0.7), Matern(0.4, nu=0.5)))
+    assert terms is not None
+    spaces = {(term.order, math.isinf(term.time_scale)): term.space for term in terms if term.space}
+    assert spaces == {
+        (1, True): Matern(0.4, nu=0.5),  # what stays
+        (2, False): RBF(0.7),  # what drifts
+        (1, False): Matern(0.4, nu=0.5),  # what is fast
+    }
+
+
+@pytest.mark.parametrize("name", ["candidates", "a box"])
+@pytest.mark.parametrize("recipe", ["tv", "frugal"])
+def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
+    domain, _ = DOMAINS[name]
+    if recipe == "tv":
+        made = policies.tv_gp_ucb(domain, None, 0.01).recipe
+    else:
+        expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
+        made = policies.frugal_gp_ucb(domain, None, 0.01, expert=expert).recipe
+    smooth, rough = space_kernels(domain)
+    assert made.kernel == structured_kernel(smooth)
+    assert made.learn is not None
+    assert made.learn.rivals == (structured_kernel(smooth, rough),)
+    assert made.learn.in_steps
+
+
+def test_with_a_kernel_over_points_there_is_no_rival() -> None:
+    domain, _ = DOMAINS["a grid"]
+    given = Every(rivals=(structured_kernel(RBF(9.0)),))
+    for learn, rivals in ((None, ()), (given, given.rivals)):
+        made = policies.tv_gp_ucb(domain, Matern(1.0, nu=1.5), 0.01, learn=learn).recipe
+        assert made.kernel == structured_kernel(Matern(1.0, nu=1.5))
+        assert made.learn is not None
+        assert made.learn.rivals == rivals
+
+
 def test_time_scales_are_in_steps() -> None:
     def scales(step: float) -> list[float]:
-        terms = terms_of(structured_kernel(RBF(1.0), step))
+        terms = terms_of(structured_kernel(RBF(1.0), step=step))
         assert terms is not None
         return [term.time_scale for term in terms]
 
@@ -91,7 +130,7 @@ def test_its_copies_of_the_space_kernel_are_learned_apart(space: Any) -> None:
 @pytest.mark.parametrize("step", [0.0, -1.0, math.inf, math.nan])
 def test_a_step_that_is_none(step: float) -> None:
     with pytest.raises(ValueError, match=f"step must be positive and finite, got {step}"):
-        structured_kernel(RBF(1.0), step)
+        structured_kernel(RBF(1.0), step=step)
 
 
 @pytest.mark.parametrize("name", DOMAINS)

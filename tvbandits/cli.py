@@ -105,24 +105,31 @@ def _whole_number(explanation: str) -> Any:
     return typer.Option(help=explanation, parser=_whole, metavar="INTEGER")
 
 
+Problems = Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")]
+Width = Annotated[str, typer.Option(help='The width: "theory", or a number for a constant width.')]
+Steps = Annotated[int | None, _whole_number("Steps; the problem's own by default.")]
+Seeds = Annotated[int, _whole_number("Number of seeds.")]
+Jobs = Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")]
+Files = Annotated[
+    list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
+]
+Folder = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Folder for rows, summary and picture.")
+]
+
+
 @app.command("compare")
 def compare_command(
-    problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
+    problem: Problems,
     policy: Annotated[
         list[str] | None, typer.Option("--policy", help="NAME[:key=value,...]; eight by default.")
     ] = None,
-    confidence: Annotated[
-        str, typer.Option(help='The width: "theory", or a number for a constant width.')
-    ] = "theory",
-    horizon: Annotated[int | None, _whole_number("Steps; the problem's own by default.")] = None,
-    seeds: Annotated[int, _whole_number("Number of seeds.")] = 10,
-    jobs: Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")] = -1,
-    data: Annotated[
-        list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
-    ] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for rows, summary and picture.")
-    ] = None,
+    confidence: Width = "theory",
+    horizon: Steps = None,
+    seeds: Seeds = 10,
+    jobs: Jobs = -1,
+    data: Files = None,
+    out: Folder = None,
     format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
     equal_information: Annotated[
         bool,
@@ -190,7 +197,7 @@ def compare_command(
 
 @app.command("frontier")
 def frontier_command(
-    problem: Annotated[list[str], typer.Argument(help="PROBLEM[:key=value,...]")],
+    problem: Problems,
     budgets: Annotated[
         list[float] | None,
         typer.Option("--budgets", metavar="NUMBER...", help="Queries a step; 1 2 4 8 by default."),
@@ -199,18 +206,12 @@ def frontier_command(
         list[str] | None,
         typer.Option("--plan", help=f"{', '.join(PLANS)}; all of them by default."),
     ] = None,
-    confidence: Annotated[
-        str, typer.Option(help='The width: "theory", or a number for a constant width.')
-    ] = "2",
-    horizon: Annotated[int | None, _whole_number("Steps; the problem's own by default.")] = None,
-    seeds: Annotated[int, _whole_number("Number of seeds.")] = 10,
-    jobs: Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")] = -1,
-    data: Annotated[
-        list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
-    ] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Folder for rows, summary and picture.")
-    ] = None,
+    confidence: Width = "2",
+    horizon: Steps = None,
+    seeds: Seeds = 10,
+    jobs: Jobs = -1,
+    data: Files = None,
+    out: Folder = None,
 ) -> None:
     """Show what questions are worth: regret against queries per step, for each query plan."""
     check_numbers(seeds, jobs, horizon, confidence)
