@@ -219,7 +219,8 @@ def test_recommended_parameters_fill_the_gaps() -> None:
     assert made("r-gp-ucb").aging == aging.ResetEvery(recommended.reset_period(*budgets))
     assert made("sw-gp-ucb").aging == aging.Window(last=recommended.window_length(*budgets))
     assert made("w-gp-ucb").aging == aging.Exponential(recommended.discount(*budgets))
-    assert made("tv-gp-ucb").kernel.k2.epsilon == 0.04
+    assert made("tv-gp-ucb", fitted=True).kernel.k2.epsilon == 0.04
+    assert made("tv-gp-ucb").learn is not None
     # Under the drift model, E (f_{t+1} - f_t)^2 = 2 (1 - sqrt(1 - epsilon)) scale^2.
     ui = made("ui-gp-ucb").aging
     assert isinstance(ui, aging.Wiener)
@@ -246,7 +247,7 @@ def test_a_reward_that_stands_still_has_policies_too() -> None:
     still = {"variation": 0.0, "epsilon": 0.0}
     assert made("r-gp-ucb", still).aging == aging.ResetEvery(150)
     assert made("sw-gp-ucb", still).aging == aging.Window(last=150)
-    assert made("tv-gp-ucb", still).kernel.k2.epsilon == 0.0
+    assert made("tv-gp-ucb", still, fitted=True).kernel.k2.epsilon == 0.0
     ui = made("ui-gp-ucb", still).aging
     assert isinstance(ui, aging.Wiener)
     assert 0 < ui.rate < 1e-9

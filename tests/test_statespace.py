@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tvbandits.kernels import Drift, OnSpace, OnTime
 from tvbandits.observations import Array
 from tvbandits.posterior import Data
-from tvbandits.statespace import StateSpace, StateSpacePosterior
+from tvbandits.statespace import ROUNDING, StateSpace, StateSpacePosterior
 from tvbandits.surface import Surface
 from tvbandits.terms import terms_of
 
@@ -169,6 +169,68 @@ def test_a_very_long_history_stays_healthy() -> None:
     np.testing.assert_allclose(made.on_surface()[0], means, atol=2e-3)
     asymmetry = np.abs(made.covariance - made.covariance.T).max()
     assert asymmetry < 1e-10
+
+
+@pytest.mark.parametrize("name", ["drift", "all"])
+def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
+    kernel = KERNELS[name]
+    amplitude = float(kernel.diag(at(0.0, [0]))[0])
+    floor = ROUNDING * amplitude
+    # Five rewards of each of three points at one time, again and again, of size 10.
+    t = np.repeat(np.arange(4.0), 15)
+    Z = np.column_stack([np.tile(np.repeat(POINTS[:3], 5, axis=0), (4, 1)), t])
+    Y = np.column_stack([10 * np.random.default_rng(0).standard_normal(60), np.ones(60)])
+    rule = StateSpace(anchors=POINTS[:3])
+    for noise, jitter in ((1e-18, floor), (0.25 * floor, 0.75 * floor), (2.0 * floor, 0.0)):
+        made = rule.condition(kernel, Data(Z, Y, np.full(60, noise)), now=4.0)
+        assert made.jitter == pytest.approx(jitter, rel=1e-6)
+        # What is left is the posterior of the larger noise.
+        raised = rule.condition(kernel, Data(Z, Y, np.full(60, max(noise, floor))), now=4.0)
+        for mine, its in zip(made.predict(at(4.0, [0, 1, 2])), raised.predict(at(4.0, [0, 1, 2]))):
+            assert np.isfinite(mine).all()
+            np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-9)
+        assert np.isfinite(made.log_det_ratio)
+        assert np.isfinite(made.products).all()
+        mean = Y[:, 0].reshape(4, 3, 5)[-1].mean(axis=1)
+        found = made.predict(at(3.0, [0, 1, 2]))[0][:, 0]
+        np.testing.assert_allclose(found, mean, atol=1e-3)  # no noise to speak of
+
+
+def test_only_the_noise_that_needs_it_is_raised() -> None:
+    kernel, data = KERNELS["drift"], sample(12, 9)
+    assert StateSpace(anchors=POINTS).condition(kernel, data, now=99.0).jitter == 0.0
+    variance = data.variance.copy()
+    variance[4] = 1e-15
+    surface, rule = Surface(kernel, POINTS), StateSpace(anchors=POINTS)
+    tiny = Data(data.Z, data.Y, variance)
+    made = rule.condition(kernel, tiny, surface=surface, now=99.0)
+    assert 0.0 < made.jitter <= ROUNDING
+    # It is remembered by what goes on from there.
+    more = Data(*(np.concatenate([part, part[-1:]]) for part in (tiny.Z, tiny.Y, tiny.variance)))
+    later = rule.condition(kernel, more, surface=surface, now=99.0, previous=made)
+    assert later.size == 13
+    assert later.jitter == made.jitter
+
+
+@pytest.mark.parametrize("h", [0.0, 0.7, 13.0, np.inf])
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_move_is_the_transition_of_every_term(name: str, h: float) -> None:
+    data = sample(3, 0)
+    space = StateSpace(anchors=POINTS).condition(KERNELS[name], data, now=99.0).space
+    m, ends = len(space.prior), (*space.starts[1:], len(space.prior))
+    plain = np.zeros((m, m))
+    for term, start, end in zip(space.terms, space.starts, ends, strict=True):
+        rank = (end - start) // term.order
+        step = np.eye(term.order)
+        if term.time is not None:
+            step = term.transition(h) if np.isfinite(h) else np.zeros_like(step)
+        plain[start:end, start:end] = np.kron(step, np.eye(rank))
+    M = np.random.default_rng(1).standard_normal((m, 3))
+    np.testing.assert_allclose(space.moved(M, h), plain @ M, rtol=1e-12, atol=1e-14)
+    # Whatever was moved before, and however M lies in memory: not one bit of difference.
+    again = space.moved(M, h)
+    space.moved(M, 0.3)
+    np.testing.assert_array_equal(space.moved(np.asfortranarray(M), h), again)
 
 
 def test_no_observation_is_the_prior() -> None:

@@ -16,8 +16,9 @@ from tvbandits._version import __version__
 from tvbandits.catalogue import PROBLEMS, READS_FILES, make_problem
 from tvbandits.compare import iterate
 from tvbandits.console import check_numbers, collect, print_margins, print_tables, say
+from tvbandits.contestants import Named
 from tvbandits.plots import asks
-from tvbandits.policies import FIRST_COMPARISON, POLICIES
+from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES
 from tvbandits.protocols import ExpertError
 from tvbandits.references import References
 from tvbandits.registry import PLANS
@@ -153,9 +154,11 @@ def compare_command(
     folder = None if out is None else output.writable_folder(_folder("--out", out))
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
     policies = list(dict.fromkeys(policy or FIRST_COMPARISON))
+    # A comparison that names none repeats the paper's; a name that is given means what it says.
+    known = {name: Named(AS_IN_THE_PAPER.get(name, name)) for name in FIRST_COMPARISON}
     runs = iterate(
         problems,
-        policies,
+        policies if policy else known,
         seeds,
         horizon,
         jobs,

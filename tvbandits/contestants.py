@@ -45,12 +45,13 @@ MakeExpert = Callable[[Problem, int], Expert]
 
 
 @dataclass(frozen=True)
-class _Named:
+class Named:
     """A maker of a named policy that can be sent to another process."""
 
     text: str
 
     def __call__(self, setting: Setting) -> Player:
+        """Make it; a `ValueError` speaks of the text."""
         name, _ = parse_spec(self.text)
         make = POLICIES[name].make
         parameters = parse_call(make, self.text, given=1)
@@ -82,7 +83,7 @@ def makers_of(
             name, _ = parse_spec(text)
             if name not in POLICIES:
                 raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
-            makers[text] = _Named(text)
+            makers[text] = Named(text)
             # Made once for a toy, so that a bad value is met before the first run, not after hours.
             makers[text](_toy(expert))
     if not makers:

@@ -20,9 +20,10 @@ from tvbandits.recipes import (
     ui_gp_ucb,
     w_gp_ucb,
 )
-from tvbandits.registry import FIRST_COMPARISON, POLICIES, Policy, Setting
+from tvbandits.registry import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES, Policy, Setting
 
 __all__ = [
+    "AS_IN_THE_PAPER",
     "FIRST_COMPARISON",
     "POLICIES",
     "Common",

@@ -156,15 +156,23 @@ def _w(
     return w_gp_ucb(*setting.parts, discount=weight, **common)
 
 
-def _tv(setting: Setting, epsilon: float | None = None, posterior: str = "exact") -> Bandit:
-    if epsilon is None:
+def _tv(
+    setting: Setting,
+    epsilon: float | None = None,
+    fitted: bool = False,
+    posterior: str = "exact",
+) -> Bandit:
+    if fitted and epsilon is not None:
+        raise ValueError(f"fitted is for an epsilon that is not given, got epsilon = {epsilon}")
+    if epsilon is None and not fitted:
         if posterior != "exact":
             raise ValueError(
                 f'posterior="{posterior}" needs an epsilon: the learned one is a filter'
             )
         domain, _, noise_variance = setting.parts
         return tv_gp_ucb(domain, None, noise_variance, **setting.common)
-    return tv_gp_ucb(*setting.parts, epsilon=epsilon, **setting.with_posterior(posterior))
+    rate = setting.epsilon if epsilon is None else epsilon
+    return tv_gp_ucb(*setting.parts, epsilon=rate, **setting.with_posterior(posterior))
 
 
 def _ui(
@@ -292,7 +300,9 @@ POLICIES: dict[str, Policy] = {
     "r-gp-ucb": Policy(_r, "starts afresh every reset_every rewards (Bogunovic 2016)"),
     "sw-gp-ucb": Policy(_sw, "the last window rewards (Zhou & Shroff 2021)"),
     "w-gp-ucb": Policy(_w, "weights discount^age (Deng 2022)"),
-    "tv-gp-ucb": Policy(_tv, "a kernel that forgets at rate epsilon (Bogunovic 2016)"),
+    "tv-gp-ucb": Policy(
+        _tv, "a kernel that forgets at rate epsilon, or learns how (Bogunovic 2016)"
+    ),
     "ui-gp-ucb": Policy(_ui, "injects noise at rate, growth=wiener|linear (Brunzema 2022)"),
     "sparq-gp-ucb": Policy(_sparq, "asks an expert about queries * log t points (Mauduit 2025)"),
     "frugal-gp-ucb": Policy(_frugal, "learns the drift, and asks budget questions a step or fewer"),
@@ -307,4 +317,7 @@ POLICIES: dict[str, Policy] = {
 """The policies by command-line name."""
 
 FIRST_COMPARISON = tuple(POLICIES)[:8]
-"""The policies of a comparison that names none."""
+"""The policies of a comparison that names none: those of the paper of SparQ-GP-UCB, and two more."""
+
+AS_IN_THE_PAPER = {"tv-gp-ucb": "tv-gp-ucb:fitted=true"}
+"""What a name stands for there, where that differs: an epsilon fitted before the first step."""
