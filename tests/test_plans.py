@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare, norm
 from sklearn.gaussian_process.kernels import RBF
 
@@ -17,7 +20,9 @@ from tvbandits.beliefs import Beliefs
 from tvbandits.budgets import OnAverage
 from tvbandits.observations import Array
 from tvbandits.queries import (
+    Choice,
     GreedyVariance,
+    PlausibleMaximisers,
     Pool,
     QualityKDPP,
     RandomPoints,
@@ -163,7 +168,7 @@ def test_plans_that_do_not_see_values(plan: Any) -> None:
     np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("plan", [GreedyVariance, UCBBatch])
+@pytest.mark.parametrize("plan", [GreedyVariance, UCBBatch, PlausibleMaximisers])
 def test_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
     shown = beliefs()
     before = shown.deviation.copy(), shown.mean.copy()
@@ -172,14 +177,14 @@ def test_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
     np.testing.assert_array_equal(shown.mean, before[1])
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximisers])
 @pytest.mark.parametrize("bad", [-1, 1.5, "many"])
 def test_bad_budgets(plan: Any, bad: Any) -> None:
     with pytest.raises(ValueError, match="must be a whole number"):
         plan(bad)
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximisers])
 def test_a_budget_that_is_none(plan: Any) -> None:
     with pytest.raises(ValueError, match=r"budget must be a whole number >= 0, got -2"):
         plan(lambda told, asked: -2).choose(pool(), rng())  # noqa: ARG005
@@ -206,3 +211,228 @@ def test_in_a_bandit(plan: Any, about: str) -> None:
         assert info.total_asked <= 2 * t
     assert info.total_asked == expert.asked
     assert info.total_asked == 60 if about == "domain" else 40 < info.total_asked <= 60
+
+
+# --- plausible maximisers -------------------------------------------------------------------------
+
+
+def covariance_after(rows: list[int]) -> Array:
+    """Once some points are asked about, by plain inversion."""
+    if not rows:
+        return PRIOR
+    K = PRIOR[np.ix_(rows, rows)] + NOISE * np.eye(len(rows))
+    return np.asarray(PRIOR - PRIOR[:, rows] @ np.linalg.inv(K) @ PRIOR[rows])
+
+
+def gain(row: int, rows: list[int], mean: Array, among: list[int]) -> float:
+    """What an answer about a point adds to the best mean of some points, on average."""
+    covariance = covariance_after(rows)
+    moves = covariance[row] / np.sqrt(covariance[row, row] + NOISE)
+    nodes, weights = hermegauss(9)
+    total = 0.0
+    for z, weight in zip(nodes, weights / weights.sum(), strict=True):
+        total += weight * max(mean[j] + z * moves[j] for j in among)
+    return float(total - max(mean[j] for j in among))
+
+
+def by_hand(plan: PlausibleMaximisers, k: int, asked: int, mean: Array, beta: float) -> list[int]:
+    """The questions, one after the other, by looking at every point."""
+    rows: list[int] = []
+    while len(rows) < min(k, N):
+        deviation = np.sqrt(np.maximum(left(rows), 0.0))
+        upper, lower = mean + beta * deviation, mean - beta * deviation
+        plausible = [i for i in range(N) if upper[i] >= lower.max()]
+        plausible.sort(key=lambda i: -upper[i])
+        open_ = [i for i in plausible[: plan.looked_at + len(rows)] if i not in rows]
+        if len(plausible) == 1 or not open_:
+            break
+        gains = {i: gain(i, rows, mean, plausible[: plan.compared]) for i in open_}
+        best = max(open_, key=lambda i: gains[i])
+        if gains[best] < plan.tolerance * NOISE**0.5:
+            break
+        turn = asked + len(rows) + 1
+        if plan.explore_every is not None and turn % plan.explore_every == 0:
+            best = max((i for i in plausible if i not in rows), key=lambda i: deviation[i])
+        rows.append(best)
+    return rows
+
+
+def asked_by(
+    plan: PlausibleMaximisers, asked: int = 0, mean: Array = MEAN, beta: float = 2.0
+) -> list[int]:
+    return [int(i) for i in plan.choose(pool(5, asked, mean=mean, beta=beta), rng()).rows]
+
+
+@pytest.mark.parametrize("every", [None, 1, 2, 4])
+@pytest.mark.parametrize("beta", [0.2, 0.5, 2.0])
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_plausible_maximisers(k: int, beta: float, every: int | None) -> None:
+    for asked in range(5):
+        plan = PlausibleMaximisers(k, explore_every=every)
+        assert asked_by(plan, asked, beta=beta) == by_hand(plan, k, asked, MEAN, beta)
+
+
+@given(
+    seed=st.integers(0, 999),
+    k=st.integers(0, 12),
+    beta=st.floats(0.05, 3.0),
+    asked=st.integers(0, 9),
+    every=st.sampled_from([None, 1, 3, 4]),
+    tolerance=st.sampled_from([0.0, 0.3, 1.0]),
+    looked_at=st.integers(1, 12),
+    compared=st.integers(1, 12),
+)
+@settings(deadline=None, max_examples=60)
+def test_plausible_maximisers_of_any_pool(seed: int, k: int, beta: float, **parts: Any) -> None:
+    mean, asked = np.random.default_rng(seed).normal(0.0, 1.0, N), parts.pop("asked")
+    parts["explore_every"] = parts.pop("every")
+    plan = PlausibleMaximisers(k, **parts)
+    assert asked_by(plan, asked, mean, beta) == by_hand(plan, k, asked, mean, beta)
+
+
+def apart(mean: list[float], deviation: list[float], beta: float = 1.0, noise: float = 0.01) -> Any:
+    """A pool of points that say nothing about each other."""
+    K, n = np.diag(np.square(deviation)), len(mean)
+    shown = Beliefs(
+        np.array(mean),
+        np.array(deviation),
+        beta,
+        noise,
+        lambda rows: K[list(rows)],
+        lambda rows, others: K[np.ix_(list(rows), list(others))],
+    )
+    return Pool(np.arange(float(n))[:, None], 1, lambda: K, lambda: shown, 0)
+
+
+def rows_of(plan: PlausibleMaximisers, pool_: Any) -> list[int]:
+    return [int(i) for i in plan.choose(pool_, rng()).rows]
+
+
+def test_only_what_may_be_the_best_is_asked_about() -> None:
+    # Upper bounds 1, 1.1, -1 and lower bounds -1, -0.9, -9: the last one is out of the question.
+    shown = apart([0.0, 0.1, -5.0], [1.0, 1.0, 4.0])
+    for every in (None, 1, 2):
+        assert sorted(rows_of(PlausibleMaximisers(3, explore_every=every), shown)) == [0, 1]
+    # An upper bound that is just the best lower bound is enough.
+    bound = apart([0.0, 3.0], [1.0, 2.0])
+    assert rows_of(PlausibleMaximisers(1, explore_every=1), bound) == [1]
+    short = apart([0.0, 3.1], [1.0, 2.0])
+    assert rows_of(PlausibleMaximisers(1, explore_every=1), short) == []
+
+
+def test_one_plausible_point_is_no_question() -> None:
+    assert rows_of(PlausibleMaximisers(5), apart([0.0, 9.0, 1.0], [1.0, 1.0, 1.0])) == []
+    assert rows_of(PlausibleMaximisers(5), apart([0.0], [1.0])) == []
+    # Two points may be the best until one of them is known.
+    shown = apart([0.0, 1.5], [1.0, 1.0])
+    assert len(rows_of(PlausibleMaximisers(5), shown)) == 1
+
+
+def test_a_tolerance_ends_it() -> None:
+    first = by_hand(PlausibleMaximisers(1), 1, 0, MEAN, 2.0)[0]
+    worth = gain(first, [], MEAN, list(range(N))) / NOISE**0.5
+    assert worth > 0.1
+    assert asked_by(PlausibleMaximisers(1, tolerance=0.999 * worth)) == [first]
+    assert asked_by(PlausibleMaximisers(1, tolerance=1.001 * worth)) == []
+    # It counts in noise deviations of an answer, and ends exploring too.
+    assert asked_by(PlausibleMaximisers(9, tolerance=1.001 * worth, explore_every=1)) == []
+    some = asked_by(PlausibleMaximisers(9, tolerance=0.3 * worth))
+    assert 1 <= len(some) < 9
+    assert some == asked_by(PlausibleMaximisers(9))[: len(some)]
+
+
+def test_where_no_answer_changes_the_decision_the_largest_upper_bound_is_asked_about() -> None:
+    shown = apart([100.0, 0.0, 1.0], [1.0, 1.0, 1.1], beta=100.0)
+    assert rows_of(PlausibleMaximisers(1), shown) == [2]
+    shown = apart([100.0, 0.0, 1.0], [1.0, 1.0, 1.0], beta=100.0)
+    assert rows_of(PlausibleMaximisers(1), shown) == [0]
+
+
+@pytest.mark.parametrize("k", [0, 1, 4, N, 30])
+def test_never_more_than_the_budget(k: int) -> None:
+    rows = asked_by(PlausibleMaximisers(k))
+    assert len(rows) == len(set(rows)) <= min(k, N)
+    assert len(rows) == k or k > 4
+    assert len(asked_by(PlausibleMaximisers(OnAverage(1.0)), asked=3)) == 2  # five told
+    assert asked_by(PlausibleMaximisers(OnAverage(1.0)), asked=5) == []
+
+
+def test_no_budget_no_look() -> None:
+    def refuse() -> Beliefs:
+        raise AssertionError("the posterior was not needed")
+
+    shut = Pool(POINTS, 5, lambda: PRIOR, refuse)
+    assert rows_of(PlausibleMaximisers(0), shut) == []
+    with pytest.raises(AssertionError, match="not needed"):
+        rows_of(PlausibleMaximisers(1), shut)
+
+
+def test_exploring_alone_is_greedy_variance() -> None:
+    # A width so large that all points stay plausible.
+    rows = asked_by(PlausibleMaximisers(6, explore_every=1), beta=50.0)
+    np.testing.assert_array_equal(rows, GreedyVariance(6).choose(pool(), rng()).rows)
+    assert rows != asked_by(PlausibleMaximisers(6, explore_every=None), beta=50.0)
+
+
+def test_every_fourth_question_of_the_run_explores() -> None:
+    # The third point is the least known one, and the first is worth a question.
+    shown = apart([1.0, 1.0, 0.0], [1.0, 0.9, 1.5], beta=3.0)
+    assert rows_of(PlausibleMaximisers(1, explore_every=None), shown) == [0]
+    explored = [
+        rows_of(PlausibleMaximisers(1), replace(shown, asked=asked)) == [2] for asked in range(12)
+    ]
+    assert explored == [(asked + 1) % 4 == 0 for asked in range(12)]
+
+
+def test_nothing_is_drawn() -> None:
+    g = rng()
+    before = g.bit_generator.state
+    PlausibleMaximisers(5).choose(pool(), g)
+    assert g.bit_generator.state == before
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"tolerance": -0.1}, r"tolerance must be finite and not negative, got -0\.1"),
+    ({"tolerance": np.inf}, "tolerance must be finite and not negative, got inf"),
+    ({"tolerance": np.nan}, "tolerance must be finite and not negative, got nan"),
+    ({"explore_every": 0}, "explore_every must be a whole number of at least 1, got 0"),
+    ({"explore_every": 1.5}, r"explore_every must be a whole number of at least 1, got 1\.5"),
+    ({"looked_at": 0}, "looked_at must be a whole number of at least 1, got 0"),
+    ({"looked_at": None}, "looked_at must be a whole number of at least 1, got None"),
+    ({"compared": -1}, "compared must be a whole number of at least 1, got -1"),
+]
+
+
+@pytest.mark.parametrize(("parts", "message"), BAD, ids=str)
+def test_what_is_no_plan(parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PlausibleMaximisers(3, **parts)
+
+
+class Noted:
+    """A plan that keeps what another one is shown and chooses."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan, self.asked, self.chosen = plan, [], []
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        choice: Choice = self.plan.choose(pool, rng)
+        self.asked.append(pool.asked)
+        self.chosen.append(len(choice.rows))
+        return choice
+
+
+def test_questions_are_counted_over_the_run() -> None:
+    class Wave:
+        def query(self, X: Array, t: float) -> Answers:
+            return Answers(np.sin(X[:, 0] + t / 9), 0.01)
+
+    domain = Candidates(np.linspace(0, 6, 20)[:, None])
+    plan = Noted(PlausibleMaximisers(OnAverage(1.5)))
+    bandit = policies.frugal_gp_ucb(domain, RBF(1.0), 0.01, expert=Wave(), queries=plan)
+    for t in range(1, 13):
+        x = bandit.ask(t)
+        info = bandit.tell(x, np.sin(x[:, 0] + t / 9), t)
+        assert info.total_asked == sum(plan.chosen) <= 1.5 * t
+    assert plan.asked == [sum(plan.chosen[:i]) for i in range(12)]
+    assert sum(plan.chosen) > 12

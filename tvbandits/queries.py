@@ -41,6 +41,7 @@ __all__ = [
     "Choice",
     "GreedyVariance",
     "LogSchedule",
+    "PlausibleMaximisers",
     "PolylogSchedule",
     "Pool",
     "QualityKDPP",
