@@ -160,12 +160,19 @@ class Model:
 
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
-        scaled = state.scaling
+        scaled, recipe = state.scaling, self._recipe
+        if recipe.mean == "online":
+            # There may have been no decision yet, which is what a scale is learned for otherwise.
+            told = np.ones(len(state.rewards), dtype=bool)
+            noise = recipe.noise_variance
+            scaled = scaling.learn(scaled, state.kernel, state.rewards, told, noise)
         pace = learned_pace(state.aging, state.kernel, state.rewards, scaled.anchor, scaled.scale)
         if pace is None or not isinstance(state.aging, Paced):
             return state
-        info = replace(state.info, fits=state.info.fits + 1, pace=pace)
-        return replace(state, aging=state.aging.at_pace(pace), info=info)
+        aged = state.aging.at_pace(pace)
+        known = aged.pace if isinstance(aged, Paced) else pace
+        info = replace(state.info, fits=state.info.fits + 1, pace=known)
+        return replace(state, aging=aged, info=info)
 
     def _refitted(self, state: State, every: Every) -> State:
         """With a kernel that was fitted to what has been seen, in a unit that suits it."""
