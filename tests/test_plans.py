@@ -358,12 +358,9 @@ def test_a_tolerance_ends_it() -> None:
 @pytest.mark.xfail(
     raises=AssertionError, reason="gains of nothing differ by rounding, and that decides"
 )
-@pytest.mark.parametrize("centre", [0.0, 100.0])
-def test_where_no_answer_changes_the_decision_the_largest_upper_bound_is_asked_about(
-    centre: float,
-) -> None:
-    shown = apart([centre, centre - 100.0, centre - 99.0], [1.0, 1.0, 2.5], beta=100.0)
-    # Upper bounds 100, 0 and 151 above the centre; no answer lifts a mean by 99.
+def test_where_no_answer_changes_the_decision_the_largest_upper_bound_is_asked_about() -> None:
+    shown = apart([0.0, -100.0, -99.0], [1.0, 1.0, 2.5], beta=100.0)
+    # Upper bounds 100, 0 and 151; no answer lifts a mean by 99.
     assert rows_of(PlausibleMaximisers(1), shown) == [2]
 
 

@@ -186,7 +186,8 @@ def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
         assert made.jitter == pytest.approx(jitter, rel=1e-6)
         # What is left is the posterior of the larger noise.
         raised = rule.condition(kernel, Data(Z, Y, np.full(60, max(noise, floor))), now=4.0)
-        for mine, its in zip(made.predict(at(4.0, [0, 1, 2])), raised.predict(at(4.0, [0, 1, 2]))):
+        there = at(4.0, [0, 1, 2])
+        for mine, its in zip(made.predict(there), raised.predict(there), strict=True):
             assert np.isfinite(mine).all()
             np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-9)
         assert np.isfinite(made.log_det_ratio)

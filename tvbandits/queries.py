@@ -239,12 +239,16 @@ class UCBBatch:
         return _one_by_one(self.budget, pool, rng, lambda beliefs: beliefs.upper)
 
 
+PROMISE = 2.0
+"""Deviations above its mean that a plausible point may promise."""
+
+
 @dataclass(frozen=True)
 class PlausibleMaximisers:
     """One after the other the point whose answer helps the next decision most, until it is settled.
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
-    while the bounds hold. Among the `looked_at` plausible points of the largest upper bounds, the one
+    while the bounds hold. Among the `looked_at` plausible points that promise most (`PROMISE`), the one
     of the largest gain is asked about (`Beliefs.gains`: how much its answer raises the best mean, on
     average), as if those before were known. The gain looks one decision ahead, and by itself may never
     ask about what is worth knowing for long; so every `explore_every`-th question goes to the plausible
@@ -290,12 +294,14 @@ class PlausibleMaximisers:
         rows: list[int] = []
         while len(rows) < min(k, N):
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
-            ranked = plausible[np.argsort(-beliefs.upper[plausible], kind="stable")]
+            # A width of theory would look at what is least known first, however poor it promises to be.
+            promise = beliefs.mean + PROMISE * beliefs.deviation
+            ranked = plausible[np.argsort(-promise[plausible], kind="stable")]
             candidates = [int(i) for i in ranked[: self.looked_at + len(rows)] if i not in rows]
             if len(plausible) == 1 or not candidates:
                 break
             gains = beliefs.gains(candidates, ranked[: self.compared])
-            # Where no answer changes the decision, the largest upper bound is asked about.
+            # Where no answer changes the decision, the point of the largest promise is asked about.
             best = int(np.argmax(gains))
             if gains[best] < enough:
                 break
