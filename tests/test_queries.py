@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Candidates, dpp, policies
+from tvbandits.budgets import OnAverage
 from tvbandits.kernels import Drift, OnSpace
 from tvbandits.observations import Array
 from tvbandits.queries import KDPP, Choice, LogSchedule, PolylogSchedule, Pool
@@ -244,3 +245,13 @@ def test_a_number_is_a_constant_schedule() -> None:
         ValueError, match="schedule must be a function of t or a whole number >= 0, got -1"
     ):
         KDPP(-1)
+
+
+def test_a_budget_instead_of_a_schedule() -> None:
+    rng = np.random.default_rng(0)
+    for told, asked, wanted in ((4, 0, 8), (4, 7, 1), (4, 8, 0)):
+        shown = pool(20, told)
+        shown = Pool(shown.points, told, shown.covariance, None, asked)
+        assert len(KDPP(budget=OnAverage(2.0)).choose(shown, rng).rows) == wanted
+    with pytest.raises(ValueError, match=r"budget must be a whole number per step, or a budget"):
+        KDPP(budget=OnAverage)  # type: ignore[arg-type]

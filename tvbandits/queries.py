@@ -128,14 +128,19 @@ class KDPP:
         Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
     jitter : float
         Relative to the mean prior variance; see `tvbandits.dpp`.
+    budget : Budget, optional
+        Where given, it says how many instead of the schedule.
     """
 
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
     accuracy: float | None = None
     jitter: float = 1e-8
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
+        if self.budget is not None:
+            as_budget(self.budget)
         whole = isinstance(self.schedule, int | np.integer) and self.schedule >= 0
         if not (callable(self.schedule) or whole):
             raise ValueError(
@@ -149,7 +154,10 @@ class KDPP:
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Run the chain."""
         N = len(pool)
-        k = whole(self.schedule, pool.told) if callable(self.schedule) else int(self.schedule)
+        if self.budget is not None:
+            _, k = _allowed(self.budget, pool)
+        else:
+            k = whole(self.schedule, pool.told) if callable(self.schedule) else int(self.schedule)
         if k >= N or k == 0:
             return _all_or_none(N, k)
         steps = math.ceil(self.sweeps * k)

@@ -111,6 +111,7 @@ PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
     "ucb": UCBBatch,
     "variance": GreedyVariance,
     "quality": QualityKDPP,
+    "kdpp": lambda budget: KDPP(budget=budget),
     "random": RandomPoints,
 }
 """Query plans by name, each made from a budget."""
