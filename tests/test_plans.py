@@ -21,6 +21,7 @@ from tvbandits.beliefs import Beliefs
 from tvbandits.budgets import OnAverage
 from tvbandits.observations import Array
 from tvbandits.queries import (
+    PROMISE,
     Choice,
     GreedyVariance,
     PlausibleMaximisers,
@@ -217,12 +218,29 @@ def test_in_a_bandit(plan: Any, about: str) -> None:
 # --- plausible maximisers -------------------------------------------------------------------------
 
 
+AMPLITUDE = np.random.default_rng(2).permutation(np.linspace(0.3, 1.7, N))
+UNEVEN = AMPLITUDE[:, None] * PRIOR * AMPLITUDE
+
+
+def uneven(asked: int = 0, mean: Array = MEAN, beta: float = 2.0) -> Pool:
+    """A pool of points that differ in what is known of them."""
+    shown = Beliefs(
+        mean,
+        AMPLITUDE,
+        beta,
+        NOISE,
+        lambda rows: UNEVEN[list(rows)],
+        lambda rows, others: UNEVEN[np.ix_(list(rows), list(others))],
+    )
+    return Pool(POINTS, 5, lambda: UNEVEN, lambda: shown, asked)
+
+
 def covariance_after(rows: list[int]) -> Array:
     """Once some points are asked about, by plain inversion."""
     if not rows:
-        return PRIOR
-    K = PRIOR[np.ix_(rows, rows)] + NOISE * np.eye(len(rows))
-    return np.asarray(PRIOR - PRIOR[:, rows] @ np.linalg.inv(K) @ PRIOR[rows])
+        return UNEVEN
+    K = UNEVEN[np.ix_(rows, rows)] + NOISE * np.eye(len(rows))
+    return np.asarray(UNEVEN - UNEVEN[:, rows] @ np.linalg.inv(K) @ UNEVEN[rows])
 
 
 def gain(row: int, rows: list[int], mean: Array, among: list[int]) -> float:
@@ -250,10 +268,11 @@ def by_hand(
     """
     rows: list[int] = []
     while len(rows) < min(k, N):
-        deviation = np.sqrt(np.maximum(left(rows), 0.0))
+        deviation = np.sqrt(np.diag(covariance_after(rows)))
         upper, lower = mean + beta * deviation, mean - beta * deviation
         plausible = [i for i in range(N) if upper[i] >= lower.max()]
-        plausible.sort(key=lambda i: -upper[i])
+        promise = mean + PROMISE * deviation
+        plausible.sort(key=lambda i: -promise[i])
         open_ = [i for i in plausible[: plan.looked_at + len(rows)] if i not in rows]
         if len(plausible) == 1 or not open_:
             break
@@ -273,7 +292,7 @@ def by_hand(
 def asked_by(
     plan: PlausibleMaximisers, asked: int = 0, mean: Array = MEAN, beta: float = 2.0
 ) -> list[int]:
-    return [int(i) for i in plan.choose(pool(5, asked, mean=mean, beta=beta), rng()).rows]
+    return rows_of(plan, uneven(asked, mean, beta))
 
 
 @pytest.mark.parametrize("every", [None, 1, 2, 4])
@@ -343,25 +362,30 @@ def test_one_plausible_point_is_no_question() -> None:
 
 
 def test_a_tolerance_ends_it() -> None:
-    first = by_hand(PlausibleMaximisers(1), 1, 0, MEAN, 2.0)[0]
+    # At a width of 9 all points are plausible.
+    first = by_hand(PlausibleMaximisers(1), 1, 0, MEAN, 9.0)[0]
     worth = gain(first, [], MEAN, list(range(N))) / NOISE**0.5
     assert worth > 0.1
-    assert asked_by(PlausibleMaximisers(1, tolerance=0.999 * worth)) == [first]
-    assert asked_by(PlausibleMaximisers(1, tolerance=1.001 * worth)) == []
+    assert asked_by(PlausibleMaximisers(1, tolerance=0.999 * worth), beta=9.0) == [first]
+    assert asked_by(PlausibleMaximisers(1, tolerance=1.001 * worth), beta=9.0) == []
     # It counts in noise deviations of an answer, and ends exploring too.
-    assert asked_by(PlausibleMaximisers(9, tolerance=1.001 * worth, explore_every=1)) == []
-    some = asked_by(PlausibleMaximisers(9, tolerance=0.3 * worth))
+    shut = PlausibleMaximisers(9, tolerance=1.001 * worth, explore_every=1)
+    assert asked_by(shut, beta=9.0) == []
+    some = asked_by(PlausibleMaximisers(9, tolerance=0.3 * worth), beta=9.0)
     assert 1 <= len(some) < 9
-    assert some == asked_by(PlausibleMaximisers(9))[: len(some)]
+    assert some == asked_by(PlausibleMaximisers(9), beta=9.0)[: len(some)]
 
 
 @pytest.mark.xfail(
     raises=AssertionError, reason="gains of nothing differ by rounding, and that decides"
 )
-def test_where_no_answer_changes_the_decision_the_largest_upper_bound_is_asked_about() -> None:
-    shown = apart([0.0, -100.0, -99.0], [1.0, 1.0, 2.5], beta=100.0)
-    # Upper bounds 100, 0 and 151; no answer lifts a mean by 99.
-    assert rows_of(PlausibleMaximisers(1), shown) == [2]
+def test_where_no_answer_changes_the_decision_what_promises_most_is_asked_about() -> None:
+    # Promises at most 4, -7 and 5 above the centre; with so much noise no answer lifts a mean by 9.
+    for centre in (0.0, 7.3, 100.0):
+        for deviation in (0.5, 1.0, 1.3, 2.0):
+            means = [centre, centre - 9.0, centre - 9.0]
+            shown = apart(means, [deviation, 1.0, 7.0], beta=9.0, noise=1e4)
+            assert rows_of(PlausibleMaximisers(1), shown) == [2]
 
 
 @pytest.mark.parametrize("k", [0, 1, 4, N, 30])
@@ -386,7 +410,7 @@ def test_no_budget_no_look() -> None:
 def test_exploring_alone_is_greedy_variance() -> None:
     # A width so large that all points stay plausible.
     rows = asked_by(PlausibleMaximisers(6, explore_every=1), beta=50.0)
-    np.testing.assert_array_equal(rows, GreedyVariance(6).choose(pool(), rng()).rows)
+    np.testing.assert_array_equal(rows, GreedyVariance(6).choose(uneven(), rng()).rows)
     assert rows != asked_by(PlausibleMaximisers(6, explore_every=None), beta=50.0)
 
 

@@ -114,9 +114,7 @@ Jobs = Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")]
 Files = Annotated[
     list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
 ]
-Folder = Annotated[
-    str | None, typer.Option(metavar="DIR", help="Folder for rows, summary and picture.")
-]
+Folder = Annotated[str | None, typer.Option(metavar="DIR", help="Folder for tables and picture.")]
 
 
 @app.command("compare")
@@ -147,10 +145,7 @@ def compare_command(
     if format_.lower() not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
     check_numbers(seeds, jobs, horizon, confidence)
-    if data and not any(parse_spec(text)[0] in READS_FILES for text in problem):
-        raise ValueError(
-            f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
-        )
+    _check_data(problem, data)
     folder = None if out is None else output.writable_folder(_folder("--out", out))
     problems = {text: make_problem(text, data or [], horizon) for text in problem}
     policies = list(dict.fromkeys(policy or FIRST_COMPARISON))
@@ -198,6 +193,13 @@ def compare_command(
         raise _StoppedError
 
 
+def _check_data(problems: list[str], data: list[Path] | None) -> None:
+    if data and not any(parse_spec(text)[0] in READS_FILES for text in problems):
+        raise ValueError(
+            f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
+        )
+
+
 @app.command("frontier")
 def frontier_command(
     problem: Problems,
@@ -218,6 +220,7 @@ def frontier_command(
 ) -> None:
     """Show what questions are worth: regret against queries per step, for each query plan."""
     check_numbers(seeds, jobs, horizon, confidence)
+    _check_data(problem, data)
     policies = frontier.policies(budgets or [1, 2, 4, 8], plan or list(PLANS))
     folder = None if out is None else output.writable_folder(_folder("--out", out))
     problems = {text: make_problem(text, data or [], horizon) for text in problem}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -30,8 +31,8 @@ def policies(budgets: Sequence[float], plans: Sequence[str]) -> list[str]:
         If a budget is not positive, or a plan is not known.
     """
     for budget in budgets:
-        if not budget > 0:
-            raise ValueError(f"budgets must be positive, got {budget:g}")
+        if not 0 < budget < math.inf:
+            raise ValueError(f"budgets must be positive and finite, got {budget:g}")
     for plan in plans:
         if plan not in PLANS:
             raise ValueError(f'unknown plan "{plan}"; there are: {", ".join(PLANS)}')
