@@ -58,7 +58,7 @@ def policies_alone() -> list[str]:
 
 @pytest.mark.parametrize("bad", [0.0, -2.0, math.nan])
 def test_budgets_that_are_none(bad: float) -> None:
-    with pytest.raises(ValueError, match=f"budgets must be positive, got {bad:g}"):
+    with pytest.raises(ValueError, match=f"budgets must be positive and finite, got {bad:g}"):
         frontier.policies([1.0, bad], ["random"])
 
 
@@ -298,9 +298,9 @@ def test_what_is_played_by_default(command: Command, monkeypatch: pytest.MonkeyP
 
 
 BAD: list[tuple[str, str]] = [
-    ("--budgets 0", "budgets must be positive, got 0"),
-    ("--budgets 1 -2", "budgets must be positive, got -2"),
-    ("--budgets nan", "budgets must be positive, got nan"),
+    ("--budgets 0", "budgets must be positive and finite, got 0"),
+    ("--budgets 1 -2", "budgets must be positive and finite, got -2"),
+    ("--budgets nan", "budgets must be positive and finite, got nan"),
     ("--budgets inf", "got inf"),
     ("--budgets x", "Invalid value for '--budgets': .*number"),
     ("--budgets", "Option '--budgets' requires an argument"),
