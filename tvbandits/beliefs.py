@@ -13,6 +13,10 @@ from tvbandits import linalg
 from tvbandits.observations import Array, Index
 
 
+ROUNDING = 1e-12
+"""A gain below this share of the largest deviation is none."""
+
+
 @dataclass(frozen=True)
 class Beliefs:
     """Mean and deviation of the reward at some points at the time of the next decision.
@@ -112,8 +116,9 @@ class Beliefs:
         best = np.zeros(len(rows))
         for node, weight in zip(*_NODES, strict=True):
             best += weight * (mean + node * reach).max(axis=1)
-        # Rounding aside, an answer cannot hurt.
-        return np.asarray(np.maximum(best - mean.max(), 0.0))
+        # An answer cannot hurt, and what is within rounding is nothing.
+        gain = best - mean.max()
+        return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)
 
 
 def _quadrature(nodes: int) -> tuple[Array, Array]:
