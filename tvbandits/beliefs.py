@@ -12,7 +12,6 @@ from numpy.polynomial.hermite_e import hermegauss
 from tvbandits import linalg
 from tvbandits.observations import Array, Index
 
-
 ROUNDING = 1e-12
 """A gain below this share of the largest deviation is none."""
 
