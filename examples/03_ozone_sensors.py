@@ -1,4 +1,7 @@
-"""The ozone benchmark: find the worst air of a state, day by day, by asking a few of its sensors.
+"""The ozone benchmark: find the highest ozone of a state, day by day, by asking some of its sensors.
+
+A decision rests on what was asked the day before: on the map, today's levels are the colours, and the
+rings the sites that were asked yesterday.
 
 Give EPA files to use real levels, or fetch them first:
 
@@ -69,7 +72,7 @@ def main(out: Path = HERE, files: Sequence[str | Path] = ()) -> float:
     uniform = problem.values[:days].max(axis=1).mean() - problem.values[:days].mean()
     print(
         f"asked {info.total_asked} readings, got {info.total_answered}; in {days} days "
-        f"{np.mean(missed):.2f} {problem.unit} a day below the worst site, {uniform:.2f} by chance"
+        f"{np.mean(missed):.2f} {problem.unit} a day below the best site, {uniform:.2f} by chance"
     )
     sensor_map(points, week, unit=problem.unit).savefig(out / "03_ozone_sensors.png", dpi=110)
     return float(np.mean(missed))

@@ -4,6 +4,10 @@ The sensors of a network lose a third of their answers, understate their noise t
 be reached for a fortnight. Every wrapper is one idea: `Retrying` asks again, `Calibrated` finds out how
 far the sensors can be trusted, `Budgeted` keeps to what was granted, `Recording` has every answer on
 disk before it is used. Whatever happens, the bandit goes on.
+
+What the wrappers buy here is not less regret: with 8 questions a day instead of 12 it is higher. It is
+a budget that is kept, a log of every answer that was paid for, and a report that the sensors are not as
+good as they say.
 """
 
 import tempfile
@@ -100,9 +104,9 @@ def main(out: Path = HERE) -> float:
     axes.set(xlabel="day t", ylabel="average regret $R_t / t$ (ppb)", ylim=(0, None))
     axes.legend()
     figure.savefig(out / "05_an_expert_that_fails.png", dpi=120)
-    average = float(curves["failing, wrapped, 8 a day"].mean())
-    print(f"average regret with failing, wrapped sensors: {average:.2f} ppb a day")
-    return average
+    for name, missed in curves.items():
+        print(f"{name}: average regret {missed.mean():.2f} ppb a day")
+    return float(curves["failing, wrapped, 8 a day"].mean())
 
 
 if __name__ == "__main__":

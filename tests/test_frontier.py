@@ -145,19 +145,21 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     line = drawn["sparq-gp-ucb"].lines[0]
     np.testing.assert_allclose(line.get_xdata(orig=False), [paper["queries_per_step"]])
     np.testing.assert_allclose(line.get_ydata(orig=False), [paper["average_regret"]])
-    (alone,) = (line for line in axes.lines if line.get_label() == "no questions")
+    (alone,) = (line for line in axes.lines if line.get_label() == "tv-gp-ucb, no questions")
     np.testing.assert_allclose(
         alone.get_ydata(orig=False), summary.loc["tv-gp-ucb", "average_regret"]
     )
     legend = axes.get_legend()
     assert legend is not None
     named = {text.get_text() for text in legend.get_texts()}
-    assert named == {"plausible", "random", "sparq-gp-ucb", "no questions"}
+    assert named == {"plausible", "random", "sparq-gp-ucb", "tv-gp-ucb, no questions"}
     assert axes.get_xlabel() == "queries per step"
     assert axes.get_ylabel() == "average regret (ppb)"
     assert axes.get_title() == f"{SMALL}, width 2, 2 seeds, 12 steps"
     assert axes.get_xscale() == "log"
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    ticks = [float(label.get_text()) for label in axes.get_xticklabels()]
+    assert ticks == [2.0**power for power in range(len(ticks))]  # powers of two, and all covered
+    assert ticks[-1] >= paper["queries_per_step"]
     assert axes.get_ylim()[0] == 0.0
 
 
@@ -233,12 +235,22 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     said = command(
         *GIVEN, "--budgets", 1, 2, "--plan", "plausible", "--plan", "random", "--out", out
     )
-    assert (said.status, said.err) == (0, f"wrote frontier.csv, frontier.png in {out}\n")
+    assert (said.status, said.err) == (
+        0,
+        f"wrote rows.csv.gz, summary.csv, run.json, frontier.csv, frontier.png in {out}\n",
+    )
     assert f"{SMALL}, width 2, 1 seed, 12 steps, regret in ppb" in said.out
     policies = frontier.policies([1, 2], ["plausible", "random"])
     for policy in policies:
         assert re.search(rf"│ {re.escape(policy)} +│", said.out), policy
-    assert {path.name for path in out.iterdir()} == {"frontier.csv", "frontier.png"}
+    assert {path.name for path in out.iterdir()} == {
+        "frontier.csv",
+        "frontier.png",
+        "regret.png",
+        "rows.csv.gz",
+        "run.json",
+        "summary.csv",
+    }
     assert imread(out / "frontier.png").shape[0] > 100
     table = pd.read_csv(out / "frontier.csv")
     assert list(table.columns) == [*SUMMARY, "plan", "budget"]

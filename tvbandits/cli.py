@@ -181,6 +181,7 @@ def compare_command(
             "seeds": seeds,
             "jobs": jobs,
             "equal_information": equal_information,
+            "stands_for": {} if policy else AS_IN_THE_PAPER,
             "data": [path.name for path in data or []],
             "interrupted": interrupted,
         }
@@ -235,10 +236,21 @@ def frontier_command(
     for text in problems:
         print_margins(text, frontier.margins(frontier.frontier(rows[rows["problem"] == text])))
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        arguments = {
+            "problems": problem,
+            "policies": policies,
+            "confidence": confidence,
+            "horizon": horizon,
+            "seeds": seeds,
+            "jobs": jobs,
+            "data": [path.name for path in data or []],
+            "interrupted": interrupted,
+        }
+        output.write(folder, rows, references, units, arguments, bound=False)
         frontier.frontier(rows).to_csv(folder / "frontier.csv", index=False)
         frontier.picture(rows, units).savefig(folder / "frontier.png", dpi=120)
-        say(f"wrote frontier.csv, frontier.png in {folder}")
+        names = ", ".join((output.ROWS, output.SUMMARY, output.RUN, "frontier.csv, frontier.png"))
+        say(f"wrote {names} in {folder}")
     if interrupted:
         raise _StoppedError
 

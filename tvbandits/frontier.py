@@ -72,7 +72,8 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
     for axes, problem in zip(grid, problems, strict=True):
         mine = summary[summary["problem"] == problem]
         curves = mine[mine["budget"].notna()]
-        for i, (plan, curve) in enumerate(curves.groupby("plan", sort=False)):
+        for plan, curve in curves.groupby("plan", sort=False):
+            i = list(PLANS).index(str(plan))
             axes.errorbar(
                 curve["queries_per_step"],
                 curve["average_regret"],
@@ -86,7 +87,10 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
         for line in mine[mine["budget"].isna()].to_dict(orient="records"):
             if line["policy"] == WITHOUT:
                 axes.axhline(
-                    line["average_regret"], color="0.5", linewidth=1.2, label="no questions"
+                    line["average_regret"],
+                    color="0.5",
+                    linewidth=1.2,
+                    label=f"{WITHOUT}, no questions",
                 )
                 continue
             axes.errorbar(
@@ -102,10 +106,17 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
             )
         unit = (units or {}).get(str(problem), "")
         axes.set_xscale("log", base=2)
-        ticks = sorted(set(curves["budget"]))
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        asked = mine["queries_per_step"][mine["queries_per_step"] > 0]
+        if len(asked):  # a frontier that was cut short may have no curve yet
+            low, high = math.floor(math.log2(asked.min())), math.ceil(math.log2(asked.max()))
+            ticks = [2.0**power for power in range(low, high + 1)]
+            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_ylim(0, None)
+        regret = mine["average_regret"]
+        if regret.min() > 0 and regret.max() > 8 * regret.min():
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0, None)
         seeds = counted(mine["seeds"], "seed")
         steps = counted([int(mine["horizon"].max())], "step")
         axes.set_title(f"{problem}, width {mine['confidence'].iloc[0]}, {seeds}, {steps}")

@@ -100,6 +100,17 @@ class Every:
         return np.concatenate([older[: self.observations - len(recent)], recent])
 
 
+def as_every(learn: Every | int) -> Every:
+    """A number is a number of rewards."""
+    if isinstance(learn, Every):
+        return learn
+    if isinstance(learn, int | np.integer) and not isinstance(learn, bool):
+        return Every(int(learn))
+    raise ValueError(
+        f"learn must be a number of rewards, or a rule such as Every(30); got {learn!r}"
+    )
+
+
 @dataclass(frozen=True)
 class Learned:
     """What learning has come to.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
+from threadpoolctl import threadpool_limits
 
 from tvbandits import scaling
 from tvbandits.aging import Ages, Paced
@@ -154,7 +155,9 @@ class Model:
         if every is None or not every.due(before, len(state.rewards)):
             return state
         started = time.perf_counter()
-        state = self._refitted(state, every) if self._space_time else self._paced(state)
+        # Matrices this small only wait for each other's threads.
+        with threadpool_limits(limits=1, user_api="blas"):
+            state = self._refitted(state, every) if self._space_time else self._paced(state)
         seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
         return replace(state, info=replace(state.info, seconds=seconds))
 

@@ -43,7 +43,7 @@ STYLES = {
     "tv-gp-ucb": Style("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
     "ui-gp-ucb": Style("#3a86c8", (0, (3, 1)), 2.2, "*"),
     "sparq-gp-ucb": Style("#000000", "-", 3.0, "X"),
-    "frugal-gp-ucb": Style("#a11d1d", (0, (10, 1)), 2.8, "$F$"),
+    "frugal-gp-ucb": Style("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
     "et-gp-ucb": Style("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
     "bkb": Style("#a3320b", (0, (9, 2)), 1.8, "<"),
     "bbkb": Style("#5b3a99", (0, (9, 2, 2, 2)), 1.8, ">"),
@@ -54,7 +54,7 @@ STYLES = {
 }
 """A policy looks the same in every picture, whatever else is drawn."""
 
-MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$F$": 9}
+MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$\\spadesuit$": 10}
 """Points, of markers that would look small in the usual 7."""
 
 FREE_COLOURS = ("#8a5a00", "#1b6ca8", "#a02c5a", "#2e7d4f", "#6a4fb0", "#b5451b", "#4f4f4f")

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits import aging
 from tvbandits.aging import Aging, LogThreshold
@@ -28,11 +29,11 @@ from tvbandits.confidence import BBKBWidth, BKBWidth, Confidence, as_confidence
 from tvbandits.domains import Candidates
 from tvbandits.exact import Exact
 from tvbandits.kernels import Drift, is_space_time, space_time
-from tvbandits.learning import Every
+from tvbandits.learning import Every, as_every
 from tvbandits.nystrom import Nystrom
 from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import KDPP, PlausibleMaximisers, QueryPlan
-from tvbandits.recipe import Recipe
+from tvbandits.recipe import Recipe, is_finite_number
 from tvbandits.statespace import StateSpace
 from tvbandits.structured import anchors_of, space_kernels, structured_kernel
 from tvbandits.terms import terms_of
@@ -114,7 +115,7 @@ def w_gp_ucb(
     noise_variance: float,
     *,
     discount: float | None = None,
-    learn: Every | None = None,
+    learn: Every | int | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
     """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
@@ -126,10 +127,10 @@ def w_gp_ucb(
     return _bandit(domain, kernel, noise_variance, common, every, aging=aged)
 
 
-def _every(name: str, given: float | None, learn: Every | None) -> Every | None:
+def _every(name: str, given: float | None, learn: Every | int | None) -> Every | None:
     """When to learn a number: never, if it is given."""
     if given is None:
-        return Every() if learn is None else learn
+        return Every() if learn is None else as_every(learn)
     if learn is not None:
         raise ValueError(f"learn is for a {name} that is not given, got {name} = {given}")
     return None
@@ -141,7 +142,7 @@ def tv_gp_ucb(
     noise_variance: float,
     *,
     epsilon: float | None = None,
-    learn: Every | None = None,
+    learn: Every | int | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
@@ -158,9 +159,13 @@ def tv_gp_ucb(
         When to learn; only without epsilon.
     """
     if epsilon is None:
-        every = Every(space_spread=ALONE) if learn is None else learn
+        every = Every(space_spread=ALONE) if learn is None else as_every(learn)
         return _bandit(domain, *_learning(domain, kernel, noise_variance, every, common))
     _every("epsilon", epsilon, learn)
+    if kernel is None:
+        raise ValueError(
+            f"kernel is None, which is for an epsilon that is not given; got {epsilon}"
+        )
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return _bandit(domain, drifting, noise_variance, common)
 
@@ -172,7 +177,7 @@ def ui_gp_ucb(
     *,
     rate: float | None = None,
     growth: Literal["wiener", "linear"] = "wiener",
-    learn: Every | None = None,
+    learn: Every | int | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
     """Uncertainty injection: noise variance s^2 + rate age (Brunzema 2022, "wiener").
@@ -212,10 +217,10 @@ def sparq_gp_ucb(
     *,
     expert: Expert,
     queries: QueryPlan | None = None,
-    rate: float | None = 1.0,
+    rate: float | None = None,
     threshold: Callable[[int], float] | None = None,
     pool_size: int | None = None,
-    learn: Every | None = None,
+    learn: Every | int | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit, Berthier & Simonetto), Algorithm 1.
@@ -227,14 +232,14 @@ def sparq_gp_ucb(
     queries : QueryPlan, optional
         The paper's by default: an approximate k-DPP of ceil(6 log t) of the points played.
     rate : float
-        Of the linear injection s^2 (1 + (rate age)^2); 1 in eq. 15. None: learned on the way.
+        Of the linear injection s^2 (1 + (rate age)^2); 1, as in eq. 15, unless it is learned.
     threshold : callable, optional
         g(t): observations above it are discarded; noise_variance log t by default.
     pool_size : int, optional
         Size up to which all points played may be asked about; then only those that add to them. All by
         default, and 256 with a sparse posterior.
     learn : Every, optional
-        When to learn a rate that is None.
+        Learn the rate while the bandit plays.
     """
     if pool_size is None and isinstance(common.get("posterior"), Nystrom):
         pool_size = 256
@@ -244,7 +249,7 @@ def sparq_gp_ucb(
         kernel,
         noise_variance,
         common,
-        _every("rate", rate, learn),
+        None if learn is None else _every("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
         expert=expert,
         queries=queries or KDPP(),
@@ -260,7 +265,7 @@ def frugal_gp_ucb(
     *,
     expert: Expert,
     budget: float = 3.0,
-    learn: Every | None = None,
+    learn: Every | int | None = None,
     queries: QueryPlan | None = None,
     **common: Unpack[Common],
 ) -> Bandit:
@@ -284,7 +289,10 @@ def frugal_gp_ucb(
     queries : QueryPlan, optional
         Instead of `PlausibleMaximisers(OnAverage(budget))`.
     """
-    learning = _learning(domain, kernel, noise_variance, learn, common)
+    if not (is_finite_number(budget) and budget >= 0):
+        raise ValueError(f"budget must be finite and not negative, got {budget!r}")
+    every = Every() if learn is None else as_every(learn)
+    learning = _learning(domain, kernel, noise_variance, every, common)
     return _bandit(
         domain,
         *learning,
@@ -297,12 +305,13 @@ def frugal_gp_ucb(
 
 
 def _learning(
-    domain: Domain, kernel: Any | None, noise_variance: float, learn: Every | None, common: Common
+    domain: Domain, kernel: Any | None, noise_variance: float, every: Every, common: Common
 ) -> tuple[Any, float, Common, Every]:
     """Kernel to start from, noise, keywords and rule of a bandit that learns its kernel."""
-    every = Every() if learn is None else learn
+    if kernel is not None and not isinstance(kernel, Kernel):
+        raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {kernel!r}")
     if kernel is not None and is_space_time(kernel):
-        kernels = (kernel,)
+        kernels: tuple[Any, ...] = (kernel,)
     else:
         smooth, rough = (kernel, None) if kernel else space_kernels(domain)
         kernels = tuple(

@@ -214,7 +214,7 @@ def _sparq(
         *setting.parts,
         expert=setting.expert(),
         queries=from_schedule,
-        rate=1.0 if rate is None and not learn else rate,
+        rate=rate,
         learn=Every() if learn else None,
         **setting.with_posterior(posterior),
     )

@@ -91,6 +91,14 @@ class Component:
     time: str
     time_scale: float
 
+    def __str__(self) -> str:
+        kind = "field" if self.space else "level"
+        name = f"static {kind}" if math.isinf(self.time_scale) else f"drifting {kind}"
+        parts = [f"{name}: deviation {self.deviation:.3g}"]
+        parts += [f"over points {self.space}"] if self.space else ["shared by all points"]
+        parts += [] if math.isinf(self.time_scale) else [f"time scale {self.time_scale:.3g}"]
+        return ", ".join(parts)
+
 
 def components_of(kernel: Kernel, scale: float) -> tuple[Component, ...]:
     """The terms of a kernel for a reward of that scale; none where it is not a sum of terms."""
