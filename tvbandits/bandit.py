@@ -128,11 +128,13 @@ class Bandit:
         if state.time is not None and now < state.time:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         rng = self._generator(state)
-        state = self._model.conditioned(state, now, rng)
-        started = time.perf_counter()
-        beta = self._model.beta(state)
-        informed = self._recipe.informed_width if state.informed else None
-        X, looks = self._chosen(state, now, beta if informed is None else min(beta, informed), rng)
+        with self._model.calmly():
+            state = self._model.conditioned(state, now, rng)
+            started = time.perf_counter()
+            beta = self._model.beta(state)
+            informed = self._recipe.informed_width if state.informed else None
+            width = beta if informed is None else min(beta, informed)
+            X, looks = self._chosen(state, now, width, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         self._state = replace(
@@ -269,7 +271,8 @@ class Bandit:
             return state
         started = time.perf_counter()
         asking = self._model.pool(state, rng)
-        choice = recipe.queries.choose(asking.pool, rng)
+        with self._model.calmly():
+            choice = recipe.queries.choose(asking.pool, rng)
         chosen = time.perf_counter()
         now, points = state.time, asking.pool.points[choice.rows]
         state = asking.state

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from tvbandits import scaling
 from tvbandits.aging import Ages, Paced
@@ -26,9 +27,17 @@ from tvbandits.pacing import learned_pace
 from tvbandits.posterior import Data
 from tvbandits.queries import Pool
 from tvbandits.recipe import Recipe, State
+from tvbandits.statespace import StateSpace
 from tvbandits.surface import Surface
 from tvbandits.terms import components_of
 from tvbandits.view import View
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """The thread pools of this process, which take milliseconds to find."""
+    return ThreadpoolController()
+
 
 DRAWN = 256
 """Points drawn from a domain that is not finite, for a plan to choose from."""
@@ -53,6 +62,14 @@ class Model:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self._on_candidates: Surface | None = None
+
+    def calmly(self) -> AbstractContextManager[object]:
+        """One BLAS thread, where matrices are small: several would only wait for each other."""
+        recipe = self._recipe
+        if recipe.learn is None and not isinstance(recipe.posterior, StateSpace):
+            return nullcontext()
+        limited: AbstractContextManager[object] = _threads().limit(limits=1, user_api="blas")
+        return limited
 
     def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         """The state with its posterior speaking about the time `now`."""
@@ -155,8 +172,7 @@ class Model:
         if every is None or not every.due(before, len(state.rewards)):
             return state
         started = time.perf_counter()
-        # Matrices this small only wait for each other's threads.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with self.calmly():
             state = self._refitted(state, every) if self._space_time else self._paced(state)
         seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
         return replace(state, info=replace(state.info, seconds=seconds))
