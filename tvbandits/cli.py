@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from tvbandits.console import check_numbers, collect, print_margins, print_table
 from tvbandits.contestants import Named
 from tvbandits.plots import asks
 from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES
-from tvbandits.protocols import ExpertError
+from tvbandits.protocols import ExpertError, Problem
 from tvbandits.references import References
 from tvbandits.registry import PLANS
 from tvbandits.specs import parse_spec, spread, written
@@ -144,61 +145,103 @@ def compare_command(
     """Run policies on problems, print a summary, and write rows and a picture."""
     if format_.lower() not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
-    check_numbers(seeds, jobs, horizon, confidence)
-    _check_data(problem, data)
+    order = _Order(problem, confidence, horizon, seeds, jobs, data or [])
     folder = None if out is None else output.writable_folder(_folder("--out", out))
-    problems = {text: make_problem(text, data or [], horizon) for text in problem}
     policies = list(dict.fromkeys(policy or FIRST_COMPARISON))
     # A comparison that names none repeats the paper's; a name that is given means what it says.
     known = {name: Named(AS_IN_THE_PAPER.get(name, name)) for name in FIRST_COMPARISON}
-    runs = iterate(
-        problems,
-        policies if policy else known,
-        seeds,
-        horizon,
-        jobs,
-        confidence=confidence,
-        equal_information=equal_information,
-    )
     if bound and folder is None:
         say("no bound is drawn: --bound is for the picture, which --out DIR writes")
-    rows, interrupted = collect(runs, len(problems) * len(policies) * seeds)
-    if rows.empty:
-        say("stopped before the first run was done: nothing to show")
-        raise _StoppedError
-    references = {text: problem_references(made, seeds, horizon) for text, made in problems.items()}
-    units = {text: made.unit for text, made in problems.items()}
+    done = _played(order, policies if policy else known, equal_information)
+    rows, references = done.rows, done.references
     if format_.lower() == "json":
         print(json.dumps(_json(rows, references), allow_nan=False))
     else:
-        print_tables(rows, references, problems, units)
+        print_tables(rows, references, done.problems, done.units)
     if folder is not None:
         arguments = {
-            "problems": problem,
-            "policies": policies,
-            "confidence": confidence,
-            "horizon": horizon,
-            "seeds": seeds,
-            "jobs": jobs,
+            **done.arguments,
             "equal_information": equal_information,
             "stands_for": {} if policy else AS_IN_THE_PAPER,
-            "data": [path.name for path in data or []],
-            "interrupted": interrupted,
         }
         if bound and not asks(rows):
             say("no bound is drawn: none of the policies asked an expert")
-        output.write(folder, rows, references, units, arguments, bound=bound)
+        output.write(folder, rows, references, done.units, arguments, bound=bound)
         names = ", ".join((output.ROWS, output.SUMMARY, output.PICTURE, output.RUN))
         say(f"wrote {names} in {folder}")
-    if interrupted:
+    if done.interrupted:
         raise _StoppedError
 
 
-def _check_data(problems: list[str], data: list[Path] | None) -> None:
-    if data and not any(parse_spec(text)[0] in READS_FILES for text in problems):
-        raise ValueError(
-            f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
-        )
+@dataclass(frozen=True)
+class _Order:
+    """What is to be played, as it stands on the command line."""
+
+    problems: list[str]
+    confidence: str
+    horizon: int | None
+    seeds: int
+    jobs: int
+    data: list[Path]
+
+    def __post_init__(self) -> None:
+        check_numbers(self.seeds, self.jobs, self.horizon, self.confidence)
+        if self.data and not any(parse_spec(text)[0] in READS_FILES for text in self.problems):
+            raise ValueError(
+                f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
+            )
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What came of it."""
+
+    rows: pd.DataFrame
+    interrupted: bool
+    problems: dict[str, Problem]
+    references: dict[str, References]
+    units: dict[str, str]
+    arguments: dict[str, Any]
+
+
+def _played(
+    order: _Order, policies: list[str] | dict[str, Named], equal_information: bool = False
+) -> _Done:
+    """Play it, as far as the user lets it go on."""
+    problems = {text: make_problem(text, order.data, order.horizon) for text in order.problems}
+    runs = iterate(
+        problems,
+        policies,
+        order.seeds,
+        order.horizon,
+        order.jobs,
+        confidence=order.confidence,
+        equal_information=equal_information,
+    )
+    rows, interrupted = collect(runs, len(problems) * len(policies) * order.seeds)
+    if rows.empty:
+        say("stopped before the first run was done: nothing to show")
+        raise _StoppedError
+    return _Done(
+        rows,
+        interrupted,
+        problems,
+        {
+            text: problem_references(made, order.seeds, order.horizon)
+            for text, made in problems.items()
+        },
+        {text: made.unit for text, made in problems.items()},
+        {
+            "problems": order.problems,
+            "policies": list(policies),
+            "confidence": order.confidence,
+            "horizon": order.horizon,
+            "seeds": order.seeds,
+            "jobs": order.jobs,
+            "data": [path.name for path in order.data],
+            "interrupted": interrupted,
+        },
+    )
 
 
 @app.command("frontier")
@@ -220,38 +263,21 @@ def frontier_command(
     out: Folder = None,
 ) -> None:
     """Show what questions are worth: regret against queries per step, for each query plan."""
-    check_numbers(seeds, jobs, horizon, confidence)
-    _check_data(problem, data)
+    order = _Order(problem, confidence, horizon, seeds, jobs, data or [])
     policies = frontier.policies(budgets or [1, 2, 4, 8], plan or list(PLANS))
     folder = None if out is None else output.writable_folder(_folder("--out", out))
-    problems = {text: make_problem(text, data or [], horizon) for text in problem}
-    runs = iterate(problems, policies, seeds, horizon, jobs, confidence=confidence)
-    rows, interrupted = collect(runs, len(problems) * len(policies) * seeds)
-    if rows.empty:
-        say("stopped before the first run was done: nothing to show")
-        raise _StoppedError
-    units = {text: made.unit for text, made in problems.items()}
-    references = {text: problem_references(made, seeds, horizon) for text, made in problems.items()}
-    print_tables(rows, references, problems, units)
-    for text in problems:
+    done = _played(order, policies)
+    rows = done.rows
+    print_tables(rows, done.references, done.problems, done.units)
+    for text in problem:
         print_margins(text, frontier.margins(frontier.frontier(rows[rows["problem"] == text])))
     if folder is not None:
-        arguments = {
-            "problems": problem,
-            "policies": policies,
-            "confidence": confidence,
-            "horizon": horizon,
-            "seeds": seeds,
-            "jobs": jobs,
-            "data": [path.name for path in data or []],
-            "interrupted": interrupted,
-        }
-        output.write(folder, rows, references, units, arguments, bound=False)
+        output.write(folder, rows, done.references, done.units, done.arguments, bound=False)
         frontier.frontier(rows).to_csv(folder / "frontier.csv", index=False)
-        frontier.picture(rows, units).savefig(folder / "frontier.png", dpi=120)
+        frontier.picture(rows, done.units).savefig(folder / "frontier.png", dpi=120)
         names = ", ".join((output.ROWS, output.SUMMARY, output.RUN, "frontier.csv, frontier.png"))
         say(f"wrote {names} in {folder}")
-    if interrupted:
+    if done.interrupted:
         raise _StoppedError
 
 
