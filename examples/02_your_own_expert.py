@@ -21,10 +21,10 @@ def reward(X: np.ndarray, t: float) -> np.ndarray:
 
 
 class Station:
-    """Answers for the left half of the domain only, with an honest variance."""
+    """Answers for most of the domain, with an honest variance."""
 
     def query(self, X: np.ndarray, t: float) -> Answers:
-        values = np.where(X[:, 0] < 5, reward(X, t), np.nan)  # NaN: no answer for this point
+        values = np.where(X[:, 0] < 9, reward(X, t), np.nan)  # NaN: no answer for this point
         return Answers(values, np.full(len(X), 0.04), cost=float(len(X)))
 
 
