@@ -66,7 +66,7 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
     """One panel a problem: means and 95% intervals over seeds, queries per step in powers of two."""
     summary = frontier(rows)
     problems = list(summary["problem"].unique())
-    figure = Figure(figsize=(7.2 * len(problems), 4.8), layout="constrained")
+    figure = Figure(figsize=(8.6 * len(problems), 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(1, len(problems), squeeze=False)[0]
     for axes, problem in zip(grid, problems, strict=True):
@@ -122,5 +122,5 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
         axes.set_title(f"{problem}, width {mine['confidence'].iloc[0]}, {seeds}, {steps}")
         axes.set_xlabel("queries per step")
         axes.set_ylabel("average regret" + (f" ({unit})" if unit else ""))
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
