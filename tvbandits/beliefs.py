@@ -72,13 +72,19 @@ class Beliefs:
         variance : array of shape (r,)
             Of the answers, with their noise.
         """
+        moves, variance, _ = self._answers(rows)
+        return moves, variance
+
+    def _answers(self, rows: Sequence[int]) -> tuple[Array, Array, Array]:
+        """As `answers`, and the rows (n, r) of the factor that the points asked about give them."""
         covariance, variance = self.reach(rows), np.diagonal(self.among(rows, rows)).copy()
+        below = np.empty((0, len(rows)))
         if self._rows:
             below = linalg.solve_lower(self._factor, self.among(self._rows, rows))
             covariance = covariance - below.T @ self._known
             variance -= np.einsum("ij,ij->j", below, below)
         variance = np.maximum(variance, 0.0) + self.noise_variance
-        return covariance / np.sqrt(variance)[:, None], variance
+        return covariance / np.sqrt(variance)[:, None], variance, below
 
     def after(self, row: int) -> Beliefs:
         """The beliefs once point `row` has been asked about: means stay, deviations shrink.
@@ -86,12 +92,10 @@ class Beliefs:
         The observations so far and the points asked about together have a covariance matrix whose
         Cholesky factor grows by one row; the variance at x falls by the square of the new entry.
         """
-        (fresh,), (variance,) = self.answers([row])
+        (fresh,), (variance,), below = self._answers([row])
         n = len(self._rows)
         factor = np.zeros((n + 1, n + 1))
-        if n:
-            below = linalg.solve_lower(self._factor, self.among(self._rows, [row])[:, 0])
-            factor[:n, :n], factor[n, :n] = self._factor, below
+        factor[:n, :n], factor[n, :n] = self._factor, below[:, 0]
         factor[n, n] = math.sqrt(float(variance))
         known = np.vstack([self._known, fresh]) if n else fresh[None, :]
         left = np.maximum(self.deviation**2 - fresh**2, 0.0)

@@ -98,9 +98,9 @@ class Evidence:
         self.values, self.variance = values, variance
         self.prior, self.spread, self.highest = prior, spread, 0.0
         self.terms = leaves_of(kernel)
-        points, self.place = np.unique(sample.X, axis=0, return_inverse=True)
-        times, self.when = np.unique(sample.t, return_inverse=True)
-        over_points, over_times = _Rows.of(points, self.place), _Rows.of(times[:, None], self.when)
+        points, place = np.unique(sample.X, axis=0, return_inverse=True)
+        times, when = np.unique(sample.t, return_inverse=True)
+        over_points, over_times = _Rows.of(points, place), _Rows.of(times[:, None], when)
         self.factors = [
             [_Factor.of(leaf, over_points, over_times) for leaf in term]
             for term in self.terms or ()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -71,52 +72,10 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
     grid = figure.subplots(1, len(problems), squeeze=False)[0]
     for axes, problem in zip(grid, problems, strict=True):
         mine = summary[summary["problem"] == problem]
-        curves = mine[mine["budget"].notna()]
-        for plan, curve in curves.groupby("plan", sort=False):
-            i = list(PLANS).index(str(plan))
-            axes.errorbar(
-                curve["queries_per_step"],
-                curve["average_regret"],
-                yerr=curve["average_regret_ci95"].fillna(0.0),
-                label=str(plan),
-                color=COLOURS[i % len(COLOURS)],
-                linestyle=DASHES[i % len(DASHES)],
-                marker=MARKERS[i % len(MARKERS)],
-                capsize=3,
-            )
-        for line in mine[mine["budget"].isna()].to_dict(orient="records"):
-            if line["policy"] == WITHOUT:
-                axes.axhline(
-                    line["average_regret"],
-                    color="0.5",
-                    linewidth=1.2,
-                    label=f"{WITHOUT}, no questions",
-                )
-                continue
-            axes.errorbar(
-                line["queries_per_step"],
-                line["average_regret"],
-                yerr=0.0 if pd.isna(line["average_regret_ci95"]) else line["average_regret_ci95"],
-                label=PAPER,
-                color="0.35",
-                linestyle="none",
-                marker="X",
-                markersize=9,
-                capsize=3,
-            )
+        _draw_curves(axes, mine[mine["budget"].notna()])
+        _draw_references(axes, mine[mine["budget"].isna()])
+        _scale(axes, mine)
         unit = (units or {}).get(str(problem), "")
-        axes.set_xscale("log", base=2)
-        asked = mine["queries_per_step"][mine["queries_per_step"] > 0]
-        if len(asked):  # a frontier that was cut short may have no curve yet
-            low, high = math.floor(math.log2(asked.min())), math.ceil(math.log2(asked.max()))
-            ticks = [2.0**power for power in range(low, high + 1)]
-            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-        regret = mine["average_regret"]
-        if regret.min() > 0 and regret.max() > 8 * regret.min():
-            axes.set_yscale("log")
-        else:
-            axes.set_ylim(0, None)
         seeds = counted(mine["seeds"], "seed")
         steps = counted([int(mine["horizon"].max())], "step")
         axes.set_title(f"{problem}, width {mine['confidence'].iloc[0]}, {seeds}, {steps}")
@@ -124,3 +83,56 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
         axes.set_ylabel("average regret" + (f" ({unit})" if unit else ""))
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
+
+
+def _draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
+    """A curve for each plan, which looks the same whatever else is drawn."""
+    for plan, curve in curves.groupby("plan", sort=False):
+        i = list(PLANS).index(str(plan))
+        axes.errorbar(
+            curve["queries_per_step"],
+            curve["average_regret"],
+            yerr=curve["average_regret_ci95"].fillna(0.0),
+            label=str(plan),
+            color=COLOURS[i % len(COLOURS)],
+            linestyle=DASHES[i % len(DASHES)],
+            marker=MARKERS[i % len(MARKERS)],
+            capsize=3,
+        )
+
+
+def _draw_references(axes: Axes, others: pd.DataFrame) -> None:
+    """The policy that asks nobody as a line, the paper's as a point."""
+    for line in others.to_dict(orient="records"):
+        if line["policy"] == WITHOUT:
+            axes.axhline(
+                line["average_regret"], color="0.5", linewidth=1.2, label=f"{WITHOUT}, no questions"
+            )
+            continue
+        axes.errorbar(
+            line["queries_per_step"],
+            line["average_regret"],
+            yerr=0.0 if pd.isna(line["average_regret_ci95"]) else line["average_regret_ci95"],
+            label=PAPER,
+            color="0.35",
+            linestyle="none",
+            marker="X",
+            markersize=9,
+            capsize=3,
+        )
+
+
+def _scale(axes: Axes, mine: pd.DataFrame) -> None:
+    """Queries in powers of two; regret from zero, or by its logarithm where it spans much."""
+    axes.set_xscale("log", base=2)
+    asked = mine["queries_per_step"][mine["queries_per_step"] > 0]
+    if len(asked):  # a frontier that was cut short may have no curve yet
+        low, high = math.floor(math.log2(asked.min())), math.ceil(math.log2(asked.max()))
+        ticks = [2.0**power for power in range(low, high + 1)]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    regret = mine["average_regret"]
+    if regret.min() > 0 and regret.max() > 8 * regret.min():
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, None)

@@ -81,14 +81,8 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
     return np.asarray(solved[:, 0] if B.ndim == 1 else solved)
 
 
-def inverse(L: Array) -> Array:
-    """A^-1 of A = L L^T, from its lower factor."""
-    lower = inverse_lower(L)
-    return np.asarray(lower + np.tril(lower, -1).T)
-
-
 def inverse_lower(L: Array) -> Array:
-    """The lower triangle of `inverse`, with zeros above it."""
+    """The lower triangle of A^-1, A = L L^T, from the lower factor; with zeros above it."""
     if len(L) == 0:
         return np.empty((0, 0))
     found, info = lapack.dpotri(L, lower=1)
