@@ -25,9 +25,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 
 types: $(STAMP)
-	rm -rf build/typed build/lib build/bdist.*
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --target build/typed .
-	cd build/typed && ../../$(BIN)/mypy --config-file ../../pyproject.toml --strict -p tvbandits
+	$(BIN)/mypy --strict -p tvbandits
 
 wheel: $(STAMP)
 	PYTHON=$(PYTHON) bash .ci/wheel

@@ -27,11 +27,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks import regression
 from benchmarks.regression import Played, Player
 from tvbandits import policies
-from tvbandits.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
-from tvbandits.confidence import BKBWidth, Theory
+from tvbandits.acquisition.confidence import BKBWidth, Theory
+from tvbandits.core.arrays import Array
 from tvbandits.datasets.regression import RegressionProblem
-from tvbandits.observations import Array
-from tvbandits.thompson import Thompson
+from tvbandits.policies.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
+from tvbandits.policies.thompson import Thompson
 
 HORIZON, SEEDS = 10_000, 5
 FIRST = 30

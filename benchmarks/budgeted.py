@@ -15,9 +15,9 @@ from pathlib import Path
 from benchmarks.drifting import DISCOUNT, WINDOW, Course, course
 from benchmarks.harness import Pair, Row, seconds, summary
 from benchmarks.step import refit
-from tvbandits.bandit import Bandit
-from tvbandits.exact import Exact
-from tvbandits.nystrom import Nystrom
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
 
 HORIZON, LAST, TARGET = 5000, 500, 10.0
 FORGETTING = {

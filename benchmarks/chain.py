@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from benchmarks.harness import clock
-from tvbandits import Bandit, compare, dpp, policies
+from tvbandits import Bandit, compare, policies
+from tvbandits.bandit.state import Info
+from tvbandits.core.arrays import Array
 from tvbandits.datasets import DriftingBump
-from tvbandits.observations import Array
 from tvbandits.policies import Setting
-from tvbandits.queries import KDPP, Choice, Pool, QueryPlan
-from tvbandits.recipe import Info
+from tvbandits.queries import k_dpp
+from tvbandits.queries.plans import KDPP, QueryPlan
+from tvbandits.queries.pool import Choice, Pool
 
 SWEEPS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 WIDTHS: tuple[float | str, ...] = ("theory", 2.0)
@@ -73,7 +75,7 @@ class Recorder:
         """Let the plan choose."""
         choice = self.plan.choose(pool, rng)
         begun = clock()
-        self.traces.append(dpp.trace_bound(pool.covariance(), choice.rows, self.noise))
+        self.traces.append(k_dpp.trace_bound(pool.covariance(), choice.rows, self.noise))
         self.seconds -= clock() - begun
         return choice
 

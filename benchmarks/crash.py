@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-CHILD = Path(__file__).resolve().parents[1] / "tests" / "recording_child.py"
+CHILD = Path(__file__).resolve().parents[1] / "tests" / "helpers" / "recording_child.py"
 
 WINDOWS = ("sold, not recorded", "recorded, not used", "elsewhere")
 """Where a kill fell: between sale and commit, between commit and the next saved state, or neither."""

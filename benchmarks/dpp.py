@@ -1,4 +1,4 @@
-"""k-DPP by swaps: `tvbandits.dpp.sample_mcmc` against dppy's `sample_mcmc_k_dpp`.
+"""k-DPP by swaps: `tvbandits.queries.k_dpp.sample_mcmc` against dppy's `sample_mcmc_k_dpp`.
 
 Both run the same lazy chain for the same number of steps, from the same greedy set, on the same
 jittered kernel. Each time covers everything a user waits for: checks of the kernel, tables, steps.
@@ -15,8 +15,8 @@ import numpy as np
 from dppy.finite_dpps import FiniteDPP
 
 from benchmarks.harness import Row, alternate, summary
-from tvbandits import dpp
-from tvbandits.observations import Array
+from tvbandits.core.arrays import Array
+from tvbandits.queries import k_dpp
 
 JITTER = 1e-8
 TARGET = 5.0
@@ -55,13 +55,13 @@ def cases() -> list[Case]:
 def compared(case: Case, repeats: int) -> Row:
     """Both chains in turn."""
     K, k, steps = case.K, case.k, case.steps
-    start = [int(i) for i in dpp.greedy(K, k, jitter=JITTER)]
+    start = [int(i) for i in k_dpp.greedy(K, k, jitter=JITTER)]
     peer = FiniteDPP("likelihood", L=K + JITTER * np.mean(np.diagonal(K)) * np.eye(len(K)))
     acceptances: list[float] = []
 
     def run_ours(seed: int) -> None:
         rng = np.random.default_rng(seed)
-        sample = dpp.sample_mcmc(K, k, steps=steps, rng=rng, start=start, jitter=JITTER)
+        sample = k_dpp.sample_mcmc(K, k, steps=steps, rng=rng, start=start, jitter=JITTER)
         acceptances.append(sample.acceptance)
 
     def run_peer(seed: int) -> None:

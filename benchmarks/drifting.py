@@ -11,14 +11,15 @@ from sklearn.gaussian_process.kernels import RBF
 from benchmarks.harness import clock
 from benchmarks.runs import TimedExpert
 from tvbandits import Candidates, policies
-from tvbandits.bandit import Bandit
-from tvbandits.compare import simulated
-from tvbandits.confidence import Theory
+from tvbandits.acquisition.confidence import Theory
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.comparison.compare import simulated
+from tvbandits.comparison.setup import REWARD_NOISE, prepare
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
-from tvbandits.exact import Exact
-from tvbandits.nystrom import Nystrom
-from tvbandits.observations import Array, keyed_normal
-from tvbandits.prepare import REWARD_NOISE, prepare
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
 
 WINDOW, DISCOUNT = 16, 0.935
 LENGTH = 3.5

@@ -29,13 +29,13 @@ from scipy.stats import t as student
 
 from benchmarks.harness import machine
 from tvbandits import Answers, Bandit, Expert, ExpertDownWarning, Observations, compare, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Problem, inform
 from tvbandits.datasets import DriftingBump, ozone_network
-from tvbandits.experts.calibrated import Calibrated
-from tvbandits.experts.sensors import SensorExpert, stations_at
-from tvbandits.experts.stub import Faults, StubTransport
-from tvbandits.observations import Array
+from tvbandits.experts.sensors.expert import SensorExpert, stations_at
+from tvbandits.experts.sensors.stub import Faults, StubTransport
+from tvbandits.experts.wrappers.calibrated import Calibrated
 from tvbandits.policies import Setting
-from tvbandits.protocols import Problem, inform
 
 NEVER = 1e9
 """Seconds; a delay beyond every time-out."""

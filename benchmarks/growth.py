@@ -17,8 +17,8 @@ from rich.table import Table
 
 from benchmarks import regression
 from benchmarks.drifting import Course, course
-from tvbandits.exact import Exact
-from tvbandits.nystrom import Nystrom
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
 
 BBKB_STEPS = (2000, 4000, 8000, 16000, 32000)
 SPARQ_STEPS = (1000, 2000, 5000, 10000)

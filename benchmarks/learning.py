@@ -20,13 +20,13 @@ import numpy as np
 
 from benchmarks.harness import Row, alternate, clock, summary
 from tvbandits import Answers, Bandit, Expert
-from tvbandits.compare import simulated
-from tvbandits.confidence import as_confidence
+from tvbandits.acquisition.confidence import as_confidence
+from tvbandits.comparison.compare import simulated
+from tvbandits.comparison.setup import REWARD_NOISE, Prepared, played, prepare
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Problem
 from tvbandits.datasets import DriftingBump, ozone_network
-from tvbandits.observations import Array
 from tvbandits.policies import POLICIES
-from tvbandits.prepare import REWARD_NOISE, Prepared, played, prepare
-from tvbandits.protocols import Problem
 
 MOST = 3.0
 """A run with learning is to take at most so many times as long as one without."""

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness import seconds
-from tvbandits.experts.log import CachedLogExpert
-from tvbandits.observations import Array
+from tvbandits.core.arrays import Array
+from tvbandits.experts.records.log import CachedLogExpert
 
 ROWS, QUESTIONS, POINTS, BATCHES, BATCH = 1_000_000, 200, 40, 100, 1000
 TARGET = 0.010

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import clock
 from tvbandits import Candidates, policies
-from tvbandits.confidence import BBKBWidth
+from tvbandits.acquisition.confidence import BBKBWidth
 
 CANDIDATES, DIMENSION, HORIZON = 200_000, 8, 2000
 BANDWIDTH, NOISE = 30.0, 1e-4

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from tvbandits.observations import Array
-from tvbandits.protocols import Expert
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Expert
 
 Forgetting = Callable[[Array, int], Array]
 """Times of rewards (n,) and of the last one, t -> effective noise variances for step t + 1."""
@@ -88,7 +88,7 @@ class PlainUCB:
 
 @dataclass
 class PlainSparQ(PlainUCB):
-    """SparQ-GP-UCB, Algorithms 1 to 3, with as many lazy steps as `tvbandits.queries.KDPP`."""
+    """SparQ-GP-UCB, Algorithms 1 to 3, with as many lazy steps as `tvbandits.queries.plans.KDPP`."""
 
     expert: Expert | None = None
     factor: float = 6.0

@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.harness import clock
 from tvbandits import policies
-from tvbandits.bandit import Bandit
-from tvbandits.confidence import BBKBWidth
+from tvbandits.acquisition.confidence import BBKBWidth
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import Array
 from tvbandits.datasets import abalone, california
 from tvbandits.datasets.regression import RegressionProblem
-from tvbandits.observations import Array
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "tables"
 """Where the tables are looked for unless a directory is given: beside the repository."""

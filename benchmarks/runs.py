@@ -20,13 +20,15 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.harness import Pair, Row, clock, summary
 from benchmarks.plain import Forgetting, PlainSparQ, PlainUCB
-from tvbandits import Candidates, policies, recommended
-from tvbandits.compare import simulated
-from tvbandits.confidence import Theory
+from tvbandits import Candidates, policies
+from tvbandits.acquisition.confidence import Theory
+from tvbandits.comparison.compare import simulated
+from tvbandits.comparison.setup import REWARD_NOISE, prepare
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.protocols import Answers, Expert
 from tvbandits.datasets import DriftingBump
-from tvbandits.observations import Array, keyed_normal
-from tvbandits.prepare import REWARD_NOISE, prepare
-from tvbandits.protocols import Answers, Expert
+from tvbandits.policies import theory
 
 STEPS, MEAN = 500, 1.6
 TARGET = 5.0
@@ -120,10 +122,10 @@ def contests() -> list[Contest]:
     """
     setting = prepare(PROBLEM.name, PROBLEM, 0, STEPS).setting(Theory(), None)
     period, window = (
-        recommended.reset_period(*setting.budgets),
-        recommended.window_length(*setting.budgets),
+        theory.reset_period(*setting.budgets),
+        theory.window_length(*setting.budgets),
     )
-    discount, epsilon = recommended.discount(*setting.budgets), setting.epsilon
+    discount, epsilon = theory.discount(*setting.budgets), setting.epsilon
     rate = 2 * (1 - (1 - epsilon) ** 0.5) * setting.scale**2
     s2 = PROBLEM.noise_variance
     parts = (DOMAIN, RBF(3.5), s2)

@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.harness import Pair, Row, clock, seconds, summary
 from tvbandits import Bandit, Candidates, policies
-from tvbandits.observations import Array
+from tvbandits.core.arrays import Array
 
 TARGET = 50.0
 NOISE = 0.01

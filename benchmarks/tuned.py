@@ -27,11 +27,11 @@ from rich.table import Table
 from scipy.stats import t as student
 
 from benchmarks.harness import machine
-from tvbandits.catalogue import NEEDS_FILES, make_problem
-from tvbandits.compare import Run, iterate
-from tvbandits.protocols import Problem
-from tvbandits.specs import parse_spec
-from tvbandits.tables import counted
+from tvbandits.cli.problems import NEEDS_FILES, make_problem
+from tvbandits.comparison.compare import Run, iterate
+from tvbandits.comparison.summary import counted
+from tvbandits.core.protocols import Problem
+from tvbandits.policies.names import parse_spec
 
 PROBLEMS = (
     "drifting-bump",

@@ -1,14 +1,14 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
-from tvbandits.datasets.describe import describe
-from tvbandits.datasets.fetch import fetch_ozone
-from tvbandits.datasets.field import sensor_field, sensor_field_from_files
-from tvbandits.datasets.ozone import load_ozone, ozone
-from tvbandits.datasets.ozone_network import ozone_network
+from tvbandits.datasets.description import describe
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
+from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
+from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.regression import abalone, california
+from tvbandits.datasets.sensor_network.problem import sensor_field, sensor_field_from_files
+from tvbandits.datasets.sensor_network.readings import from_long
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
-from tvbandits.datasets.table import TableProblem
-from tvbandits.datasets.wide import from_long
+from tvbandits.datasets.tables.problem import TableProblem
 
 __all__ = [
     "DriftingBump",

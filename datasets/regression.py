@@ -21,15 +21,14 @@ import pandas as pd
 from sklearn import datasets as sklearn_datasets
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.domains import Candidates
-from tvbandits.observations import Array, as_column
-from tvbandits.references import References, references
-
-from .ozone_files import File, Form, few
-from .reading import is_parquet, naming, read_parquet
+from tvbandits.core.arrays import Array, as_column
+from tvbandits.core.domains import Candidates
+from tvbandits.datasets.tables.files import File, Form, few, is_parquet, naming, read_parquet
+from tvbandits.datasets.tables.references import References, references
 
 SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
 """Codes of the only input that is not a number; I is an infant."""
+
 
 NOISE_VARIANCE = 1e-4
 """Default noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1]."""
@@ -83,6 +82,7 @@ ABALONE = TableSource(
     lambda: sklearn_datasets.fetch_openml(name="abalone", version=1, as_frame=True, parser="auto"),
 )
 
+
 CALIFORNIA = TableSource(
     "california",
     Form(
@@ -105,7 +105,7 @@ CALIFORNIA = TableSource(
 
 @dataclass(frozen=True, eq=False)
 class RegressionProblem:
-    """A reward that never moves, known at A points; a `tvbandits.protocols.Problem`.
+    """A reward that never moves, known at A points; a `tvbandits.core.protocols.Problem`.
 
     Parameters
     ----------

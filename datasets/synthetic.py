@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.domains import Box, Candidates
-from tvbandits.linalg import square_root
-from tvbandits.observations import Array
+from tvbandits.core.arrays import Array
+from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.linalg import square_root
 
 
 def _check_horizon(horizon: int) -> None:

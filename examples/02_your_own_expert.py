@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Candidates, policies
 from tvbandits.experts import check_expert
-from tvbandits.queries import KDPP, LogSchedule
+from tvbandits.queries.plans import KDPP, LogSchedule
 
 HERE = Path(__file__).resolve().parent
 

@@ -20,12 +20,12 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import policies
+from tvbandits.comparison.sensor_map import Snapshot, sensor_map
+from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import TableProblem, ozone, ozone_network
-from tvbandits.experts.sensors import SensorExpert, stations_at
-from tvbandits.experts.stub import Faults, StubTransport
-from tvbandits.maps import Snapshot, sensor_map
-from tvbandits.observations import keyed_normal
-from tvbandits.queries import KDPP, LogSchedule
+from tvbandits.experts.sensors.expert import SensorExpert, stations_at
+from tvbandits.experts.sensors.stub import Faults, StubTransport
+from tvbandits.queries.plans import KDPP, LogSchedule
 
 HERE = Path(__file__).resolve().parent
 DAYS, WEEK = 240, 7

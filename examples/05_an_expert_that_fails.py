@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Expert, ExpertDownWarning, policies
+from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import ozone_network
 from tvbandits.experts import (
     Budgeted,
@@ -31,8 +32,7 @@ from tvbandits.experts import (
     StubTransport,
     stations_at,
 )
-from tvbandits.observations import keyed_normal
-from tvbandits.queries import KDPP
+from tvbandits.queries.plans import KDPP
 
 HERE = Path(__file__).resolve().parent
 DAYS, DOWN, NOISE = 120, (60.0, 74.0), 1.0

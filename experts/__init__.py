@@ -5,18 +5,19 @@ Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`.
 expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.mqtt`.
 """
 
-from tvbandits.experts.budgeted import Budgeted, Spent
-from tvbandits.experts.calibrated import Calibrated, Calibration
-from tvbandits.experts.conformance import check_expert
-from tvbandits.experts.ensemble import Ensemble
-from tvbandits.experts.log import CachedLogExpert
-from tvbandits.experts.recording import Recording, recorded
-from tvbandits.experts.recording_file import Doubt
-from tvbandits.experts.report import Finding, Outcome, Report
-from tvbandits.experts.retrying import BackOff, Retrying
-from tvbandits.experts.sensors import Reading, SensorExpert, Station, Transport, stations_at
-from tvbandits.experts.simulator import CallableExpert, SimulatorExpert
-from tvbandits.experts.stub import Faults, StubTransport
+from tvbandits.experts.conformance.check_expert import check_expert
+from tvbandits.experts.conformance.report import Finding, Outcome, Report
+from tvbandits.experts.functions import CallableExpert, SimulatorExpert
+from tvbandits.experts.records.log import CachedLogExpert
+from tvbandits.experts.records.recording import Recording, recorded
+from tvbandits.experts.records.sqlite_file import Doubt
+from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
+from tvbandits.experts.sensors.stub import Faults, StubTransport
+from tvbandits.experts.wrappers.budgeted import Budgeted, Spent
+from tvbandits.experts.wrappers.calibrated import Calibrated
+from tvbandits.experts.wrappers.calibration import Calibration
+from tvbandits.experts.wrappers.ensemble import Ensemble
+from tvbandits.experts.wrappers.retrying import BackOff, Retrying
 
 __all__ = [
     "BackOff",

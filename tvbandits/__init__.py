@@ -2,12 +2,14 @@
 
 from tvbandits import policies
 from tvbandits._version import __version__
-from tvbandits.bandit import Bandit
-from tvbandits.compare import compare
-from tvbandits.domains import Box, Candidates
-from tvbandits.evaluation import EvaluationError, Played, evaluate, play
-from tvbandits.observations import Observations
-from tvbandits.protocols import (
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import Info, State
+from tvbandits.comparison.compare import compare
+from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import (
     Answers,
     Expert,
     ExpertDownWarning,
@@ -15,7 +17,6 @@ from tvbandits.protocols import (
     ExpertUnavailableError,
     Problem,
 )
-from tvbandits.recipe import Info, Recipe, State
 
 __all__ = [
     "Answers",

@@ -1,0 +1,333 @@
+"""What a file is, and how it can be used, in a few lines for people."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.core.arrays import Array
+from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
+from tvbandits.datasets.epa_ozone.problem import site_means
+from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california
+from tvbandits.datasets.sensor_network.places import check_places
+from tvbandits.datasets.sensor_network.problem import named_coordinates, points_of, read_places
+from tvbandits.datasets.sensor_network.readings import (
+    IDS,
+    LATITUDE,
+    as_ids,
+    as_numbers,
+    plain,
+    read_table,
+    wide,
+    with_index_as_column,
+)
+from tvbandits.datasets.tables.files import File, few
+
+ENOUGH = 0.75
+"""Fraction of the days, or steps, that problems ask for by default."""
+
+
+SQLITE = b"SQLite format 3\0"
+"""How a SQLite file begins."""
+
+
+TIMES = ("time", "timestamp", "datetime", "date_time", "date", "t", "epoch")
+"""Names of a column of times in a long table."""
+
+
+Facts = list[tuple[str, str]]
+"""Lines of a description: what they are about, and what there is to say."""
+
+
+def describe(file: File) -> str:
+    """What a file is and whether it can be used, in a few lines.
+
+    Known are the EPA's daily ozone files, tables of readings (time x sensor) and of sites, the
+    regression tables, and logs of an expert's answers: a SQLite file with a table `answers`, or a csv
+    or Parquet file, with columns x0, x1, ..., t, value, variance.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or is none of these: one line that names it and why.
+    """
+    path = Path(file)
+    try:
+        with path.open("rb") as opened:
+            start = opened.read(len(SQLITE))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    if start == SQLITE:
+        what, facts = "answers of an expert (SQLite)", _sqlite_facts(path)
+    elif is_daily_ozone(path):
+        what, facts = "EPA daily ozone", _ozone_facts(path)
+    else:
+        what, facts = _table_facts(path, with_index_as_column(read_table(path)))
+    width = max(len(about) for about, _ in facts)
+    return "\n".join([f"{path}: {what}", *(f"  {about:<{width}}  {said}" for about, said in facts)])
+
+
+def _ozone_facts(path: Path) -> Facts:
+    rows = read_files(path)
+    first, last = rows["date"].min(), rows["date"].max()
+    days = pd.date_range(first, last, freq="D").as_unit("s")
+    table = site_means(rows).reindex(days)
+    completeness = table.notna().mean().sort_values(ascending=False, kind="stable")
+    usable = completeness[completeness >= ENOUGH]
+    places = rows.groupby("site")[["latitude", "longitude"]].first()
+    states = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
+    names = rows.groupby("site")["name"].first().to_dict()
+    best = ", ".join(
+        f"{site} {names[site][:30]}".strip() + f" {share:.1%}"
+        for site, share in completeness.head(5).items()
+    )
+    facts = [
+        ("rows", f"{len(rows)} readings, {first:%Y-%m-%d} to {last:%Y-%m-%d} ({len(days)} days)"),
+        ("states", few(states)),
+        (
+            "sites",
+            f"{len(completeness)}, {len(usable)} of them with readings on at least "
+            f"{ENOUGH:.0%} of the days",
+        ),
+        ("most complete", best),
+    ]
+    if len(usable) < 2:
+        least = completeness.iloc[min(1, len(completeness) - 1)]
+        wanted = np.floor(100 * least) / 100
+        return [
+            *facts,
+            (
+                "use",
+                "not as it is: fewer than two sites are complete enough"
+                + (f"; try min_completeness={wanted:g}" if wanted > 0 else ""),
+            ),
+        ]
+    missing = table[usable.index].isna().to_numpy()
+    facts += [
+        (
+            "gaps",
+            f"{missing.mean():.1%} of the days of those {len(usable)} sites; the longest "
+            f"is {_longest_run(missing)} days",
+        )
+    ]
+    try:
+        chosen = places.loc[usable.index].reset_index()
+        check_places(chosen["site"], chosen[["latitude", "longitude"]])
+    except ValueError as error:
+        facts += [("caution", f"{error}; a smaller choice (sites=, state=) may do without them")]
+    problem = "ozone" if len(usable) <= 28 else "ozone:sites=28"
+    return [*facts, ("use", _command(problem, path))]
+
+
+def _longest_run(missing: Array) -> int:
+    """The longest run of True in a column."""
+    run, longest = np.zeros(missing.shape[1], dtype=int), 0
+    for row in missing:
+        run = (run + 1) * row
+        longest = max(longest, int(run.max()))
+    return longest
+
+
+def _command(problem: str, *paths: Path | str) -> str:
+    data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
+    return f"tvbandits compare {shlex.quote(problem)} {data}"
+
+
+def _table_facts(path: Path, table: pd.DataFrame) -> tuple[str, Facts]:
+    """What a csv or Parquet file is; raises if that is not known."""
+    names = [str(name) for name in table.columns]
+    try:
+        if {"x0", "t", "value", "variance"} <= set(names):
+            return "answers of an expert", _answer_facts(table)
+        for source, problem in ((ABALONE, abalone), (CALIFORNIA, california)):
+            if not source.form.missing(names):
+                facts = [("rows", problem(path).summary), ("use", _command(source.name, path))]
+                return f"the {source.name} table", facts
+        if _is_long(table):
+            return "a long table, with a row for each reading", _long_facts(path, table)
+        if named_coordinates(names):
+            return "a table of sites", _site_facts(path, table)
+        if _is_wide(table):
+            return "a table of readings, time x sensor", _wide_facts(path, table)
+    except ValueError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        raise ValueError(f"{path}: {reason}") from None
+    raise ValueError(
+        f"{path}: not a file that is known here; its columns are {few(names) or 'none'}"
+    )
+
+
+def _id_of(table: pd.DataFrame) -> str | None:
+    known = {plain(name): str(name) for name in table.columns}
+    return next((known[each] for each in IDS if each in known), None)
+
+
+def _is_long(table: pd.DataFrame) -> bool:
+    """Whether sensors come again and again, each time at another time."""
+    name = _id_of(table)
+    return (
+        name is not None
+        and bool(table[name].duplicated().any())
+        and any(plain(each) in TIMES for each in table.columns)
+    )
+
+
+def _long_facts(path: Path, table: pd.DataFrame) -> Facts:
+    sensor = _id_of(table)
+    assert sensor is not None
+    times = [str(name) for name in table.columns if plain(name) in TIMES and plain(name) != "epoch"]
+    when: str | tuple[str, ...] = tuple(times) if len(times) > 1 else (times or ["epoch"])[0]
+    rest = [str(name) for name in table.columns if str(name) not in {sensor, *times}]
+    value = next((name for name in reversed(rest) if plain(name) == "value"), "...")
+    ids = set(as_ids(table[sensor])) - {""}
+    return [
+        ("rows", f"{len(table)} readings of {len(ids)} sensors ({sensor}): {few(ids)}"),
+        ("columns", ", ".join(map(str, table.columns))),
+        (
+            "use",
+            f"make a wide table of it: tvbandits.datasets.from_long({str(path)!r}, "
+            f"time={when!r}, sensor={sensor!r}, value={value!r})",
+        ),
+    ]
+
+
+def _site_facts(path: Path, table: pd.DataFrame) -> Facts:
+    places = read_places(table)
+    points = points_of(places)
+    unit = " km" if any(plain(name) in LATITUDE for name in places.columns) else ""
+    extent = " x ".join(f"{each:.4g}" for each in np.ptp(points, axis=0))
+    facts = [
+        ("sites", f"{len(places)}: {few(places.index)}"),
+        ("coordinates", f"{', '.join(map(str, places.columns))}; {extent}{unit} in all"),
+    ]
+    if len(places) < len(table):
+        facts += [("left out", f"{len(table) - len(places)} sites without coordinates")]
+    return [*facts, ("use", _command("sensor-field", "READINGS", path))]
+
+
+def _is_wide(table: pd.DataFrame) -> bool:
+    """Whether the first column holds times, and two or more others hold numbers."""
+    if not len(table) or table.shape[1] < 3:
+        return False
+    try:
+        times = wide(table, ()).index
+    except ValueError:
+        return False
+    dates = isinstance(times, pd.DatetimeIndex)
+    return (dates or bool(times.is_monotonic_increasing and times.is_unique)) and (
+        len(_sensors(table)) >= 2
+    )
+
+
+def _sensors(table: pd.DataFrame) -> list[str]:
+    """Columns after the first that hold numbers."""
+    found = []
+    for place in range(1, table.shape[1]):
+        column = table.iloc[:, [place]]
+        with contextlib.suppress(ValueError):
+            if as_numbers(column).notna().to_numpy().any():
+                found.append(as_ids(column.columns)[0])
+    return found
+
+
+def _wide_facts(path: Path, table: pd.DataFrame) -> Facts:
+    sensors = _sensors(table)
+    readings = as_numbers(wide(table, sensors)[sensors]).groupby(level=0).mean()
+    times, completeness = readings.index, readings.notna().mean()
+    steps = pd.Series(times[1:] - times[:-1]) if len(times) > 1 else pd.Series(dtype=float)
+    step = f", usual step {steps.median()}" if len(steps) else ""
+    enough = int((completeness >= ENOUGH).sum())
+    others = [name for name in as_ids(table.columns[1:]) if name not in sensors]
+    facts = [
+        ("rows", f"{len(table)}, {times[0]} to {times[-1]}{step}"),
+        ("sensors", f"{len(sensors)}: {few(sensors)}"),
+        (
+            "readings",
+            f"{readings.notna().to_numpy().mean():.1%} are there; {enough} sensors have one "
+            f"in at least {ENOUGH:.0%} of the rows",
+        ),
+    ]
+    if others:
+        facts += [("left out", f"columns that hold no numbers: {few(others)}")]
+    return [*facts, ("use", _command("sensor-field", path, "SITES"))]
+
+
+def _sqlite_facts(path: Path) -> Facts:
+    try:
+        address = f"{path.resolve().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = [str(name) for (name,) in found]
+            if "answers" not in tables:
+                raise ValueError(
+                    f"{path}: a SQLite file without a table of answers; it holds "
+                    f"{few(tables) or 'nothing'}"
+                )
+            cursor = connection.execute("SELECT * FROM answers")
+            names = [str(column[0]) for column in cursor.description]
+            table = pd.DataFrame(cursor.fetchall(), columns=names)
+            cost = _cost_of_questions(connection)
+    except sqlite3.Error as error:
+        raise ValueError(f"{path}: a SQLite file that cannot be read ({error})") from None
+    missing = [name for name in ("x0", "t", "value", "variance") if name not in names]
+    if missing:
+        raise ValueError(f"{path}: the table of answers lacks {', '.join(missing)}")
+    try:
+        return _answer_facts(table) + cost
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _cost_of_questions(connection: sqlite3.Connection) -> Facts:
+    """What a log says that keeps costs by question, in a table of its own."""
+    try:
+        ((cost,),) = connection.execute("SELECT SUM(cost) FROM questions")
+    except sqlite3.Error:
+        return []
+    return [] if cost is None else [("cost", f"{cost:g} in all")]
+
+
+def _answer_facts(table: pd.DataFrame) -> Facts:
+    coordinates = [str(name) for name in table.columns if re.fullmatch(r"x\d+", str(name))]
+    if not len(table):
+        return [("rows", f"no answers yet; points of {len(coordinates)} coordinates")]
+    wanted = [*coordinates, "t", "value", "variance"]
+    wanted += ["cost"] if "cost" in table.columns else []
+    numbers = as_numbers(table[wanted], "column")
+    refused = int(numbers["value"].isna().sum())
+    answered = numbers.dropna(subset=["value"])
+    asked = ""
+    if "question" in table.columns:
+        asked = f", to {table['question'].nunique()} questions"
+    facts = [
+        ("rows", f"{len(table)} answers{asked}; {refused} refused (without a value)"),
+        (
+            "points",
+            f"{len(numbers[coordinates].drop_duplicates())} different ones of "
+            f"{len(coordinates)} coordinates",
+        ),
+        ("time", f"t from {_span(numbers['t'])}" + _asked_at(table)),
+    ]
+    if len(answered):
+        facts += [("values", f"{_span(answered['value'])}, variance {_span(answered['variance'])}")]
+    if "cost" in numbers:
+        facts += [("cost", f"{numbers['cost'].sum():g} in all")]
+    return facts
+
+
+def _asked_at(table: pd.DataFrame) -> str:
+    if "asked_at" not in table.columns or not table["asked_at"].notna().any():
+        return ""
+    asked: Iterable[object] = table["asked_at"].dropna()
+    return f", asked from {min(map(str, asked))} to {max(map(str, asked))}"
+
+
+def _span(column: pd.Series[float]) -> str:
+    return f"{column.min():g} to {column.max():g}"

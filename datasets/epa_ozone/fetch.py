@@ -1,0 +1,279 @@
+"""Downloading the EPA's annual files of daily ozone, once, into a folder that is checked at each use.
+
+The files are those of https://aqs.epa.gov/aqsweb/airdata/download_files.html, "daily summary data",
+ozone (44201). A folder of downloads holds, for each year, `daily_44201_2008.zip`; `registry.txt`, with
+the SHA-256 each file had when it was downloaded; and `daily_44201_2008.zip.part`, with
+`daily_44201_2008.zip.part.json` that says where it is from, while a download is under way or was cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import re
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pooch
+
+from tvbandits.datasets.epa_ozone.download import Progress, Transfer, download, locked
+from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
+from tvbandits.datasets.tables.files import File, few
+
+AIRDATA_URL = "https://aqs.epa.gov/aqsweb/airdata/"
+"""Where the EPA serves its annual files."""
+
+
+CACHE_VARIABLE = "TVBANDITS_CACHE"
+"""Environment variable that names the folder of downloads."""
+
+
+REGISTRY = "registry.txt"
+"""Lines "file SHA-256", the form that pooch reads; in the folder of downloads."""
+
+
+FIRST_YEAR = 1980
+"""First year of the EPA's annual files."""
+
+
+def fetch_ozone(
+    years: Iterable[int],
+    *,
+    state: str | None = None,
+    cache: File | None = None,
+    base_url: str = AIRDATA_URL,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Download the EPA's daily ozone of some years, unless it is there, for `load_ozone`.
+
+    The SHA-256 of a file is written down when it is downloaded, and verified at each later use. A
+    download that is cut short leaves a `.part` file, and the next call continues it. To get a newer
+    edition of a year, delete its zip. Several processes may share a folder.
+
+    Parameters
+    ----------
+    years : iterable of int
+        From 1980 on; a year given twice counts once.
+    state : str, optional
+        Write, beside each zip, a csv with the rows of one state as they are: its name in any case, or
+        its FIPS code ("36"). The csv is written anew at each call.
+    cache : path, optional
+        Folder of downloads, made if it is not there. None: the environment variable TVBANDITS_CACHE,
+        or the user's cache folder.
+    base_url : str
+        Folder the zips are downloaded from, http or https: the EPA's, or a mirror of it.
+    progress : callable, optional
+        Called with file name, bytes so far, and bytes in all (None: not known).
+
+    Returns
+    -------
+    list of Path
+        The zip of each year, or, if a state is asked for, its csv.
+
+    Raises
+    ------
+    ValueError
+        If a year cannot be, the state has no rows, or a file has changed since it was downloaded.
+    OSError
+        If a download fails, or what comes is not a zip that opens; it names the URL. TimeoutError if
+        the server does not answer.
+    """
+    chosen = _checked_years(years)
+    if not re.match(r"https?://[^/]", base_url):
+        raise ValueError(f"base_url must begin with http:// or https://, got {base_url}")
+    # A folder that is given goes before one of the environment, which pooch would prefer.
+    store = pooch.create(
+        path=pooch.os_cache("tvbandits") if cache is None else Path(cache),
+        base_url=base_url,
+        env=CACHE_VARIABLE if cache is None else None,
+    )
+    folder = Path(store.path)
+    folder.mkdir(parents=True, exist_ok=True)
+    zips = [_fetched(store, f"daily_{OZONE}_{year}.zip", progress) for year in chosen]
+    return zips if state is None else [_of_state(path, state) for path in zips]
+
+
+def _checked_years(years: Iterable[int]) -> list[int]:
+    chosen = list(dict.fromkeys(years))
+    if not chosen:
+        raise ValueError("years must name at least one year, got none")
+    for year in chosen:
+        whole = isinstance(year, int | np.integer) and not isinstance(year, bool)
+        if not (whole and FIRST_YEAR <= year <= 9999):
+            raise ValueError(f"years must be whole numbers from {FIRST_YEAR} on, got {year!r}")
+    return [int(year) for year in chosen]
+
+
+def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
+    """The file of that name, as it was when it was downloaded."""
+    path = Path(store.path) / name
+    # One process at a time: who waits for a download finds it done.
+    with locked(path.parent) as alone:
+        known = _registry(path.parent)
+        if path.exists() and name in known:
+            _verify(path, known[name])
+            return path
+        # Of a file that was put there by hand nothing is known yet.
+        store.registry[name] = None
+        if path.exists():
+            _check_opens(path)
+        part = path.with_name(f"{name}.part") if alone else None
+        with _quiet():
+            store.fetch(name, downloader=partial(_download, part=part, progress=progress))
+        _register(path.parent, name, str(pooch.file_hash(str(path))))
+    return path
+
+
+def _download(
+    url: str, output: str, store: pooch.Pooch, *, part: Path | None, progress: Progress | None
+) -> None:
+    """Put what `url` serves in the file `output`, which pooch then moves to its place."""
+    del store
+    target = part or Path(output)
+    transfer = Transfer(url, target, url.rsplit("/", 1)[-1], progress)
+    try:
+        download(transfer)
+    finally:
+        if part is None:
+            transfer.note.unlink(missing_ok=True)
+    try:
+        _check_opens(target)
+    except ValueError as error:
+        target.unlink()  # no use continuing what is broken
+        reason = str(error).partition(": ")[2]
+        raise OSError(f"{url}: what was downloaded is {reason}; it has been removed") from None
+    if part is not None:
+        part.replace(output)
+
+
+def _verify(path: Path, known: str) -> None:
+    found = str(pooch.file_hash(str(path)))
+    if found != known:
+        raise ValueError(
+            f"{path}: the file has changed since it was downloaded (its SHA-256 is {found[:12]}..., "
+            f"and was {known[:12]}...); delete it to download it again"
+        )
+
+
+def _check_opens(path: Path) -> None:
+    """Raise a `ValueError` unless the file is a zip whose members are whole."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+        raise ValueError(f"{path}: not a zip archive that opens") from None
+    if broken is not None:
+        raise ValueError(f"{path}: not a zip archive that opens ({broken} is broken)")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep pooch from announcing downloads: that is up to `progress`."""
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _registry(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file that was downloaded."""
+    path = folder / REGISTRY
+    if not path.exists():
+        return {}
+    known = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, _, sha256 = line.partition(" ")
+        if not re.fullmatch("[0-9a-f]{64}", sha256.strip()):
+            raise ValueError(f'{path}: expected "FILE SHA-256" in each line, got "{line[:80]}"')
+        known[name] = sha256.strip()
+    return known
+
+
+def _register(folder: Path, name: str, sha256: str) -> None:
+    known = {**_registry(folder), name: sha256}
+    with _replacing(folder / REGISTRY) as file:
+        file.writelines(f"{each} {known[each]}\n" for each in sorted(known))
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[str]]:
+    """A text file that takes the place of `path` at the end, whole, or else not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            yield file
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _of_state(path: Path, state: str) -> Path:
+    """A csv beside the zip with the rows of one state, to the byte as they are in the zip."""
+    with zipfile.ZipFile(path) as archive:
+        members = [name for name in archive.namelist() if name.lower().endswith(".csv")]
+        if len(members) != 1:
+            raise ValueError(
+                f"{path}: expected one csv in the zip, got {few(archive.namelist()) or 'nothing'}"
+            )
+        with io.TextIOWrapper(
+            archive.open(members[0]), encoding="utf-8", errors="surrogateescape", newline=""
+        ) as text:
+            lines, name = _lines_of_state(path, text, state)
+    words = re.sub(r"[^0-9a-z]+", "-", name.casefold()).strip("-")
+    found = path.with_name(f"{path.stem}_{words}.csv")
+    with _replacing(found) as file:
+        file.writelines(lines)
+    return found
+
+
+def _lines_of_state(path: Path, text: IO[str], state: str) -> tuple[list[str], str]:
+    """Header and rows of one state as they are written, and the state's own name."""
+    records = _records(text)
+    header, first = next(records, ([], ""))
+    columns = AIRDATA.match(header)
+    if not {"state", "state_code"} <= set(columns):
+        raise ValueError(f"{path}: the csv has no columns State Code and State Name")
+    code, name = header.index(columns["state_code"]), header.index(columns["state"])
+    wanted = str(state).strip().casefold()
+    where, wanted = (code, wanted.zfill(2)) if wanted.isdigit() else (name, wanted)
+    lines, known = [first], set()
+    own = ""
+    for row, line in records:
+        if len(row) != len(header):
+            continue
+        known.add(f"{row[name]} ({row[code]})")
+        if row[where].strip().casefold() == wanted:
+            own = row[name]
+            lines.append(line)
+    if len(lines) == 1:
+        raise ValueError(
+            f"state={state} has no rows in {path.name}, which holds {few(known, most=len(known))}"
+        )
+    return lines, own
+
+
+def _records(text: IO[str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Each record of a csv, with the lines it is written in."""
+    taken: list[str] = []
+
+    def lines() -> Iterator[str]:
+        for line in text:
+            taken.append(line)
+            yield line
+
+    for row in csv.reader(lines()):
+        yield row, "".join(taken)
+        taken.clear()

@@ -1,0 +1,226 @@
+"""Reading the daily ozone files of the US EPA's Air Quality System into one frame of rows.
+
+Three forms are known by their header:
+
+- AirData's annual files (`daily_44201_2009.csv`, or the zip they are served in),
+- the same with column names in snake_case, as R writes them (`x1st_max_value`),
+- "Download Daily Data" (`ad_viz_plotval_data.csv`), in its older and newer spelling.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import pandas as pd
+
+from tvbandits.datasets.tables.files import File, Form, few
+
+Opener = Callable[[], IO[bytes]]
+"""Opens one csv from its beginning."""
+
+
+OZONE = "44201"
+"""AQS parameter code of ozone."""
+
+
+PPB = {"ppm": 1e3, "parts per million": 1e3, "ppb": 1.0, "parts per billion": 1.0}
+"""Factor from each unit of the files to ppb."""
+
+
+NUMBERS = ("value", "latitude", "longitude")
+"""Columns read as floats; all others are codes and names, and keep their leading zeros as text."""
+
+
+AIRDATA = Form(
+    required={
+        "state_code": ("State Code",),
+        "county_code": ("County Code",),
+        "site_num": ("Site Num",),
+        "poc": ("POC",),
+        "latitude": ("Latitude",),
+        "longitude": ("Longitude",),
+        "date": ("Date Local",),
+        "units": ("Units of Measure",),
+        "value": ("1st Max Value", "x1st_max_value"),
+    },
+    optional={
+        "parameter": ("Parameter Code",),
+        "duration": ("Sample Duration",),
+        "name": ("Local Site Name",),
+        "state": ("State Name",),
+        "cbsa": ("CBSA Name",),
+    },
+)
+
+
+DOWNLOAD = Form(
+    required={
+        "site_id": ("Site ID", "AQS_SITE_ID"),
+        "poc": ("POC",),
+        "latitude": ("SITE_LATITUDE",),
+        "longitude": ("SITE_LONGITUDE",),
+        "date": ("Date",),
+        "units": ("UNITS",),
+        "value": ("Daily Max 8-hour Ozone Concentration",),
+    },
+    optional={
+        "name": ("Site Name", "Local Site Name"),
+        "state": ("STATE",),
+        "cbsa": ("CBSA_NAME",),
+    },
+)
+
+
+def read_files(files: File | Iterable[File]) -> pd.DataFrame:
+    """All rows of the files, one below the other.
+
+    Returns
+    -------
+    DataFrame
+        One row for each reading of one instrument on one day: site ("36-001-0012"), poc, date
+        (midnight), ppb (daily maximum of the 8-hour mean), latitude and longitude (degrees),
+        name, state, state_code ("36") and cbsa; what a file does not say is an empty string.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read or is of another kind: one line that names the file and why.
+    """
+    paths = [files] if isinstance(files, str | os.PathLike) else list(files)
+    if not paths:
+        raise ValueError("files must name at least one EPA ozone file, got none")
+    return pd.concat([rows for path in paths for rows in _read(Path(path))], ignore_index=True)
+
+
+def is_daily_ozone(path: Path) -> bool:
+    """Whether a file, or the first csv of a zip, has the header of one of the forms."""
+    try:
+        # An archive stays open for as long as its members are gone through.
+        for open_ in _openers(path):
+            with open_() as file:
+                header = list(pd.read_csv(file, nrows=0, encoding_errors="replace").columns)
+            return any(not form.missing(header) for form in (AIRDATA, DOWNLOAD))
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return False
+    return False
+
+
+def _read(path: Path) -> list[pd.DataFrame]:
+    try:
+        return [_rows(_raw(open_)) for open_ in _openers(path)]
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{path}: the file is empty") from None
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        reason = " ".join(str(error).split())  # parser errors can run over several lines
+        raise ValueError(f"{path}: {reason}") from None
+
+
+def _openers(path: Path) -> Iterator[Opener]:
+    """One function that opens each csv: the file itself, or the members of a zip."""
+    if not zipfile.is_zipfile(path):
+        if path.suffix.lower() == ".zip" and path.is_file():
+            raise ValueError("not a zip archive, or a broken one")
+        yield lambda: path.open("rb")
+        return
+    with zipfile.ZipFile(path) as archive:
+        inside = archive.namelist()
+        # An archive packed on a Mac holds a second, hidden file for each one.
+        members = [m for m in inside if m.lower().endswith(".csv") and not m.startswith("__MACOSX")]
+        if not members:
+            raise ValueError(f"the zip holds no csv file, but {few(inside) or 'nothing'}")
+        for member in members:
+            yield partial(archive.open, member)
+
+
+def _raw(open_: Opener) -> pd.DataFrame:
+    """The columns we use, under our names and as the file gives them."""
+    with open_() as file:
+        header = list(pd.read_csv(file, nrows=0, encoding_errors="replace").columns)
+    form = min((AIRDATA, DOWNLOAD), key=lambda known: len(known.missing(header)))
+    missing = form.missing(header)
+    if missing:
+        raise ValueError(f"not an EPA daily ozone file: columns missing: {', '.join(missing)}")
+    columns = form.match(header)
+    with open_() as file:
+        raw = pd.read_csv(
+            file,
+            usecols=list(columns.values()),
+            dtype={theirs: float if ours in NUMBERS else str for ours, theirs in columns.items()},
+            encoding_errors="replace",  # only names of places hold anything but ASCII
+        )
+    if raw.empty:
+        raise ValueError("the file has a header and no rows")
+    raw = raw.rename(columns={theirs: ours for ours, theirs in columns.items()})
+    text = [column for column in raw.columns if column not in NUMBERS]
+    return raw.assign(**{column: raw[column].fillna("").str.strip() for column in text})
+
+
+def _rows(raw: pd.DataFrame) -> pd.DataFrame:
+    """Rows in our terms: one site id, dates as dates, levels in ppb."""
+    raw = _only_ozone(raw)
+    if "site_id" in raw:
+        site = raw["site_id"].str.replace("-", "").str.zfill(9)
+    else:
+        # Spreadsheets drop leading zeros, so the codes are brought back to their full width.
+        site = raw["state_code"].str.zfill(2) + raw["county_code"].str.zfill(3)
+        site += raw["site_num"].str.zfill(4)
+    texts = {key: raw.get(key, "") for key in ("name", "state", "cbsa")}
+    return pd.DataFrame(
+        {
+            "site": site.str[:2] + "-" + site.str[2:5] + "-" + site.str[5:],
+            "poc": raw["poc"],
+            "date": _dates(raw["date"]),
+            # 0.0041 ppm is not exactly 4.1 ppb in floats; rounding keeps equal readings equal.
+            "ppb": (raw["value"] * _factors(raw["units"])).round(6),
+            "latitude": raw["latitude"],
+            "longitude": raw["longitude"],
+            "state_code": site.str[:2],
+            **texts,
+        }
+    ).dropna(subset=["ppb"])
+
+
+def _only_ozone(raw: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the 8-hour ozone level, where a file says what its rows are."""
+    kept = raw
+    if "parameter" in raw:
+        kept = kept[kept["parameter"] == OZONE]
+        if kept.empty:
+            raise ValueError(
+                f"no ozone rows (parameter {OZONE}), but parameter {few(raw['parameter'])}"
+            )
+    if "duration" in raw:
+        eight_hours = kept[kept["duration"].str.startswith("8-HR")]
+        if eight_hours.empty:
+            raise ValueError(f"no rows of 8-hour means, but of {few(kept['duration'])}")
+        kept = eight_hours
+    return kept
+
+
+def _factors(units: pd.Series[str]) -> pd.Series[float]:
+    factors = units.str.lower().map(PPB)
+    unknown = factors.isna()
+    if unknown.any():
+        raise ValueError(f"units must be ppm or ppb, got {few(units[unknown])}")
+    return factors.astype(float)
+
+
+def _dates(texts: pd.Series[str]) -> pd.Series[pd.Timestamp]:
+    """Dates written 2009-12-31 or, as in the US, 12/31/2009."""
+    us = texts.str.contains("/", regex=False)
+    # Each row is read by its own form: a spreadsheet rewrites some dates and not others.
+    dates = pd.to_datetime(texts.where(~us), format="%Y-%m-%d", errors="coerce").fillna(
+        pd.to_datetime(texts.where(us), format="%m/%d/%Y", errors="coerce")
+    )
+    wrong = dates.isna()
+    if wrong.any():
+        raise ValueError(f"dates must read 2009-12-31 or 12/31/2009, got {few(texts[wrong])}")
+    return dates.dt.as_unit("s")

@@ -1,0 +1,239 @@
+"""The ozone benchmark: choose, day by day, the monitoring site with the highest ozone level.
+
+The levels come from files of the US EPA's Air Quality System, free to download from
+https://aqs.epa.gov/aqsweb/airdata/download_files.html (daily summary files, ozone 44201) or
+https://www.epa.gov/outdoor-air-quality-data/download-daily-data. No file comes with the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+import pandas as pd
+
+from tvbandits.core.arrays import Array
+from tvbandits.datasets.epa_ozone.files import read_files
+from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
+from tvbandits.datasets.tables.files import File, few
+from tvbandits.datasets.tables.problem import TableProblem
+
+NOISE_VARIANCE = 1.0
+"""Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors'
+own precision at these levels is about as large."""
+
+
+@dataclass(frozen=True, eq=False)
+class OzoneField:
+    """Daily ozone levels of some sites, without gaps.
+
+    Parameters
+    ----------
+    values : array of shape (T, A)
+        Daily maximum of the 8-hour mean, ppb.
+    sites : DataFrame of A rows
+        Site ("36-001-0012": state, county, site number), name, state, latitude and longitude
+        (degrees), completeness (fraction of the days with a reading); in the order of the columns.
+    dates : DatetimeIndex of length T
+        The days, without gaps.
+    filled : int
+        How many of the T x A values had no reading and were filled in.
+    """
+
+    values: Array
+    sites: pd.DataFrame
+    dates: pd.DatetimeIndex
+    filled: int
+
+    @property
+    def filled_fraction(self) -> float:
+        """Fraction of the values that were filled in."""
+        return self.filled / self.values.size
+
+    @property
+    def points(self) -> Array:
+        """Kilometres east and north of the network's centre, shape (A, 2)."""
+        return kilometres(
+            self.sites["latitude"].to_numpy(float), self.sites["longitude"].to_numpy(float)
+        )
+
+    @property
+    def summary(self) -> str:
+        """Size and gaps of the field, in one line."""
+        days, sites = self.values.shape
+        return (
+            f"{sites} sites, {self.dates[0]:%Y-%m-%d} to {self.dates[-1]:%Y-%m-%d} ({days} days), "
+            f"{self.filled} of {self.values.size} values filled in ({self.filled_fraction:.1%})"
+        )
+
+    def __str__(self) -> str:
+        return self.summary
+
+    def problem(self, noise_variance: float = NOISE_VARIANCE) -> TableProblem:
+        """The field as a problem: points in km, one step a day, rewards in ppb."""
+        return TableProblem(
+            self.values,
+            self.points,
+            name="ozone",
+            unit="ppb",
+            noise_variance=noise_variance,
+            labels=tuple(self.sites["site"]),
+            summary=self.summary,
+        )
+
+
+def ozone(
+    files: File | Iterable[File],
+    *,
+    sites: int | None = None,
+    state: str | None = None,
+    cbsa: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    min_completeness: float = 0.75,
+    noise_variance: float = NOISE_VARIANCE,
+) -> TableProblem:
+    """Choose, day by day, the site with the highest ozone level; see `load_ozone`.
+
+    `noise_variance` (ppb^2) is the noise of a told reward; the other parameters are those of
+    `load_ozone`. The kernel is left to be fitted.
+    """
+    field = load_ozone(
+        files,
+        sites=sites,
+        state=state,
+        cbsa=cbsa,
+        start=start,
+        end=end,
+        min_completeness=min_completeness,
+    )
+    return field.problem(noise_variance)
+
+
+def load_ozone(
+    files: File | Iterable[File],
+    *,
+    sites: int | None = None,
+    state: str | None = None,
+    cbsa: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    min_completeness: float = 0.75,
+) -> OzoneField:
+    """Read EPA daily ozone files into a table of days and sites without gaps.
+
+    A day's level at a site is the mean over its instruments, each of them the mean of its rows (a
+    day may come in several files, or under several standards). Gaps are filled linearly in time,
+    and at the ends with the nearest reading.
+
+    Parameters
+    ----------
+    files : path, or several
+        Any of the forms in `tvbandits.datasets.ozone_files`; put one below the other.
+    sites : int, optional
+        Keep this many of the most complete sites; ties go to the lower site id. None: all.
+    state : str, optional
+        Keep one state: its name in any case, or its FIPS code ("36").
+    cbsa : str, optional
+        Keep the metropolitan areas (CBSA) whose name contains this, in any case.
+    start, end : str, optional
+        First and last day, "2008-01-01", both included. None: of the rows that are left.
+    min_completeness : float
+        Keep sites with readings on at least this fraction of the days from start to end.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be used, a filter leaves nothing, or there are too few complete sites.
+    """
+    if sites is not None and sites < 1:
+        raise ValueError(f"sites must be at least 1, got {sites}")
+    if not 0 <= min_completeness <= 1:
+        raise ValueError(f"min_completeness must be from 0 to 1, got {min_completeness}")
+    rows = _in_cbsa(_in_state(read_files(files), state), cbsa)
+    rows, days = _between(rows, start, end)
+    table = site_means(rows).reindex(days)
+    completeness = table.notna().mean()
+    chosen = _most_complete(completeness, sites, min_completeness)
+    filled = without_gaps(table[chosen])
+    places = rows.groupby("site")[["name", "state", "latitude", "longitude"]].first().loc[chosen]
+    described = places.assign(completeness=completeness[chosen]).reset_index()
+    check_places(described["site"], described[["latitude", "longitude"]])
+    return OzoneField(
+        values=filled.to_numpy(float),
+        sites=described,
+        dates=days,
+        filled=int(table[chosen].isna().to_numpy().sum()),
+    )
+
+
+def _in_state(rows: pd.DataFrame, state: str | None) -> pd.DataFrame:
+    if state is None:
+        return rows
+    wanted = str(state).strip()
+    if wanted.isdigit():
+        kept = rows[rows["state_code"] == wanted.zfill(2)]
+    else:
+        kept = rows[rows["state"].str.casefold() == wanted.casefold()]
+    if kept.empty:
+        known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
+        raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
+    return kept
+
+
+def _in_cbsa(rows: pd.DataFrame, cbsa: str | None) -> pd.DataFrame:
+    if cbsa is None:
+        return rows
+    kept = rows[rows["cbsa"].str.casefold().str.contains(cbsa.strip().casefold(), regex=False)]
+    if kept.empty:
+        known = rows["cbsa"][rows["cbsa"] != ""]
+        raise ValueError(f"cbsa={cbsa} has no rows; there are {few(known) or 'no names of areas'}")
+    return kept
+
+
+def _between(
+    rows: pd.DataFrame, start: str | None, end: str | None
+) -> tuple[pd.DataFrame, pd.DatetimeIndex]:
+    """The rows from start to end, and every day from start to end."""
+    there = rows["date"].min(), rows["date"].max()
+    first = there[0] if start is None else _day("start", start)
+    last = there[1] if end is None else _day("end", end)
+    chosen = f"start={first:%Y-%m-%d}, end={last:%Y-%m-%d}"
+    if start is not None and end is not None and first > last:
+        raise ValueError(f"start must not be after end, got {chosen}")
+    kept = rows[rows["date"].between(first, last)]
+    if kept.empty:
+        raise ValueError(
+            f"{chosen} has no rows; the rows run from {there[0]:%Y-%m-%d} to {there[1]:%Y-%m-%d}"
+        )
+    return kept, pd.date_range(first, last, freq="D").as_unit("s")
+
+
+def _day(name: str, text: str) -> pd.Timestamp:
+    try:
+        return pd.Timestamp(date.fromisoformat(text))
+    except ValueError:
+        raise ValueError(f"{name} must be a day like 2008-01-31, got {text}") from None
+
+
+def site_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean level (days x sites): of the rows of each instrument, then of the instruments."""
+    instruments = rows.groupby(["date", "site", "poc"])["ppb"].mean()
+    return instruments.groupby(["date", "site"]).mean().unstack("site")
+
+
+def _most_complete(
+    completeness: pd.Series[float], sites: int | None, min_completeness: float
+) -> list[str]:
+    """Ids, sorted, of the sites that are complete enough: the `sites` most complete of them."""
+    enough = completeness[completeness >= min_completeness].sort_index()
+    if len(enough) < (sites or 1):
+        raise ValueError(
+            f"sites={sites or 'all'} asked for, but {len(enough)} of {len(completeness)} sites "
+            f"have readings on at least {min_completeness:.4g} of the days (the most complete on "
+            f"{completeness.max():.4g})"
+        )
+    # A stable sort of sorted ids: of equally complete sites the lower id comes first.
+    ranked = enough.sort_values(ascending=False, kind="stable")
+    return sorted(str(site) for site in ranked.index[:sites])

@@ -1,0 +1,1 @@
+"""Your own network of sensors: readings, places, and the problem made of them."""

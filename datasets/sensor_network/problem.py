@@ -1,0 +1,308 @@
+"""A problem out of a user's own network of sensors: readings by time and sensor, and their places."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.core.arrays import Array
+from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
+from tvbandits.datasets.sensor_network.readings import (
+    IDS,
+    LATITUDE,
+    LONGITUDE,
+    PLANES,
+    Source,
+    as_ids,
+    as_numbers,
+    even,
+    plain,
+    read_table,
+    wide,
+    with_index_as_column,
+)
+from tvbandits.datasets.tables.files import File, few
+from tvbandits.datasets.tables.problem import TableProblem
+
+
+def sensor_field(
+    values: Source,
+    sites: Source,
+    *,
+    id: str | None = None,
+    coordinates: Sequence[str] | None = None,
+    unit: str = "",
+    noise_variance: float | None = None,
+    name: str = "sensor-field",
+    minimum_completeness: float = 0.75,
+    every: str | None = None,
+) -> TableProblem:
+    """Choose, step by step, the sensor with the highest reading.
+
+    Rows are put in the order of time, and those of one time averaged. Gaps are filled linearly in
+    time, and at the ends with the nearest reading. Left out, and named in the problem's summary, are:
+    sensors with too few readings; columns of values that `sites` has no coordinates for; and sites
+    that have no column. Sensors are known by text: 7 and "7" are one, "007" is another.
+
+    Parameters
+    ----------
+    values : DataFrame or path
+        Readings, in `unit`: a column a sensor, headed by its id, and times as index or first column:
+        numbers, or dates such as 2008-01-31 12:00 (offsets are turned into UTC). For a table with a
+        row for each reading, see `from_long`.
+    sites : DataFrame or path
+        A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files.
+    id : str, optional
+        Column of `sites` with the ids. None: one that is called id, sensor, station, moteid or the
+        like, or else the first.
+    coordinates : sequence of 2 or 3 str, optional
+        Columns of `sites` with the coordinates. Those called latitude and longitude are degrees, and
+        become km east and north of the centre; others are taken as they are. None: latitude and
+        longitude if there are such columns, or else x, y, z, or else all that is left.
+    unit : str
+        Unit of a reading.
+    noise_variance : float, optional
+        Noise variance of a reading (unit squared): give that of the instrument if you know it. None:
+        half the variance of the change from one reading to the next, which holds some drift too and
+        so is an upper estimate; the summary says it.
+    name : str
+        What rows and pictures call the problem.
+    minimum_completeness : float
+        Keep sensors with readings in at least this fraction of the steps.
+    every : str, optional
+        Make steps of this length, "10min" or "1D" (a number where times are numbers), by means of
+        the readings in them. None: each row is one step, however long.
+
+    Raises
+    ------
+    ValueError
+        If a table cannot be read, fewer than two sensors or two steps are left, sensors stand at
+        the same place, or the noise cannot be estimated.
+    """
+    if not 0 <= minimum_completeness <= 1:
+        raise ValueError(f"minimum_completeness must be from 0 to 1, got {minimum_completeness}")
+    places = read_places(sites, id, coordinates)
+    table = wide(read_table(values), places.index)
+    common = [sensor for sensor in table.columns if sensor in places.index]
+    if not common:
+        raise ValueError(
+            f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
+            f"coordinates of {few(places.index)}"
+        )
+    readings = even(as_numbers(table[common]), every)
+    completeness = readings.notna().mean()
+    enough = (completeness >= minimum_completeness) & (completeness > 0)
+    kept = readings.loc[:, enough]
+    _check_size(kept, completeness, minimum_completeness)
+    variance = estimated_noise(kept) if noise_variance is None else noise_variance
+    left_out = {
+        "with too few readings": [sensor for sensor in common if not enough[sensor]],
+        "without coordinates": [each for each in table.columns if each not in places.index],
+        "without readings": [site for site in places.index if site not in table.columns],
+    }
+    return TableProblem(
+        without_gaps(kept, "index").to_numpy(float),
+        points_of(places.loc[kept.columns]),
+        name=name,
+        unit=unit,
+        noise_variance=variance,
+        labels=tuple(kept.columns),
+        summary=_summary(kept, left_out, variance if noise_variance is None else None),
+    )
+
+
+def sensor_field_from_files(
+    files: File | Iterable[File],
+    *,
+    unit: str = "",
+    noise_variance: float | None = None,
+    every: str | None = None,
+    minimum_completeness: float = 0.75,
+) -> TableProblem:
+    """Choose, step by step, the sensor with the highest reading; see `sensor_field`.
+
+    `files` are the readings and the sites, in any order: the table of sites is the one whose ids are
+    columns of the other. The other parameters are those of `sensor_field`.
+    """
+    given = [files] if isinstance(files, str | os.PathLike) else list(files)
+    paths = [Path(file) for file in given]
+    if len(paths) != 2:
+        raise ValueError(
+            f"expected two files, readings (time x sensor) and sites, got {len(paths)}: "
+            f"{', '.join(map(str, paths)) or 'none'}"
+        )
+    tables = [read_table(path) for path in paths]
+    found = [_common(tables[0], tables[1]), _common(tables[1], tables[0])]
+    if not any(found):
+        raise ValueError(
+            f"neither {paths[0]} nor {paths[1]} is the table of sites of the other: expected one "
+            f"with a column of ids and 2 or 3 of coordinates, and one with a column for each id"
+        )
+    values, sites = (0, 1) if found[0] >= found[1] else (1, 0)
+    try:
+        return sensor_field(
+            tables[values],
+            tables[sites],
+            unit=unit,
+            noise_variance=noise_variance,
+            every=every,
+            minimum_completeness=minimum_completeness,
+        )
+    except ValueError as error:
+        raise ValueError(f"{paths[values]}, with sites of {paths[sites]}: {error}") from None
+
+
+def _common(values: pd.DataFrame, sites: pd.DataFrame) -> int:
+    """How many columns of one table are sites of the other."""
+    table = with_index_as_column(sites)
+    ids = set(as_ids(table[_id_column(table, None)])) if len(table.columns) else set()
+    return len(ids & set(as_ids(values.columns)) - {""})
+
+
+def read_places(
+    sites: Source, id: str | None = None, coordinates: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
+
+    Raises
+    ------
+    ValueError
+        If columns are missing, ids are not given or not unique, or a coordinate is no number.
+    """
+    table = with_index_as_column(read_table(sites))
+    if not len(table) or len(table.columns) < 3:
+        raise ValueError(
+            "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
+            f"{len(table)} rows of {few(map(str, table.columns)) or 'nothing'}"
+        )
+    column = _id_column(table, id)
+    ids = as_ids(table[column])
+    if "" in ids:
+        raise ValueError(f"sites must all have an id ({column}); row {ids.index('') + 1} has none")
+    twice = [each for each, times in Counter(ids).items() if times > 1]
+    if twice:
+        raise ValueError(f"sites are given twice: {few(twice)}")
+    chosen = _coordinates(table, column, coordinates)
+    return as_numbers(table[chosen].set_axis(ids, axis=0), "coordinate").dropna()
+
+
+def _id_column(table: pd.DataFrame, id: str | None) -> str:
+    """Column of the ids."""
+    names = list(table.columns)
+    if id is not None:
+        if id not in names:
+            raise ValueError(f"sites have no column {id}; there are {few(map(str, names))}")
+        return id
+    known = {plain(name): name for name in reversed(names)}
+    return str(next((known[each] for each in IDS if each in known), names[0]))
+
+
+def _coordinates(table: pd.DataFrame, ids: str, given: Sequence[str] | None) -> list[str]:
+    """Columns of the coordinates."""
+    names = [name for name in table.columns if name != ids]
+    if given is not None:
+        missing = [name for name in given if name not in names]
+        if missing or isinstance(given, str) or len(given) not in (2, 3):
+            raise ValueError(
+                f"coordinates must be 2 or 3 columns of {few(map(str, names))}, got {given}"
+            )
+        return list(given)
+    named = named_coordinates(names)
+    if not named and len(names) not in (2, 3):
+        raise ValueError(
+            f"which columns are coordinates? Name 2 or 3 of {few(map(str, names))}, or call them "
+            "latitude and longitude, or x and y"
+        )
+    return named or names
+
+
+def named_coordinates(names: Iterable[str]) -> list[str]:
+    """Those columns whose names say that they are coordinates; none if there are no two."""
+    known = {plain(name): name for name in names}
+    for pair in ((LATITUDE, LONGITUDE), *(tuple({each} for each in plane) for plane in PLANES)):
+        found = [[known[name] for name in known if name in spellings] for spellings in pair]
+        if all(found[:2]):
+            return [each[0] for each in found if each]
+    return []
+
+
+def points_of(places: pd.DataFrame) -> Array:
+    """Coordinates as numbers: degrees as km east and north of the centre, others as they are.
+
+    Raises
+    ------
+    ValueError
+        If two sites share a place, or degrees are out of range.
+    """
+    check_places(pd.Series(places.index), places.reset_index(drop=True))
+    degrees = [
+        next((name for name in places.columns if plain(name) in known), None)
+        for known in (LATITUDE, LONGITUDE)
+    ]
+    latitude, longitude = degrees
+    if latitude is None or longitude is None:
+        return places.to_numpy(float)
+    for name, most in ((latitude, 90), (longitude, 360)):
+        wrong = places[name][places[name].abs() > most]
+        if len(wrong):
+            raise ValueError(f"site {wrong.index[0]}: {name} must be degrees, got {wrong.iloc[0]}")
+    east_north = kilometres(places[latitude].to_numpy(float), places[longitude].to_numpy(float))
+    others = places.drop(columns=[latitude, longitude]).to_numpy(float)
+    return np.column_stack([east_north, others])
+
+
+def estimated_noise(readings: pd.DataFrame) -> float:
+    """Half the variance of the change from one reading to the next: an upper estimate of the noise.
+
+    A change is twice the noise in variance, plus what the truth has moved. Changes over steps longer
+    than the median step are left out, and so are those at a gap.
+
+    Raises
+    ------
+    ValueError
+        If there are no two such changes, or all are equal.
+    """
+    times = readings.index
+    moments = times.asi8 if isinstance(times, pd.DatetimeIndex) else times.to_numpy(float)
+    steps = np.diff(moments)
+    changes = np.diff(readings.to_numpy(float), axis=0)[steps <= np.median(steps)]
+    changes = changes[~np.isnan(changes)]
+    variance = float(changes.var() / 2) if changes.size > 1 else 0.0
+    if not variance > 0:
+        raise ValueError(
+            f"noise_variance must be given: it cannot be estimated from {changes.size} changes from "
+            "one step to the next that are all alike"
+        )
+    return variance
+
+
+def _check_size(
+    kept: pd.DataFrame, completeness: pd.Series[float], minimum_completeness: float
+) -> None:
+    if kept.shape[1] < 2:
+        raise ValueError(
+            f"{kept.shape[1]} of {len(completeness)} sensors with coordinates have readings in at "
+            f"least {minimum_completeness:.4g} of the {len(kept)} steps (the most complete in "
+            f"{completeness.max():.4g}); expected two or more"
+        )
+    if len(kept) < 2:
+        raise ValueError(f"expected at least two steps, got {len(kept)}")
+
+
+def _summary(kept: pd.DataFrame, left_out: dict[str, list[str]], estimated: float | None) -> str:
+    """Size, gaps and what was left out, in one line."""
+    steps, sensors = kept.shape
+    filled = int(kept.isna().to_numpy().sum())
+    parts = [
+        f"{sensors} sensors, {kept.index[0]} to {kept.index[-1]} ({steps} steps), "
+        f"{filled} of {kept.size} values filled in ({filled / kept.size:.1%})"
+    ]
+    parts += [f"{what}: {few(which)}" for what, which in left_out.items() if which]
+    if estimated is not None:
+        parts.append(f"noise variance {estimated:.4g} estimated from changes in one step")
+    return "; ".join(parts)

@@ -1,0 +1,118 @@
+"""A problem on a fixed table of rewards (time x site)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.domains import Candidates
+from tvbandits.datasets.tables.references import References, as_table, references
+
+
+@dataclass(frozen=True, eq=False)
+class TableProblem:
+    """A drifting reward that is known at A points and T times; a `tvbandits.core.protocols.Problem`.
+
+    Parameters
+    ----------
+    values : array of shape (T, A)
+        Noise-free reward; row s - 1 holds the rewards of time s = 1, ..., T.
+    points : array of shape (A, d)
+        Where the columns stand; no two alike.
+    name : str
+        What rows and pictures call the problem.
+    unit : str
+        Unit of the reward.
+    noise_variance : float
+        Noise variance of a told reward (unit of reward squared); positive.
+    kernel : scikit-learn kernel, optional
+        Recommended prior over points; None: fitted on a first sample.
+    labels : tuple of A str, optional
+        Names of the columns, for people.
+    summary : str, optional
+        Where the values come from, in one line.
+    redraw : callable, optional
+        Maps a seed to another realisation, for tables that are random themselves.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a value is not finite, or the noise variance is not positive.
+    """
+
+    values: Array
+    points: Array
+    name: str
+    unit: str
+    noise_variance: float
+    kernel: Any | None = None
+    labels: tuple[str, ...] = ()
+    summary: str = ""
+    redraw: Callable[[int], TableProblem] | None = None
+    domain: Candidates = field(init=False)
+
+    def __post_init__(self) -> None:
+        values = as_table(self.values)
+        domain = Candidates(self.points)
+        if len(domain) != values.shape[1]:
+            raise ValueError(
+                f"points must have {values.shape[1]} rows, one for each column of values, "
+                f"got {len(domain)}"
+            )
+        if self.labels and len(self.labels) != len(domain):
+            raise ValueError(f"labels must name {len(domain)} points, got {len(self.labels)}")
+        variance = float(self.noise_variance)
+        if not (np.isfinite(variance) and variance > 0):
+            raise ValueError(f"noise_variance must be positive, got {self.noise_variance}")
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "points", domain.X)
+        object.__setattr__(self, "noise_variance", variance)
+        object.__setattr__(self, "domain", domain)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.summary}" if self.summary else self.name
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps T."""
+        return len(self.values)
+
+    @property
+    def variation(self) -> float | None:
+        """Mean over time of the largest change of any point in one step; None for one step."""
+        if self.horizon == 1:
+            return None
+        return float(np.abs(np.diff(self.values, axis=0)).max(axis=1).mean())
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at the points `X` (n, d) at time `t` = 1, ..., T, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If `t` is not one of the table's times, or a point is not one of its points.
+        """
+        return np.asarray(self._row(t)[self.domain.index(X)])
+
+    def best(self, t: float) -> float:
+        """Largest noise-free reward at time `t` = 1, ..., T."""
+        return float(self._row(t).max())
+
+    def references(self) -> References:
+        """Average dynamic regret of the players without a model over the whole table."""
+        return references(self.values)
+
+    def realise(self, seed: int) -> TableProblem:
+        """The realisation of `seed`; a table of measurements has one realisation, itself."""
+        return self if self.redraw is None else self.redraw(seed)
+
+    def _row(self, t: float) -> Array:
+        step = float(t)
+        if not (step.is_integer() and 1 <= step <= self.horizon):
+            raise ValueError(f"t must be a whole number from 1 to {self.horizon}, got {t}")
+        return np.asarray(self.values[int(step) - 1])

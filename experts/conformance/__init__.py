@@ -1,0 +1,1 @@
+"""Finding out whether an expert keeps to the protocol."""

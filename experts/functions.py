@@ -1,0 +1,96 @@
+"""Experts that are known functions: a simulator of a problem, and a plain function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import Array, as_column
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.protocols import Answers, ExpertError, Problem
+
+_STREAM = 0xE1
+
+
+@dataclass(frozen=True)
+class SimulatorExpert:
+    """Answers with the true reward of a problem, and noise of its own.
+
+    The noise of an answer depends on (seed, point, time) alone, so the same question has the same
+    answer, and a comparison is repeatable whatever the order of questions.
+
+    Parameters
+    ----------
+    problem : Problem
+    variance : float, optional
+        Noise variance of an answer (unit of reward squared); the problem's own by default.
+    seed : int
+    cost : float
+        Cost of one answer.
+    """
+
+    problem: Problem
+    variance: float | None = None
+    seed: int = 0
+    cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        variance = self.problem.noise_variance if self.variance is None else self.variance
+        if not (math.isfinite(variance) and variance > 0):
+            raise ValueError(f"variance must be positive and finite, got {variance}")
+        if not (math.isfinite(self.cost) and self.cost >= 0):
+            raise ValueError(f"cost must be finite and not negative, got {self.cost}")
+        object.__setattr__(self, "variance", float(variance))
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Answer with problem.value(X, t) + noise."""
+        assert self.variance is not None
+        noise = math.sqrt(self.variance) * keyed_normal(self.seed, _STREAM, X, t)
+        return Answers(
+            self.problem.value(X, t) + noise, np.full(len(X), self.variance), self.cost * len(X)
+        )
+
+
+@dataclass(frozen=True)
+class CallableExpert:
+    """Lifts a plain function into an expert.
+
+    Parameters
+    ----------
+    function : callable
+        `function(X, t)` takes points (q, d) and a time and returns q numbers.
+    variance : float
+        Noise variance of its answers (unit of reward squared), positive.
+    nan_means_no_answer : bool
+        Whether a NaN is a refusal. By default it is an error that names the point, because a NaN out
+        of a plain function is more often a mistake.
+    """
+
+    function: Callable[[Array, float], ArrayLike]
+    variance: float
+    nan_means_no_answer: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"function must be callable, got {self.function!r}")
+        if not (math.isfinite(self.variance) and self.variance > 0):
+            raise ValueError(f"variance must be positive and finite, got {self.variance}")
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Answer with function(X, t)."""
+        values = np.asarray(self.function(X, t), dtype=np.float64)
+        if values.shape != (len(X),):
+            raise ExpertError(
+                f"the function must return {len(X)} numbers, got shape {values.shape}"
+            )
+        if not self.nan_means_no_answer and np.isnan(values).any():
+            where = int(np.isnan(values).argmax())
+            raise ExpertError(
+                f"the function returned NaN at {X[where].tolist()}, t = {t}; "
+                "nan_means_no_answer=True takes that for a refusal"
+            )
+        return Answers(values, as_column(self.variance, len(X), "variance"))

@@ -1,0 +1,1 @@
+"""Answers that were given before: logs of measurements, and recordings of an expert."""

@@ -1,0 +1,255 @@
+"""An expert that answers from recorded evaluations: `CachedLogExpert`."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any, Self, TypedDict, Unpack
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import as_points
+from tvbandits.core.protocols import Answers
+from tvbandits.experts.records.index import Duplicates, Reach, Shelf, best_of
+from tvbandits.experts.records.recording import recorded
+from tvbandits.experts.records.tables import Columns, FilePath, read_csv, read_table
+from tvbandits.forgetting.aging import (
+    Ages,
+    Aging,
+    Composition,
+    Constant,
+    DiscardAbove,
+    ResetEvery,
+    Window,
+)
+
+
+class LogOptions(TypedDict, total=False):
+    """Keywords of `CachedLogExpert`."""
+
+    points: Sequence[str] | None
+    time: str
+    value: str
+    variance: str | float
+    tolerance: ArrayLike
+    staleness: float
+    aging: Aging | None
+    duplicates: Duplicates
+    future: bool
+    cost: float
+
+
+class CachedLogExpert:
+    """Answers questions from a log of recorded evaluations; what is not there is refused.
+
+    A question (x, t) is answered by a row whose point lies within `tolerance` of x and whose time t'
+    is not after t and at most `staleness` before it. Of several such rows the freshest answers; of
+    equally fresh ones the nearest; of equally near ones that of the smallest coordinates, from the
+    first on. The order in which rows were written does not matter, but for `duplicates`: a row that
+    arrives late counts from its own time. Rows without a value are refusals: they answer nothing, and
+    take nothing back.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One evaluation a row.
+    points : sequence of str, optional
+        Columns of the coordinates; x0, x1, ... by default.
+    time, value : str
+        Columns of the time an evaluation speaks about and of its value (empty: a refusal).
+    variance : str or float
+        Column of the noise variance (unit of reward squared), or one variance for all rows.
+    tolerance : float or array of shape (d,)
+        Largest Euclidean distance of a row's point from x; 0: only the very same numbers. An array has
+        one positive number a coordinate: the half axes of an ellipsoid, for coordinates in different
+        units; distance is then sqrt(sum(((x' - x) / tolerance)^2)) and at most 1.
+    staleness : float
+        Largest age of an answer, in the unit of time; may be infinite.
+    aging : Aging, optional
+        What the variance of an answer becomes at its age t - t'; nothing changes it by default. Where
+        it becomes infinite there is no answer. Maps that count rewards have nothing to count here.
+        A map of one's own sees `newer` 0 and `told` 1.
+    duplicates : "last", "first" or "mean"
+        What holds of several rows with the very same point and time: the last written (a correction),
+        the first, or their mean by precision.
+    future : bool
+        Whether rows from after t may answer as well, within `staleness`, at the age t' - t: a row that
+        is as near in time from before t goes first. This tells a replayed run what it could not know.
+    cost : float
+        Cost of one answer.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a row is bad (the message names it), or a parameter is.
+    """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        *,
+        points: Sequence[str] | None = None,
+        time: str = "t",
+        value: str = "value",
+        variance: str | float = "variance",
+        tolerance: ArrayLike = 0.0,
+        staleness: float = 0.0,
+        aging: Aging | None = None,
+        duplicates: Duplicates = "last",
+        future: bool = False,
+        cost: float = 0.0,
+    ) -> None:
+        self._columns = Columns.of(_as_frame(frame), points, time, value, variance)
+        self._reach = Reach.of(tolerance, staleness, future, len(self._columns.points))
+        self._aging = _timed(Constant() if aging is None else aging)
+        if duplicates not in ("last", "first", "mean"):
+            raise ValueError(f'duplicates must be "last", "first" or "mean", got {duplicates!r}')
+        self._duplicates: Duplicates = duplicates
+        if not (math.isfinite(cost) and cost >= 0):
+            raise ValueError(f"cost must be finite and not negative, got {cost}")
+        self._cost = float(cost)
+        self._lock = threading.Lock()
+        self._shelves: tuple[Shelf, ...] = ()
+        self._written = self._refusals = 0
+        self.extend(frame)
+
+    @classmethod
+    def from_csv(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
+        """From a CSV file, also a compressed one; numbers are read to the last bit."""
+        return cls(read_csv(path), **options)
+
+    @classmethod
+    def from_parquet(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
+        """From a Parquet file; needs the extra `parquet`."""
+        return cls(pd.read_parquet(path), **options)
+
+    @classmethod
+    def from_sql(
+        cls, query: str, connection: Any, *, params: Any = None, **options: Unpack[LogOptions]
+    ) -> Self:
+        """From what an SQL query returns.
+
+        Parameters
+        ----------
+        query : str
+        connection : path, sqlite3.Connection, URL, or SQLAlchemy engine or connection
+            A path is that of a SQLite file. A text with "://" is a database URL, for which SQLAlchemy
+            is needed (extra `sql`), and the driver of that database.
+        params : sequence or mapping, optional
+            Values of the query's placeholders.
+        """
+        return cls(read_table(query, connection, params), **options)
+
+    @classmethod
+    def from_recording(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
+        """From the file of a `Recording`: what was answered then is answered again, bit for bit."""
+        return cls(recorded(path), **options)
+
+    def __repr__(self) -> str:
+        shelves, reach = self._shelves, self._reach
+        spoken = "none"
+        if shelves:
+            first, last = min(s.first for s in shelves), max(s.last for s in shelves)
+            spoken = f"{self._written} at times {first:g} to {last:g}"
+        tolerance = reach.axes.tolist() if reach.radius == 1.0 and reach.scaled else reach.radius
+        return (
+            f"<CachedLogExpert on {self.dimension} coordinates: answers {spoken}, "
+            f"{self._refusals} refusals; tolerance={tolerance}, staleness={reach.staleness:g}, "
+            f"aging={self._aging!r}, duplicates={self._duplicates!r}, future={reach.future}>"
+        )
+
+    def __len__(self) -> int:
+        """Number of answers written, duplicates among them."""
+        return self._written
+
+    @property
+    def refusals(self) -> int:
+        """Number of rows without a value."""
+        return self._refusals
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return len(self._columns.points)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: part for name, part in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
+    def extend(self, frame: pd.DataFrame) -> None:
+        """Write more rows, with the same columns; wholly or not at all.
+
+        A batch is sorted together with those before it that are at most twice as long, so that a row
+        is sorted again about log2(n) times at most, and a question looks into as many parts.
+        """
+        rows, refusals = self._columns.rows(_as_frame(frame))
+        written = len(rows)
+        with self._lock:
+            shelves = list(self._shelves)
+            while written and shelves and len(shelves[-1].rows) <= 2 * len(rows):
+                rows = shelves.pop().rows.then(rows)
+            if len(rows):
+                shelves.append(Shelf.of(rows, self._duplicates, self._reach))
+            self._shelves = tuple(shelves)
+            self._written += written
+            self._refusals += refusals
+
+    def query(self, X: ArrayLike, t: float) -> Answers:
+        """Answer what the log has an answer for; the notes count the rest."""
+        points = as_points(X, self.dimension)
+        now = float(t)
+        if not math.isfinite(now):
+            raise ValueError(f"t must be finite, got {t}")
+        q = len(points)
+        if q == 0:
+            return Answers.none(0)
+        values, variance = np.full(q, np.nan), np.full(q, np.nan)
+        shelves = self._shelves  # replaced as a whole by `extend`, never changed
+        matches = [shelf.matches(points, now, self._reach) for shelf in shelves]
+        best = best_of(matches, self._duplicates) if shelves else None
+        forgotten = 0
+        if best is not None:
+            n = len(best.age)
+            # One reward was told, and none is newer: there are no counts to speak of.
+            ages = Ages(best.age, np.zeros(n, dtype=np.int64), 1)
+            effective = np.asarray(self._aging(best.variance, ages))
+            kept = ~np.isposinf(effective)
+            values[best.question[kept]] = best.value[kept]
+            variance[best.question[kept]] = effective[kept]
+            forgotten = n - int(kept.sum())
+        answered = int((~np.isnan(values)).sum())
+        notes = []
+        if missing := q - answered - forgotten:
+            notes.append(f"{missing} of {q} points have no recorded answer for t = {now:g}")
+        if forgotten:
+            notes.append(f"{forgotten} of {q} recorded answers are too old at t = {now:g}")
+        return Answers(values, variance, self._cost * answered, tuple(notes))
+
+
+def _timed(aging: Aging) -> Aging:
+    """Return `aging`; a `ValueError` if it counts rewards, of which a log has none."""
+    if not callable(aging) or isinstance(aging, type):
+        raise ValueError(f"aging must be an aging map such as Linear(0.1), got {aging!r}")
+    parts = aging.maps if isinstance(aging, Composition) else ()
+    for part in parts:
+        _timed(part)
+    counts = isinstance(aging, ResetEvery | DiscardAbove)
+    if counts or (isinstance(aging, Window) and aging.last is not None):
+        raise ValueError(
+            f"aging must go by age alone, but {aging!r} counts rewards; "
+            "a log can take Constant, Linear, Wiener, Exponential, Window(within=) and compositions"
+        )
+    return aging
+
+
+def _as_frame(frame: object) -> pd.DataFrame:
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"frame must be a pandas.DataFrame, got {type(frame).__name__}")
+    return frame

@@ -1,0 +1,220 @@
+"""Recorded evaluations: which columns of a table they are in, and how tables are read."""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.core.arrays import Array
+
+FilePath = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Answers that were recorded, one a row.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        The points.
+    t : array of shape (n,)
+        The times the answers speak about.
+    value : array of shape (n,)
+        The answers (unit of reward).
+    variance : array of shape (n,)
+        Their noise variances (unit of reward squared).
+    """
+
+    X: Array
+    t: Array
+    value: Array
+    variance: Array
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def then(self, later: Rows) -> Rows:
+        """These rows, then `later`."""
+        return Rows(
+            np.concatenate([self.X, later.X]),
+            np.concatenate([self.t, later.t]),
+            np.concatenate([self.value, later.value]),
+            np.concatenate([self.variance, later.variance]),
+        )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where a table has what.
+
+    Parameters
+    ----------
+    points : tuple of str
+        Columns of the coordinates, in their order.
+    time, value : str
+        Columns of the time and of the answer.
+    variance : str or float
+        Column of the noise variance, or one variance for all.
+    """
+
+    points: tuple[str, ...]
+    time: str
+    value: str
+    variance: str | float
+
+    @classmethod
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        points: Sequence[str] | None,
+        time: str,
+        value: str,
+        variance: str | float,
+    ) -> Columns:
+        """The columns by their names; without names for the points, x0, x1, ... are found.
+
+        Raises
+        ------
+        ValueError
+            If no column of points is there, or a fixed variance is not positive and finite.
+        """
+        if not isinstance(variance, str):
+            if not (isinstance(variance, int | float | np.number) and 0 < variance < math.inf):
+                raise ValueError(
+                    f"variance must be a column or a positive finite number, got {variance!r}"
+                )
+            variance = float(variance)
+        if isinstance(points, str):
+            raise ValueError(f"points must be a sequence of columns, got the text {points!r}")
+        names = _numbered(frame) if points is None else tuple(points)
+        if not names:
+            raise ValueError("points must name at least one column, got none")
+        return cls(names, time, value, variance)
+
+    def rows(self, frame: pd.DataFrame) -> tuple[Rows, int]:
+        """Answers of a table, and the number of refusals (no value) left out of them.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing or not numeric, or a row has a coordinate or a time that is not
+            finite, an infinite value, or a value without a positive finite variance.
+        """
+        X = np.column_stack([_finite(frame, name) for name in self.points])
+        t = _finite(frame, self.time)
+        value = _numbers(frame, self.value)
+        _refuse(frame, self.value, value, np.isinf(value), "finite, or empty for a refusal")
+        if isinstance(self.variance, str):
+            variance = _numbers(frame, self.variance)
+        else:
+            variance = np.full(len(frame), self.variance)
+        answered = ~np.isnan(value)
+        # What a refusal has for a variance is looked at by nobody.
+        bad = answered & ~((variance > 0) & np.isfinite(variance))
+        _refuse(frame, str(self.variance), variance, bad, "positive and finite")
+        kept = (part[answered] for part in (X, t, value, variance))
+        return Rows(*kept), int((~answered).sum())
+
+
+def read_csv(path: FilePath) -> pd.DataFrame:
+    """Rows of a CSV file, with its numbers to the last bit."""
+    # From pandas 3.1 on every reader is exact, and naming this one is deprecated.
+    major, minor = (int(part) for part in pd.__version__.split(".")[:2])
+    exact: dict[str, Any] = {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
+    frame: pd.DataFrame = pd.read_csv(path, **exact)
+    return frame
+
+
+def read_table(query: str, connection: Any, params: Any = None) -> pd.DataFrame:
+    """Rows of an SQL query: `connection` as for `CachedLogExpert.from_sql`."""
+    if not isinstance(query, str):
+        raise ValueError(f"query must be a text of SQL, got {query!r}")
+    if isinstance(connection, str) and "://" in connection:
+        try:
+            return pd.read_sql_query(query, connection, params=params)
+        except ImportError as error:
+            raise ImportError(
+                f"a database URL needs SQLAlchemy and the driver of the database ({error}): "
+                'pip install "tvbandits[sql]"'
+            ) from error
+    if isinstance(connection, str | PathLike):
+        with closing(open_sqlite(connection)) as opened:
+            return pd.read_sql_query(query, opened, params=params)
+    return pd.read_sql_query(query, connection, params=params)
+
+
+def open_sqlite(path: FilePath, timeout: float = 30.0) -> sqlite3.Connection:
+    """Open a SQLite file that is there: one that is not would be made, and found empty."""
+    file = Path(path).absolute()
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no SQLite file {str(file)!r}")
+    # "rw", not "ro": after a crash the first to open a file finishes what was going on. A file that
+    # may not be written is opened for reading all the same.
+    uri = f"{file.as_uri()}?mode=rw"
+    return sqlite3.connect(
+        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+    )
+
+
+def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:
+    found = [str(name) for name in frame.columns if re.fullmatch(r"x(0|[1-9]\d*)", str(name))]
+    names = tuple(f"x{i}" for i in range(len(found)))
+    if not found or set(found) != set(names):
+        have = ", ".join(found or map(str, frame.columns)) or "none"
+        raise ValueError(
+            f"columns of points must be x0, x1, ... without a gap, or be named by points=; got {have}"
+        )
+    return names
+
+
+def _numbers(frame: pd.DataFrame, name: str) -> Array:
+    """One column as floats, NaN where it is empty."""
+    matching = [column for column in frame.columns if column == name]
+    if len(matching) != 1:
+        have = ", ".join(map(str, frame.columns)) or "none"
+        raise ValueError(f"there must be one column {name!r}, got the columns {have}")
+    column = frame[name]
+    kind = getattr(column.dtype, "kind", "O")
+    if kind == "O":  # as a database hands on a column with NULLs; texts are no numbers, though
+        odd = [not (v is pd.NA or v is None or _is_number(v)) for v in column]
+        if any(odd):
+            row = odd.index(True)
+            raise ValueError(
+                f"column {name!r} must be numeric, got {column.iloc[row]!r} in row {row}"
+            )
+    elif kind not in "iuf":
+        raise ValueError(f"column {name!r} must be numeric, got {column.dtype}")
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _finite(frame: pd.DataFrame, name: str) -> Array:
+    column = _numbers(frame, name)
+    _refuse(frame, name, column, ~np.isfinite(column), "finite")
+    return column
+
+
+def _refuse(
+    frame: pd.DataFrame, name: str, column: Array, bad: np.ndarray[Any, Any], needs: str
+) -> None:
+    """Raise a `ValueError` that names the first bad row, if there is one."""
+    if not bad.any():
+        return
+    row = int(bad.argmax())
+    label = frame.index[row]
+    named = "" if label == row else f" (index {label!r})"
+    raise ValueError(f"column {name!r} must be {needs}, got {column[row]} in row {row}{named}")

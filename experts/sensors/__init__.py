@@ -1,0 +1,1 @@
+"""Measuring stations, and a stub of them in this process."""

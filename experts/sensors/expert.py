@@ -1,0 +1,376 @@
+"""An expert that is a network of measuring stations, asked through some transport.
+
+The expert finds the station of every point, a `Transport` carries the questions (`StubTransport` in this
+process, `MQTTTransport` over a network), and the expert judges every reading that comes back. Networks
+lose, delay and garble: what is wrong with one station costs the answer of that station, and a note that
+names it, but never the answers of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from tvbandits.core.arrays import Array, as_column, as_points
+from tvbandits.core.protocols import MISTAKES, Answers, ExpertError, ExpertUnavailableError
+from tvbandits.forgetting.aging import Ages, Aging
+
+_MOST_NAMED = 5
+
+
+_LONGEST_TEXT = 80
+
+
+@dataclass(frozen=True)
+class Station:
+    """A place where the reward is measured.
+
+    Attributes
+    ----------
+    id : str
+        Its name, not empty.
+    coordinates : tuple of d float
+        Where it stands, as a point of the domain.
+    noise_variance : float
+        Noise variance of its readings (unit of reward squared); positive. It is used where a reading
+        does not state its own.
+
+    Raises
+    ------
+    ValueError
+        If the id is not a text, a coordinate is not finite, or the variance is not positive.
+    """
+
+    id: str
+    coordinates: tuple[float, ...]
+    noise_variance: float
+
+    def __post_init__(self) -> None:
+        given: object = self.id
+        if not (isinstance(given, str) and given):
+            raise ValueError(f"the id of a station must be a text that is not empty, got {given!r}")
+        point = as_points(np.atleast_2d(np.asarray(self.coordinates)), name=f"station {given!r}")
+        if len(point) != 1 or point.shape[1] == 0:
+            raise ValueError(f"station {given!r} must stand at one point, got {self.coordinates!r}")
+        if not (is_number(self.noise_variance) and self.noise_variance > 0):
+            raise ValueError(
+                f"noise_variance of station {given!r} must be positive and finite, "
+                f"got {self.noise_variance!r}"
+            )
+        object.__setattr__(self, "coordinates", tuple(point[0].tolist()))
+        object.__setattr__(self, "noise_variance", float(self.noise_variance))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a station says. It is not checked here: the expert judges it.
+
+    Attributes
+    ----------
+    station : str
+        The id of the station.
+    time : float
+        When it was measured, in the bandit's unit of time.
+    value : float
+        What was measured (unit of reward); NaN where there is nothing.
+    variance : float, optional
+        Its noise variance (unit of reward squared); by default the station's.
+    note : str
+        Why there is no value, for people; not looked at where there is one.
+    """
+
+    station: str
+    time: float
+    value: float
+    variance: float | None = None
+    note: str = ""
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """A way to ask stations."""
+
+    def request(self, stations: Sequence[str], t: float) -> Sequence[Reading]:
+        """Ask stations (ids, each once) for their reading at time `t`, all at once.
+
+        Returns
+        -------
+        sequence of Reading
+            Those that came in time, in any order. A station that is absent has not answered.
+
+        Raises
+        ------
+        OSError or any exception that is not in `tvbandits.core.protocols.MISTAKES`
+            If nobody can be reached now, as with `ConnectionError`.
+        """
+        ...
+
+
+def stations_at(
+    points: ArrayLike, ids: Sequence[str] | None = None, *, noise_variance: ArrayLike
+) -> tuple[Station, ...]:
+    """Stations that stand at `points`, such as those of a table of measurements.
+
+    Parameters
+    ----------
+    points : array of shape (A, d)
+    ids : sequence of A str, optional
+        Their names; by default, or if empty, "0", "1", ...
+    noise_variance : float or array of shape (A,)
+        Noise variance of their readings (unit of reward squared); positive.
+    """
+    places = as_points(points, name="points")
+    names = list(ids) if ids is not None and len(ids) else [str(row) for row in range(len(places))]
+    if len(names) != len(places):
+        raise ValueError(f"ids must name {len(places)} points, got {len(names)}")
+    variance = as_column(noise_variance, len(places), "noise_variance")
+    return tuple(
+        Station(name, tuple(place), float(v))
+        for name, place, v in zip(names, places.tolist(), variance, strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SensorExpert:
+    """Answers with the readings of measuring stations.
+
+    A point is answered by the nearest station. Refused, that is NaN with a note, is a point without a
+    station within `tolerance`, and a station that does not answer or whose reading cannot be used.
+
+    Parameters
+    ----------
+    stations : sequence of Station
+        At least one; no two of one name or at one place.
+    transport : Transport
+    tolerance : float
+        Largest distance between a point and its station, in the unit of the domain. The variance of an
+        answer is that of the reading: it does not grow with this distance.
+    staleness : float
+        Largest difference between the time of a reading and the time asked about. A reading may be
+        older, or a little newer where the clock of a station runs ahead.
+    aging : map of `tvbandits.forgetting.aging`, optional
+        How the variance of a reading grows with that difference; must be given where `staleness` is
+        positive. It sees every such reading as the second newest of two observations, so the maps that
+        make sense are those of age: `Linear`, `Wiener`, `Exponential`, `Constant`.
+    cost : float
+        Cost of asking one station once, whether it answers or not.
+
+    Raises
+    ------
+    ValueError
+        If stations are not alike in dimension, share a name or a place, or a number is out of range.
+    """
+
+    stations: Sequence[Station]
+    transport: Transport
+    tolerance: float = field(default=0.0, kw_only=True)
+    staleness: float = field(default=0.0, kw_only=True)
+    aging: Aging | None = field(default=None, kw_only=True)
+    cost: float = field(default=0.0, kw_only=True)
+    _places: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        stations = tuple(self.stations)
+        _check_stations(stations)
+        given: object = self.transport
+        if not (isinstance(given, Transport) and callable(given.request)):
+            raise ValueError(f"transport must have a method request(stations, t), got {given!r}")
+        for name in ("tolerance", "staleness", "cost"):
+            value = getattr(self, name)
+            if not (is_number(value) and value >= 0):
+                raise ValueError(f"{name} must be finite and not negative, got {value!r}")
+            object.__setattr__(self, name, float(value))
+        if self.aging is not None and not callable(self.aging):
+            raise ValueError(f"aging must be a map of tvbandits.aging, got {self.aging!r}")
+        if self.staleness > 0 and self.aging is None:
+            raise ValueError(
+                f"staleness = {self.staleness} needs aging=: how the variance of an old reading "
+                "grows (tvbandits.aging.Constant() if it does not)"
+            )
+        object.__setattr__(self, "stations", stations)
+        object.__setattr__(self, "_places", np.array([s.coordinates for s in stations]))
+
+    def __repr__(self) -> str:
+        return f"<SensorExpert: {len(self.stations)} stations through {self.transport!r}>"
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Ask the stations of the points `X` (q, d), each station once.
+
+        Raises
+        ------
+        ExpertUnavailableError
+            If the transport cannot reach anybody.
+        """
+        points = as_points(X, self._places.shape[1])
+        if not is_number(t):
+            raise ValueError(f"t must be a finite number, got {t!r}")
+        if len(points) == 0:
+            return Answers.none(0)
+        distances = cdist(points, self._places)
+        row = distances.argmin(axis=1)
+        distance = distances[np.arange(len(points)), row]
+        near = distance <= self.tolerance
+        asked = {self.stations[i].id: i for i in row[near].tolist()}
+        values = np.full(len(self.stations), np.nan)
+        variance = np.full(len(self.stations), np.nan)
+        notes = self._strays(points[~near], row[~near], distance[~near])
+        if asked:
+            usable, refused = self._judged(self._readings(list(asked), float(t)), asked, float(t))
+            for reading, effective in usable:
+                values[asked[reading.station]] = reading.value
+                variance[asked[reading.station]] = effective
+            notes += refused
+        return Answers(
+            np.where(near, values[row], np.nan),
+            np.where(near, variance[row], np.nan),
+            self.cost * len(asked),
+            tuple(notes),
+        )
+
+    def _strays(self, points: Array, row: Array, distance: Array) -> list[str]:
+        """Notes on points that have no station."""
+        notes = [
+            f"no station within {self.tolerance:g} of {_place(points[i])}: "
+            f"the nearest is {self.stations[int(row[i])].id!r}, {distance[i]:.3g} away"
+            for i in range(min(len(points), _MOST_NAMED))
+        ]
+        return notes + _and_more(len(points) - len(notes), "points without a station")
+
+    def _readings(self, ids: list[str], t: float) -> tuple[Reading, ...]:
+        try:
+            readings = tuple(self.transport.request(ids, t))
+        except (ExpertError, *MISTAKES):
+            raise
+        except Exception as error:
+            raise ExpertUnavailableError(
+                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        for reading in readings:
+            found: object = reading
+            if not isinstance(found, Reading):
+                raise TypeError(f"the transport must return Readings, got {_shown(found)}")
+        return readings
+
+    def _judged(
+        self, readings: tuple[Reading, ...], asked: Mapping[str, int], t: float
+    ) -> tuple[list[tuple[Reading, float]], list[str]]:
+        """Readings that can be used, with their variances at time `t`; notes on all others."""
+        first: dict[str, Reading] = {}
+        refused = []
+        for reading in readings:
+            name = reading.station
+            if not isinstance(name, str) or name not in asked:
+                refused.append(f"a reading of {_shown(name)}, which was not asked, is left out")
+            elif name in first:
+                refused.append(f"a second reading of {_shown(name)} is left out")
+            else:
+                first[name] = reading
+        usable = []
+        for name, reading in first.items():
+            station = self.stations[asked[name]]
+            variance, wrong = self._variance(reading, station.noise_variance, t)
+            if wrong:
+                refused.append(f"the reading of {_shown(name)} is refused: {wrong}")
+            else:
+                usable.append((reading, variance))
+        notes = refused[:_MOST_NAMED]
+        notes += _and_more(len(refused) - len(notes), "readings refused or left out")
+        silent = [name for name in asked if name not in first]
+        if silent:
+            notes.append(f"no answer from {_named(silent)}")
+        return usable, notes
+
+    def _variance(self, reading: Reading, default: float, t: float) -> tuple[float, str]:
+        """Variance of a reading as a statement about time `t`; what is wrong with it, if anything."""
+        wrong = _wrong_with(reading)
+        if wrong:
+            return math.nan, wrong
+        variance = default if reading.variance is None else float(reading.variance)
+        gap = abs(t - reading.time)
+        if gap == 0:
+            return variance, ""
+        if gap > self.staleness or self.aging is None:
+            side = "older" if reading.time < t else "newer"
+            return math.nan, f"it is of t = {reading.time:g}, {gap:.3g} {side} than t = {t:g}"
+        ages = Ages(np.array([gap]), np.array([1]), 2)
+        aged = float(self.aging(np.array([variance]), ages)[0])
+        if not (math.isfinite(aged) and aged > 0):
+            return math.nan, f"its variance is {aged:g} at the age of {gap:.3g}"
+        return aged, ""
+
+
+def is_number(value: object) -> bool:
+    """Whether `value` is a finite real number, and not a truth value."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond the range of a float
+        return False
+
+
+def _check_stations(stations: tuple[Station, ...]) -> None:
+    if not stations:
+        raise ValueError("stations must have at least one station, got none")
+    names: set[str] = set()
+    places: dict[tuple[float, ...], str] = {}
+    for station in stations:
+        given: object = station
+        if not isinstance(given, Station):
+            raise ValueError(f"stations must be Stations, got {_shown(given)}")
+        if len(station.coordinates) != len(stations[0].coordinates):
+            raise ValueError(
+                f"station {station.id!r} has {len(station.coordinates)} coordinates, "
+                f"station {stations[0].id!r} has {len(stations[0].coordinates)}"
+            )
+        if station.id in names:
+            raise ValueError(f"two stations are called {station.id!r}")
+        if station.coordinates in places:
+            raise ValueError(
+                f"stations {places[station.coordinates]!r} and {station.id!r} stand at one place, "
+                f"{list(station.coordinates)}: the second would never be asked"
+            )
+        names.add(station.id)
+        places[station.coordinates] = station.id
+
+
+def _wrong_with(reading: Reading) -> str:
+    """What makes a reading useless, whatever the time; empty if nothing does."""
+    if not is_number(reading.value):
+        if reading.note:
+            return _clipped(str(reading.note))
+        return f"its value must be a finite number, got {_shown(reading.value)}"
+    if not is_number(reading.time):
+        return f"its time must be a finite number, got {_shown(reading.time)}"
+    if reading.variance is not None and not (is_number(reading.variance) and reading.variance > 0):
+        return f"its variance must be positive and finite, got {_shown(reading.variance)}"
+    return ""
+
+
+def _place(point: Array) -> list[float]:
+    return [float(f"{coordinate:.6g}") for coordinate in point]
+
+
+def _named(names: Sequence[str]) -> str:
+    """Up to five names, and how many more there are."""
+    listed = ", ".join(_shown(name) for name in names[:_MOST_NAMED])
+    return listed + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+
+
+def _and_more(count: int, what: str) -> list[str]:
+    return [f"and {count} more {what}"] if count > 0 else []
+
+
+def _shown(value: object) -> str:
+    return _clipped(repr(value))
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."

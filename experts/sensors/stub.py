@@ -1,0 +1,305 @@
+"""Stations without a network: a table of true levels, replayed with noise and with chosen faults.
+
+Everything that looks random is drawn by key: the noise of a measurement from (seed, station, time), and
+the fate of an answer from (seed, station, time asked, fault). So the same question has the same answer,
+in whatever order and in whatever process it is asked, and runs under faults can be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, ndtri
+
+from tvbandits.core.arrays import Array, as_column, as_floats
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.sensors.expert import Reading, is_number
+
+_NOISE, _LOSS, _DELAY = 0x5E0000, 0x5E1000, 0x5E2000
+"""Streams of draws; the place of a fault in the tuple is added to the last two."""
+
+
+@dataclass(frozen=True, repr=False)
+class Faults:
+    """What goes wrong with some stations, or with all.
+
+    Attributes
+    ----------
+    loss : float
+        Probability that an answer is lost.
+    delay : float
+        Mean of the delay of an answer, which is exponential, in seconds. Nobody waits for it: time is
+        simulated.
+    time_out : float
+        An answer delayed by more than so many seconds does not come.
+    drift : float
+        A bias that grows by so much per unit of time (of the bandit), from the first time of the table.
+    bias : float
+        Added to every value (unit of reward).
+    stuck_from : float, optional
+        From this time on a station goes on reporting what it measured then, as if it were new. One that
+        had not measured anything reports its first measurement.
+    variance_factor : float
+        The variance that is reported is the true one times this; the noise stays. 0.1: noise is
+        understated ten times.
+    down : pair of float, optional
+        (from, until): nobody answers at times from <= t < until. A request then raises
+        `ConnectionError`, unless `stations` says that only some are down.
+    stations : collection of str, optional
+        The ids that this applies to; None: all.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+
+    loss: float = 0.0
+    delay: float = 0.0
+    time_out: float = 1.0
+    drift: float = 0.0
+    bias: float = 0.0
+    stuck_from: float | None = None
+    variance_factor: float = 1.0
+    down: tuple[float, float] | None = None
+    stations: Collection[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.loss) and 0 <= self.loss <= 1):
+            raise ValueError(f"loss must lie in [0, 1], got {self.loss!r}")
+        for name in ("drift", "bias"):
+            if not is_number(getattr(self, name)):
+                raise ValueError(f"{name} must be finite, got {getattr(self, name)!r}")
+        if not (is_number(self.delay) and self.delay >= 0):
+            raise ValueError(f"delay must be finite and not negative, got {self.delay!r}")
+        for name in ("time_out", "variance_factor"):
+            value = getattr(self, name)
+            if not (is_number(value) and value > 0):
+                raise ValueError(f"{name} must be positive and finite, got {value!r}")
+        if self.stuck_from is not None and not is_number(self.stuck_from):
+            raise ValueError(f"stuck_from must be a finite time, got {self.stuck_from!r}")
+        if self.down is not None:
+            start, end = _pair(self.down)
+            object.__setattr__(self, "down", (start, end))
+        if isinstance(self.stations, str):
+            raise ValueError(
+                f"stations must be a collection of ids, got the text {self.stations!r}"
+            )
+        if self.stations is not None:
+            object.__setattr__(self, "stations", tuple(self.stations))
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        ]
+        return f"Faults({', '.join(changed)})"
+
+    def is_down(self, t: float) -> bool:
+        """Whether nobody answers at time `t`."""
+        return self.down is not None and self.down[0] <= t < self.down[1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StubTransport:
+    """Stations in this process, that replay a table; a `tvbandits.experts.Transport`.
+
+    A station asked at time `t` answers with its latest measurement, the one of the latest time of the
+    table that is not after `t`, and with the time of that measurement: so asked between two times, or
+    after the last, its reading is old. Before the first time it does not answer.
+
+    Parameters
+    ----------
+    values : array of shape (T, A)
+        True levels, one row for each time (unit of reward); NaN where a station did not measure.
+    ids : sequence of A str
+        The stations of the columns.
+    times : array of shape (T,), optional
+        Times of the rows, increasing; 1, 2, ..., T by default, as in `TableProblem`.
+    noise_variance : float or array of shape (A,)
+        Variance of the noise that is added (unit of reward squared); positive.
+    seed : int
+        Of the noise, and of the faults.
+    faults : Faults or sequence of Faults
+        They act one by one, each with draws of its own: biases add up, variance factors multiply, an
+        answer comes if none stops it, and a station is stuck from the earliest time. A stuck station
+        keeps its noise, bias and drift of that time too.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a name comes twice, or a fault names a station that is not there.
+    """
+
+    values: Array
+    ids: Sequence[str]
+    times: ArrayLike | None = field(default=None, kw_only=True)
+    noise_variance: ArrayLike = field(kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+    faults: Faults | Sequence[Faults] = field(default=(), kw_only=True)
+    _times: Array = field(init=False)
+    _variance: Array = field(init=False)
+    _column: dict[str, int] = field(init=False)
+    _hits: tuple[tuple[Faults, NDArray[np.bool_]], ...] = field(
+        init=False
+    )  # whom a fault hits (A,)
+
+    def __post_init__(self) -> None:
+        values = as_floats(self.values, "values")
+        if values.ndim != 2 or values.size == 0:
+            raise ValueError(f"values must have shape (T, A), T and A >= 1, got {values.shape}")
+        if np.isinf(values).any():
+            raise ValueError("values must be finite, or NaN where nothing was measured; got inf")
+        T, A = values.shape
+        times = _as_times(self.times, T)
+        variance = as_column(self.noise_variance, A, "noise_variance")
+        if (variance <= 0).any():
+            raise ValueError(f"noise_variance must be positive, got {variance.min()}")
+        column = _columns(self.ids, A)
+        seed: object = self.seed
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise ValueError(f"seed must be a whole number, got {seed!r}")
+        faults = (self.faults,) if isinstance(self.faults, Faults) else tuple(self.faults)
+        for name, given in (("values", values), ("_times", times), ("_variance", variance)):
+            given.setflags(write=False)
+            object.__setattr__(self, name, given)
+        object.__setattr__(self, "ids", tuple(column))
+        object.__setattr__(self, "seed", int(seed))
+        object.__setattr__(self, "_column", column)
+        object.__setattr__(self, "_hits", tuple((fault, _whom(fault, column)) for fault in faults))
+
+    def __repr__(self) -> str:
+        T, A = self.values.shape
+        faults = "".join(f", {fault!r}" for fault, _ in self._hits)
+        return f"<StubTransport: {A} stations x {T} times, seed {self.seed}{faults}>"
+
+    def request(self, stations: Sequence[str], t: float) -> list[Reading]:
+        """Readings of those stations that answer at time `t`.
+
+        Raises
+        ------
+        ConnectionError
+            If everybody is down at time `t`.
+        ValueError
+            If the table has no such station.
+        """
+        when = _as_time(t)
+        columns = self._columns_of(stations)
+        for fault, _ in self._hits:
+            if fault.stations is None and fault.is_down(when):
+                raise ConnectionError(f"all stations are down at t = {when:g}")
+        return self._measured(columns, when)
+
+    def read(self, station: str, t: float) -> Reading | None:
+        """The reading of one station at time `t`; None where it does not answer."""
+        when = _as_time(t)
+        measured = self._measured(self._columns_of([station]), when)
+        return measured[0] if measured else None
+
+    def _columns_of(self, stations: Sequence[str]) -> NDArray[np.int64]:
+        try:
+            return np.array([self._column[name] for name in stations], dtype=np.int64)
+        except KeyError as error:
+            raise ValueError(f"the table has no station {error.args[0]!r}") from None
+
+    def _measured(self, columns: NDArray[np.int64], t: float) -> list[Reading]:
+        latest = int(np.searchsorted(self._times, t, side="right")) - 1
+        if latest < 0:
+            return []
+        columns = columns[self._answers(columns, t)]
+        rows = np.full(len(columns), latest)
+        offset, factor = np.zeros(len(columns)), np.ones(len(columns))
+        for fault, whom in self._hits:
+            if fault.stuck_from is not None:
+                stuck = max(
+                    int(np.searchsorted(self._times, fault.stuck_from, side="right")) - 1, 0
+                )
+                rows = np.where(whom[columns], np.minimum(rows, stuck), rows)
+        for fault, whom in self._hits:
+            hit = whom[columns]
+            elapsed = self._times[rows] - self._times[0]
+            offset += np.where(hit, fault.bias + fault.drift * elapsed, 0.0)
+            factor = np.where(hit, factor * fault.variance_factor, factor)
+        deviation = np.sqrt(self._variance[columns])
+        noise = deviation * keyed_normal(
+            self.seed, _NOISE, np.column_stack([columns, self._times[rows]]), 0.0
+        )
+        values = self.values[rows, columns] + noise + offset
+        reported = self._variance[columns] * factor
+        time = float(self._times[latest])
+        return [
+            Reading(self.ids[column], time, value, variance)
+            for column, value, variance in zip(
+                columns.tolist(), values.tolist(), reported.tolist(), strict=True
+            )
+            if not math.isnan(value)
+        ]
+
+    def _answers(self, columns: NDArray[np.int64], t: float) -> NDArray[np.bool_]:
+        """Whose answer comes in time."""
+        comes = np.ones(len(columns), dtype=bool)
+        stations = columns[:, None].astype(np.float64)
+        for place, (fault, whom) in enumerate(self._hits):
+            stopped = np.full(len(columns), fault.is_down(t))
+            if fault.loss > 0:
+                draw = keyed_normal(self.seed, _LOSS + place, stations, t)
+                stopped |= draw <= ndtri(fault.loss)  # with probability `loss`
+            if fault.delay > 0:
+                draw = keyed_normal(self.seed, _DELAY + place, stations, t)
+                # -log of a uniform number is exponential.
+                stopped |= -fault.delay * log_ndtr(draw) > fault.time_out
+            comes &= ~(stopped & whom[columns])
+        return comes
+
+
+def _pair(down: object) -> tuple[float, float]:
+    if isinstance(down, Sequence) and len(down) == 2:
+        start, end = down
+        if is_number(start) and is_number(end) and start < end:
+            return float(start), float(end)
+    raise ValueError(f"down must be a pair of times (from, until), from < until, got {down!r}")
+
+
+def _as_time(t: float) -> float:
+    if not is_number(t):
+        raise ValueError(f"t must be a finite number, got {t!r}")
+    return float(t)
+
+
+def _as_times(times: ArrayLike | None, T: int) -> Array:
+    column = np.arange(1.0, T + 1.0) if times is None else as_column(times, T, "times")
+    gaps = np.diff(column)
+    if (gaps <= 0).any():
+        row = int((gaps <= 0).argmax())
+        raise ValueError(f"times must increase, got {column[row]} and then {column[row + 1]}")
+    return column
+
+
+def _columns(ids: Sequence[str], A: int) -> dict[str, int]:
+    if isinstance(ids, str) or len(ids) != A:
+        raise ValueError(f"ids must name {A} stations, one for each column of values, got {ids!r}")
+    column: dict[str, int] = {}
+    for name in ids:
+        if name in column:
+            raise ValueError(f"two stations are called {name!r}")
+        column[name] = len(column)
+    return column
+
+
+def _whom(fault: object, column: dict[str, int]) -> NDArray[np.bool_]:
+    """The stations a fault applies to, as a mask (A,)."""
+    if not isinstance(fault, Faults):
+        raise ValueError(f"faults must be Faults, got {fault!r}")
+    if fault.stations is None:
+        return np.ones(len(column), dtype=bool)
+    unknown = [name for name in fault.stations if name not in column]
+    if unknown:
+        raise ValueError(f"a fault names the station {unknown[0]!r}, which the table does not have")
+    mask = np.zeros(len(column), dtype=bool)
+    mask[[column[name] for name in fault.stations]] = True
+    return mask

@@ -1,0 +1,1 @@
+"""What can be put around an expert: budgets, retries, calibration, several at once."""

@@ -1,0 +1,243 @@
+"""`Budgeted`: at most so many answers a step, so many in all, and so much cost."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Answers, Expert, inform
+from tvbandits.experts.wrappers.asking import as_time, ask, checked_expert
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a budget has paid for so far.
+
+    Attributes
+    ----------
+    queries : int
+        Calls of the expert.
+    asked : int
+        Points it was asked about.
+    answered : int
+        Points it answered.
+    refused : int
+        Points that were not asked, for want of budget.
+    cost : float
+        In the expert's own unit.
+    """
+
+    queries: int = 0
+    asked: int = 0
+    answered: int = 0
+    refused: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Grant:
+    """Points that may be asked, the cost set aside for them, whether that is a first trial."""
+
+    points: int
+    cost: float = 0.0
+    trial: bool = False
+
+
+class Budgeted:
+    """Asks an expert within a budget, and refuses the points beyond it without asking.
+
+    The points asked are the first ones in the order given; a note says how many were left out. With
+    nothing left, the expert is not called.
+
+    Parameters
+    ----------
+    expert : Expert
+    per_step : int, optional
+        Most points asked at one time t; several queries at one t share it.
+    total : int, optional
+        Most points asked in all.
+    cost : float, optional
+        Most cost in all, in the expert's unit.
+    price : float, optional
+        Cost of one answer, where it is known. Otherwise it is taken to be the dearest cost of an
+        answer seen so far, and one point alone is asked before any was seen. Cost is known only
+        afterwards: `cost` is not exceeded as long as the price does not rise.
+    count_failures : bool
+        Whether a query that raises counts as asked, at the price known so far (default): whoever did
+        not answer may send a bill all the same. Take False for an expert that bills answers only; an
+        outage then uses nothing up.
+
+    Notes
+    -----
+    Points that the expert was asked about and refused count as asked. A pickled budget goes on where
+    it was. A query plan names the points played long ago first, and the same ones come first in step
+    after step: where a budget cuts every query short, rather let the plan ask for fewer
+    (`KDPP(schedule)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
+    `Retrying` around it, not inside, for a budget that counts their extra questions too.
+    """
+
+    def __init__(
+        self,
+        expert: Expert,
+        *,
+        per_step: int | None = None,
+        total: int | None = None,
+        cost: float | None = None,
+        price: float | None = None,
+        count_failures: bool = True,
+    ) -> None:
+        self._expert = checked_expert(expert)
+        self._per_step = _limit("per_step", per_step)
+        self._total = _limit("total", total)
+        if cost is not None and not (math.isfinite(cost) and cost > 0):
+            raise ValueError(f"cost must be positive and finite, got {cost}")
+        if price is not None and not (math.isfinite(price) and price >= 0):
+            raise ValueError(f"price must be finite and not negative, got {price}")
+        self._cost, self._price, self._count_failures = cost, price, bool(count_failures)
+        self._spent = Spent()
+        self._steps: dict[float, int] = {}
+        self._dearest = price
+        self._set_aside = 0.0
+        self._trials = 0
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        limits = {
+            "per_step": self._per_step,
+            "total": self._total,
+            "cost": self._cost,
+            "price": self._price,
+        }
+        given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
+        return f"Budgeted({self._expert!r}{given})"
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far."""
+        return self._spent
+
+    def observe(self, rewards: Observations) -> None:
+        """Show rewards to the expert."""
+        inform(self._expert, rewards)
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Ask about as many of the points as the budget allows."""
+        points, when = as_points(X), as_time(t)
+        parts: list[Answers] = []
+        asked = 0
+        while asked < len(points):
+            grant = self._granted(len(points) - asked, when)
+            if grant.points:
+                parts.append(self._paid(points[asked : asked + grant.points], when, grant))
+                asked += grant.points
+            if not grant.trial:
+                break
+        left_out = len(points) - asked
+        if left_out:
+            with self._lock:
+                self._spent = replace(self._spent, refused=self._spent.refused + left_out)
+        notes = tuple(note for part in parts for note in part.notes)
+        rest = np.full(left_out, np.nan)
+        return Answers(
+            np.concatenate([*(part.values for part in parts), rest]),
+            np.concatenate([*(part.variance for part in parts), rest]),
+            sum(part.cost for part in parts),
+            (*notes, self._note(asked, len(points), when)) if left_out else notes,
+        )
+
+    def _granted(self, wanted: int, t: float) -> _Grant:
+        """Count up to `wanted` points as asked at time `t`, before they are."""
+        with self._lock:
+            most = wanted
+            if self._per_step is not None:
+                most = min(most, self._per_step - self._steps.get(t, 0))
+            if self._total is not None:
+                most = min(most, self._total - self._spent.asked)
+            trial = False
+            if self._cost is not None:
+                left = self._cost - self._spent.cost - self._set_aside
+                trial = self._dearest is None
+                most = self._affordable(left, most)
+            if most <= 0:
+                return _Grant(0)
+            set_aside = most * (self._dearest or 0.0)
+            self._set_aside += set_aside
+            self._trials += trial
+            self._steps[t] = self._steps.get(t, 0) + most
+            self._spent = replace(
+                self._spent, queries=self._spent.queries + 1, asked=self._spent.asked + most
+            )
+            return _Grant(most, set_aside, trial)
+
+    def _affordable(self, left: float, most: int) -> int:
+        """How many points `left` pays for; one for a trial, unless another one is under way."""
+        if self._dearest is None:
+            return min(most, int(left > 0 and self._trials == 0))
+        if most * self._dearest <= left:
+            return most
+        # Three answers at 0.1 are within a limit of 0.3, whatever their sum rounds to.
+        return math.floor(left / self._dearest * (1 + 1e-9))
+
+    def _paid(self, points: Array, t: float, grant: _Grant) -> Answers:
+        """Ask, and settle the account, whatever happens."""
+        said = None
+        try:
+            said = ask(self._expert, points, t)
+        finally:
+            with self._lock:
+                self._settle(said, t, grant)
+        return said
+
+    def _settle(self, said: Answers | None, t: float, grant: _Grant) -> None:
+        self._set_aside -= grant.cost
+        self._trials -= grant.trial
+        spent = self._spent
+        if said is not None:
+            answered = int(said.answered.sum())
+            if answered or said.cost > 0:
+                # By answers, not by questions: refusals may be free.
+                each = said.cost / (answered or len(said))
+                self._dearest = max(each, self._dearest or 0.0)
+            self._spent = replace(
+                spent, answered=spent.answered + answered, cost=spent.cost + said.cost
+            )
+        elif self._count_failures:
+            self._spent = replace(spent, cost=spent.cost + grant.cost)
+        else:
+            self._spent = replace(spent, asked=spent.asked - grant.points)
+            self._steps[t] -= grant.points
+
+    def _note(self, asked: int, wanted: int, t: float) -> str:
+        spent = self._spent
+        note = f"budget: {asked} of {wanted} points asked"
+        if self._per_step is not None:
+            note += f", {self._steps.get(t, 0)} of {self._per_step} at t = {t:g}"
+        if self._total is not None:
+            note += f", {spent.asked} of {self._total} in total"
+        if self._cost is not None:
+            note += f", cost {spent.cost:g} of {self._cost:g}"
+        return note
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock and what is under way; asked points stay counted."""
+        with self._lock:
+            state = {name: value for name, value in vars(self).items() if name != "_lock"}
+            return {**state, "_steps": dict(self._steps), "_set_aside": 0.0, "_trials": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
+
+def _limit(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
+    return int(value)

@@ -1,0 +1,220 @@
+r"""`Calibrated`: an expert's bias and true variance, from what it said and what came of it.
+
+The model. Where an answer a (stated variance v) and a reward y (variance s^2) speak about the same
+point and time, their difference r = a - y has mean b, the bias, and variance V = ratio v + s^2. To
+the n pairs one more is added that is made up: no difference, at the median variances; it draws the
+bias towards zero. With z_i = (r_i - b) / sqrt(V_i) and g_i = ratio v_i / V_i,
+
+  bias   solves  sum_i psi(z_i) / sqrt(V_i) = 0
+  ratio  solves  U(ratio) + (w / 2) (1 / ratio - 1) = 0
+         where   U(ratio) = 1/2 sum_i g_i (psi(z_i)^2 / kappa - 1 + h_i).
+
+psi cuts z off at plus and minus `clip`, so that a wild pair counts as a large one and no more
+(Huber's Proposal 2); kappa = E psi(Z)^2 for a standard normal Z; h_i is the share of pair i in the
+weights 1 / V of the bias, which makes up for its being estimated. Without a clip, U is the derivative
+of the log likelihood in log(ratio) once the bias is integrated out, and the term after it that of a
+prior worth w pairs from an honest expert. The interval is {ratio: abs(U) <= 1.96 sd(U)}: what the
+data say without the prior, near enough to 95% for few pairs too.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, Index, as_points
+from tvbandits.core.observations import Observations, Source
+from tvbandits.core.protocols import Answers, Expert, inform
+from tvbandits.experts.wrappers.asking import as_time, ask, checked_expert
+from tvbandits.experts.wrappers.calibration import FEWEST, Calibration, estimate
+
+REMEMBERED = 10_000
+"""Answers that wait for their reward; the oldest are forgotten."""
+
+
+class Calibrated:
+    """Corrects an expert's answers by how its earlier ones compared with rewards.
+
+    An answer becomes value - bias, with variance ratio * variance + the variance of the bias. Only
+    pairs from before a query correct it, and at least `FEWEST` of them; a point and time counts once,
+    however often it is shown or asked. `report()` tells what was found.
+
+    Parameters
+    ----------
+    expert : Expert
+        One whose bias and ratio are about the same everywhere and for long.
+    prior_weight : float
+        How many pairs from an honest expert the prior on the ratio is worth, positive.
+    within : float
+        A reward counts for answers at most this far from it in time.
+    clip : float
+        Deviations at which a pair's difference is cut off, at least 1.5; infinite for no cut.
+    probe : bool
+        Whether the point last rewarded is asked about first, even if it is not among the points: that
+        is one more answer, paid, for calibration only. Pairs are few without it where a query plan
+        seldom picks the newest point, or a budget inside seldom gets to it.
+    note : bool
+        Whether answers carry a note while the expert is found over-confident, too modest or biased.
+    """
+
+    def __init__(
+        self,
+        expert: Expert,
+        *,
+        prior_weight: float = 10.0,
+        within: float = 0.0,
+        clip: float = 3.0,
+        probe: bool = False,
+        note: bool = True,
+    ) -> None:
+        self._expert = checked_expert(expert)
+        if not (math.isfinite(prior_weight) and prior_weight > 0):
+            raise ValueError(f"prior_weight must be positive and finite, got {prior_weight}")
+        if not (math.isfinite(within) and within >= 0):
+            raise ValueError(f"within must be finite and not negative, got {within}")
+        if not clip >= 1.5:
+            raise ValueError(f"clip must be at least 1.5, got {clip}")
+        self._prior_weight, self._within, self._clip = prior_weight, within, clip
+        self._probe, self._note = bool(probe), bool(note)
+        self._answers, self._rewards = _Waiting(), _Waiting()
+        self._pairs: list[tuple[float, float, float]] = []
+        self._newest: tuple[Array, float] | None = None
+        self._latest: Calibration | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        probe = ", probe=True" if self._probe else ""
+        return (
+            f"Calibrated({self._expert!r}, prior_weight={self._prior_weight:g}, "
+            f"within={self._within:g}{probe})"
+        )
+
+    def report(self) -> Calibration:
+        """What is known by now; printable."""
+        with self._lock:
+            if self._latest is None:
+                columns = np.array(self._pairs, dtype=np.float64).reshape(-1, 3).T
+                self._latest = estimate(*columns, prior_weight=self._prior_weight, clip=self._clip)
+            return self._latest
+
+    def observe(self, rewards: Observations) -> None:
+        """See rewards, and hand them on."""
+        inform(self._expert, rewards)
+        with self._lock:
+            for row in np.flatnonzero(rewards.source == Source.REWARD):
+                point, t = rewards.X[row], float(rewards.t[row])
+                if self._newest is None or t >= self._newest[1]:
+                    self._newest = (point.copy(), t)
+                reward = (float(rewards.y[row]), float(rewards.variance[row]))
+                answer = self._rewards.met(self._answers, _key(point, t), reward, self._within)
+                if answer is not None:
+                    self._pair(answer, reward)
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Ask, and correct by what was known before."""
+        points, when = as_points(X), as_time(t)
+        q = len(points)
+        if q == 0:
+            return Answers.none(0)
+        known = self.report()
+        asked, rows = self._probed(points, when) if self._probe else (points, np.arange(q))
+        said = ask(self._expert, asked, when)
+        self._remember(asked, when, said)
+        values, variance, notes = said.values[rows], said.variance[rows], said.notes
+        if len(asked) > q:
+            point = asked[0].tolist()
+            notes += (f"calibration: {point}, last rewarded, was asked about too",)
+        if known.pairs >= FEWEST:
+            values = values - known.bias
+            variance = known.used * variance + known.standard_error**2
+            if self._note and (known.biased or known.verdict in ("over-confident", "too modest")):
+                notes += (f"calibration: {known}",)
+        return Answers(values, variance, said.cost, notes)
+
+    def _probed(self, points: Array, t: float) -> tuple[Array, Index]:
+        """Points with the one last rewarded first, and in which rows `points` are.
+
+        It comes first because a budget inside answers the first ones only.
+        """
+        rows = np.arange(len(points))
+        with self._lock:
+            newest = self._newest
+        if newest is None or abs(newest[1] - t) > self._within:
+            return points, rows
+        point = newest[0]
+        if len(point) != points.shape[1]:
+            return points, rows
+        same = (points == point).all(axis=1)
+        if not same.any():
+            return np.vstack([point, points]), rows + 1
+        order = np.concatenate([rows[same], rows[~same]])
+        return points[order], np.argsort(order)
+
+    def _remember(self, points: Array, t: float, said: Answers) -> None:
+        """Keep the answers as the expert gave them, and pair those that a reward waits for."""
+        with self._lock:
+            for row in np.flatnonzero(said.answered):
+                answer = (float(said.values[row]), float(said.variance[row]))
+                key = _key(points[row], t)
+                reward = self._answers.met(self._rewards, key, answer, self._within)
+                if reward is not None:
+                    self._pair(answer, reward)
+            self._answers.forget(REMEMBERED)
+
+    def _pair(self, answer: _Value, reward: _Value) -> None:
+        self._pairs.append((answer[0] - reward[0], answer[1], reward[1]))
+        self._latest = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock, as it is at this moment."""
+        with self._lock:
+            return copy.deepcopy({n: v for n, v in vars(self).items() if n != "_lock"})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
+
+_Key = tuple[bytes, float]
+
+
+_Value = tuple[float, float]
+
+
+class _Waiting:
+    """Values of one kind by point and time: which were seen, and which wait for a partner."""
+
+    def __init__(self) -> None:
+        self.seen: dict[_Key, None] = {}
+        self.by_point: dict[bytes, dict[float, _Value]] = {}
+
+    def met(self, others: _Waiting, key: _Key, value: _Value, within: float) -> _Value | None:
+        """Let a new value take its partner, the nearest in time, or wait for one."""
+        if key in self.seen:
+            return None
+        self.seen[key] = None
+        point, t = key
+        times = others.by_point.get(point, {})
+        if within == 0.0:
+            nearest = t if t in times else None
+        else:
+            nearest = min(times, key=lambda other: abs(other - t), default=None)
+        if nearest is not None and abs(nearest - t) <= within:
+            return times.pop(nearest)
+        self.by_point.setdefault(point, {})[t] = value
+        return None
+
+    def forget(self, most: int) -> None:
+        """Drop the oldest values beyond `most`."""
+        while len(self.seen) > most:
+            point, t = next(iter(self.seen))
+            del self.seen[point, t]
+            self.by_point.get(point, {}).pop(t, None)
+
+
+def _key(point: Array, t: float) -> _Key:
+    return (point + 0.0).tobytes(), t + 0.0  # -0.0 is the same point as 0.0

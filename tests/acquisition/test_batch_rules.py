@@ -1,0 +1,328 @@
+"""Batch rules against brute force, and what they guarantee about whole batches of a bandit."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tests.oracles.plain_budgeted import Dense, Sparse
+from tvbandits import Bandit, Box, Candidates
+from tvbandits.acquisition.batch_rules import (
+    BatchRule,
+    FixedSize,
+    GlobalRatio,
+    LocalRatio,
+    One,
+    ProductRatio,
+    Step,
+)
+from tvbandits.acquisition.confidence import BBKBWidth, Fixed
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+
+SHARES = st.lists(st.floats(0.0, 1.5), min_size=30, max_size=30)
+BOUNDS = st.floats(1.0, 6.0)
+
+
+def length(rule: BatchRule, steps: list[Step]) -> int:
+    monitor = rule.monitor()
+    return next((n for n, step in enumerate(steps, 1) if monitor.full(step)), len(steps) + 1)
+
+
+def first_above(values: list[float], bound: float) -> int:
+    return next((n for n, value in enumerate(values, 1) if value > bound), len(values) + 1)
+
+
+def nothing() -> Array:
+    raise AssertionError("not needed")
+
+
+def clear_of_rounding(values: list[float], bound: float) -> bool:
+    return all(abs(value - bound) > 1e-9 for value in values)
+
+
+@settings(deadline=None)
+@given(SHARES, BOUNDS)
+def test_the_global_rule_is_a_sum(shares: list[float], bound: float) -> None:
+    sums = [1 + sum(shares[:n]) for n in range(1, 31)]
+    steps = [Step(share, 0.0, nothing) for share in shares]
+    if clear_of_rounding(sums, bound):
+        assert length(GlobalRatio(bound), steps) == first_above(sums, bound)
+
+
+@settings(deadline=None)
+@given(SHARES, BOUNDS)
+def test_the_rule_of_gp_bucb_is_a_product(shares: list[float], bound: float) -> None:
+    products = [math.prod(1 + share for share in shares[:n]) for n in range(1, 31)]
+    steps = [Step(9.0, share, nothing) for share in shares]
+    if clear_of_rounding(products, bound):
+        assert length(ProductRatio(bound), steps) == first_above(products, bound)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), BOUNDS)
+def test_the_local_rule_is_a_sum_everywhere_once_the_global_one_is_broken(
+    seed: int, bound: float
+) -> None:
+    local = np.random.default_rng(seed).random((30, 5)) * 0.3
+    start = local.max(axis=1) * 1.2
+    asked: list[int] = []
+
+    def share(n: int) -> Any:
+        return lambda: (asked.append(n), local[n])[1]
+
+    steps = [Step(float(start[n]), 0.0, share(n)) for n in range(30)]
+    everywhere = [1 + local[:n].sum(axis=0).max() for n in range(1, 31)]
+    sums = [1 + start[:n].sum() for n in range(1, 31)]
+    if clear_of_rounding([*everywhere, *sums], bound):
+        broken = first_above(sums, bound)
+        assert length(LocalRatio(bound), steps) == max(broken, first_above(everywhere, bound))
+        # Each is computed once, and none before the sum alone does not do.
+        assert asked == list(range(length(LocalRatio(bound), steps)))[: len(asked) // 2] * 2
+
+
+def test_each_monitor_watches_a_batch_of_its_own() -> None:
+    for rule in (GlobalRatio(2.0), LocalRatio(2.0), ProductRatio(2.0)):
+        step = Step(0.6, 0.6, lambda: np.array([0.6]))
+        assert [length(rule, [step] * 3) for _ in range(2)] == [2, 2]
+
+
+def test_what_reaches_the_bound_exactly_does_not_exceed_it() -> None:
+    half = Step(0.5, 0.0, lambda: np.array([0.5, 0.25]))
+    assert length(GlobalRatio(2.0), [half] * 4) == 3
+    assert length(LocalRatio(2.0), [half] * 4) == 3
+
+
+def test_one_and_fixed_sizes() -> None:
+    free = Step(0.0, 0.0, nothing)
+    assert length(One(), [free] * 3) == 1
+    assert One().ratio_bound == 1.0
+    for size in (1, 2, 5):
+        monitor = FixedSize(size)
+        assert [monitor.full(free) for _ in range(size)] == [False] * (size - 1) + [True]
+
+
+@pytest.mark.parametrize("rule", [GlobalRatio, LocalRatio, ProductRatio])
+@pytest.mark.parametrize("bound", [0.99, math.nan, math.inf, -1.0])
+def test_bounds_below_one_are_named(rule: Any, bound: float) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"ratio_bound must be at least 1, got {bound}")):
+        rule(bound)
+
+
+def test_a_bound_of_one_is_one_point_at_a_time() -> None:
+    for rule in (GlobalRatio(1.0), LocalRatio(1.0), ProductRatio(1.0)):
+        step = Step(1e-6, 1e-6, lambda: np.array([1e-6]))
+        assert length(rule, [step] * 3) == 1
+
+
+# --- whole batches --------------------------------------------------------------------------------
+
+DOMAIN = Candidates.grid([(0.0, 1.0), (0.0, 1.0)], [12, 12])
+NOISE = 0.5
+
+
+def bandit(batch: BatchRule, posterior: Exact | Nystrom, **more: Any) -> Bandit:
+    recipe = Recipe(
+        more.pop("domain", DOMAIN),
+        more.pop("kernel", Matern(0.35, nu=2.5)),
+        NOISE,
+        posterior=posterior,
+        batch=batch,
+        confidence=Fixed(2.0),
+        mean=0.0,
+        **more,
+    )
+    return Bandit(recipe, seed=3)
+
+
+def informed(b: Bandit) -> Bandit:
+    """With enough rewards for batches of some length."""
+    X = b.recipe.domain.sample(60, np.random.default_rng(1))
+    b.tell(X, np.sin(5 * X[:, 0]))
+    return b
+
+
+def plainly(b: Bandit, X: Array, noise: float = NOISE) -> Dense | Sparse:
+    """The posterior of the last ask with the points `X` observed on top."""
+    p = b.state.posterior
+    assert p is not None
+    more = Dense(
+        p.kernel,
+        np.concatenate([p.data.Z, X]),
+        np.zeros((len(p.data) + len(X), 1)),
+        np.append(p.data.variance, np.full(len(X), noise)),
+    )
+    if isinstance(p, NystromPosterior) and isinstance(b.recipe.posterior, Nystrom):
+        return Sparse(p.kernel, p.dictionary.rows.Z, more.X, more.Y, more.v)
+    return more
+
+
+def breaks(rule: BatchRule, b: Bandit, batch: Array) -> bool:
+    """Whether the whole batch, as it is, exceeds the bound of its rule."""
+    start = plainly(b, batch[:0])
+    if isinstance(rule, ProductRatio):
+        shares = [
+            plainly(b, batch[:n]).variance(batch[n : n + 1])[0] / NOISE for n in range(len(batch))
+        ]
+        return math.prod(1 + share for share in shares) > rule.ratio_bound
+    total = 1 + start.variance(batch).sum() / NOISE
+    if isinstance(rule, GlobalRatio) or total <= rule.ratio_bound:
+        return bool(total > rule.ratio_bound)
+    local = start.covariance(DOMAIN.X, batch) ** 2 / (start.variance(DOMAIN.X)[:, None] * NOISE)
+    return bool((1 + local.sum(axis=1)).max() > rule.ratio_bound)
+
+
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0), Nystrom(2.0, keep=False)])
+@pytest.mark.parametrize("C", [1.5, 2.5])
+@pytest.mark.parametrize("rule", [GlobalRatio, LocalRatio, ProductRatio])
+def test_a_batch_ends_with_the_point_that_breaks_its_rule(
+    rule: Any, C: float, posterior: Exact | Nystrom
+) -> None:
+    """And until then variances have not fallen by more than C at any point of the domain."""
+    b, rng = informed(bandit(rule(C), posterior)), np.random.default_rng(0)
+    sizes = []
+    for _ in range(6):
+        batch = b.ask()
+        assert breaks(rule(C), b, batch)
+        assert not breaks(rule(C), b, batch[:-1])  # and no shorter one, since nothing is negative
+        start, now = (plainly(b, X).variance(DOMAIN.X) for X in (batch[:0], batch[:-1]))
+        # Lemmas 1 and 3 hold for the ratio of variances, which is larger than that of deviations.
+        assert (start / now).max() <= C * (1 + 1e-9)
+        b.tell(batch, np.sin(5 * batch[:, 0]) + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
+        assert b.info.batch_size == len(batch)
+        sizes.append(len(batch))
+    assert max(sizes) > (1 if C < 2 else 4)
+
+
+def test_local_batches_are_longer() -> None:
+    sizes = {}
+    for rule in (GlobalRatio(2.0), LocalRatio(2.0)):
+        sizes[type(rule)] = len(informed(bandit(rule, Nystrom(2.0))).ask())
+    assert sizes[LocalRatio] > sizes[GlobalRatio] + 1
+
+
+def test_a_moving_reward_in_batches() -> None:
+    kernel = OnSpace(Matern(0.35, nu=2.5)) * Drift(0.05)
+    b = bandit(LocalRatio(2.0), Exact(), kernel=kernel)
+    for t in range(1, 12):
+        batch = b.ask(float(t))
+        assert len(batch) >= 1
+        b.tell(batch, np.zeros(len(batch)))
+
+
+def test_largest_batch() -> None:
+    for posterior in (Exact(), Nystrom(2.0)):
+        b = bandit(GlobalRatio(1e6), posterior, largest_batch=7)
+        assert len(b.ask()) == 7
+    b = bandit(GlobalRatio(2.0), Exact(), largest_batch=4, minimum_batch=9)
+    assert len(b.ask()) == 4
+
+
+def test_a_box_takes_batches_too() -> None:
+    for posterior in (Exact(), Nystrom(2.0)):
+        box = Box([(0.0, 1.0)], samples=32, starts=1)
+        b = informed(bandit(GlobalRatio(3.0), posterior, domain=box))
+        for _ in range(2):
+            batch = b.ask()
+            b.tell(batch, np.cos(3 * batch[:, 0]))
+        assert len(batch) > 1
+
+
+def test_the_local_rule_needs_candidates() -> None:
+    with pytest.raises(ValueError, match="the local batch rule needs a finite domain"):
+        bandit(LocalRatio(2.0), Exact(), domain=Box([(0.0, 1.0)]))
+
+
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom(8.0)])
+@pytest.mark.parametrize("P", [3, 12])
+def test_uncertainty_sampling_until_batches_are_long_enough(
+    P: int, posterior: Exact | Nystrom
+) -> None:
+    """[BB] Algorithm 3: the most uncertain points, until no variance exceeds noise / P."""
+    b, rng = bandit(GlobalRatio(2.0), posterior, minimum_batch=P), np.random.default_rng(0)
+    sampled = later = 0
+    while later < 12:
+        batch = b.ask()
+        uncertain = plainly(b, batch[:0]).variance(DOMAIN.X).max() > NOISE / P
+        if uncertain:
+            sampled += 1
+            assert len(batch) == P
+            for n in range(P):
+                left = plainly(b, batch[:n]).variance(DOMAIN.X)
+                assert left[DOMAIN.index(batch[n : n + 1])[0]] >= left.max() - 1e-9
+        else:
+            later += 1
+            assert len(batch) >= P
+            assert breaks(GlobalRatio(2.0), b, batch)
+        # Rewards say where the best points are; uncertainty sampling does not care.
+        y = 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch))
+        b.tell(batch, y)
+    assert sampled >= 2
+
+
+def test_a_batch_width_is_inflated_by_the_bound() -> None:
+    """Where a wide bound and a narrow one disagree, the wide one is followed."""
+    X = np.array([[0.0], [10.0]])
+    for C, expected in ((1.0, 10.0), (3.0, 0.0)):
+        b = bandit(GlobalRatio(C), Exact(), domain=Candidates(X), kernel=RBF(0.1))
+        # The second point is known to be worth 2.5, the first nothing is known about: mean 0, sd 1.
+        b.tell(np.repeat(X[1:], 400, axis=0), np.full(400, 2.5))
+        assert b.ask()[0, 0] == expected
+
+
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0)])
+def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
+    """Mean in the unit of the reward, noise and variances in that of the kernel."""
+    recipe = Recipe(
+        DOMAIN,
+        Matern(0.35, nu=2.5),
+        20.0,
+        posterior=posterior,
+        batch=GlobalRatio(2.0),
+        confidence=Fixed(1.5),
+    )
+    b, rng = Bandit(recipe, seed=3), np.random.default_rng(5)
+    X = DOMAIN.sample(80, rng)
+    b.tell(X, 300 + 9 * np.sin(5 * X[:, 0]) + math.sqrt(20) * rng.standard_normal(80))
+    batch, scale = b.ask(), b.info.scale
+    assert scale > 3
+    assert len(batch) > 2
+    mean, noise = b.predict(DOMAIN.X)[0], 20 / scale**2
+    start = plainly(b, batch[:0], noise).variance(DOMAIN.X)
+    total = 1.0
+    for n, row in enumerate(DOMAIN.index(batch)):
+        now = plainly(b, batch[:n], noise).variance(DOMAIN.X)
+        ucb = mean + 2.0 * 1.5 * scale * np.sqrt(now)
+        assert ucb[row] >= ucb.max() * (1 - 1e-9)
+        total += start[row] / noise
+        assert (total > 2.0) == (n == len(batch) - 1)
+
+
+def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start() -> None:
+    recipe = Recipe(
+        DOMAIN,
+        RBF(0.3),
+        NOISE,
+        posterior=Nystrom(2.0),
+        batch=GlobalRatio(2.0),
+        confidence=BBKBWidth(),
+        mean=0.0,
+    )
+    b, spent = Bandit(recipe, seed=2), 0.0
+    for _ in range(8):
+        batch = b.ask()
+        variance = plainly(b, batch[:0]).variance(batch)
+        spent += float(np.log1p(3 * variance / NOISE).sum())
+        b.tell(batch, batch[:, 0])
+        assert b.state.spent == pytest.approx(spent, rel=1e-6)

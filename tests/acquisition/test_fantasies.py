@@ -1,0 +1,276 @@
+"""The lazy way to build a batch against the plain one: the same points, with fewer looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
+
+from tests.oracles.plain_budgeted import Dense, Sparse
+from tvbandits import Box, Candidates
+from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, imagine
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.cholesky import Factored
+from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+
+KERNELS: dict[str, Kernel] = {
+    "matern": Matern([0.3, 0.5], nu=2.5),
+    "rbf": RBF(0.25),
+    "moving": OnSpace(Matern(0.3, nu=1.5)) * OnTime(RBF(5.0)),
+}
+NOISE, NOW = 0.1, 40.0
+
+
+class Setting:
+    """A posterior on candidates, and what a fantasy needs besides."""
+
+    def __init__(
+        self, kernel: Kernel, n: int = 40, candidates: int = 300, seed: int = 0, times: float = 2.0
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        self.domain = Candidates(rng.random((candidates, 2)))
+        self.kernel, self.surface = kernel, Surface(kernel, self.domain.X)
+        X = self.domain.X[rng.integers(candidates, size=n)]
+        self.data = Data(
+            inputs(kernel, X, np.arange(float(n))), rng.standard_normal((n, 2)), np.full(n, NOISE)
+        )
+        self.part = Nystrom(1.0)
+        made = self.condition(n)
+        height = made.means_on_surface()[:, 0]
+        self.made = made
+        self.width = Width(
+            lambda X: height if X is self.domain.X else height[self.domain.index(X)], times
+        )
+
+    def condition(self, n: int, previous: Any = None) -> NystromPosterior:
+        made = self.part.condition(
+            self.kernel,
+            Data(self.data.Z[:n], self.data.Y[:n], self.data.variance[:n]),
+            surface=self.surface,
+            now=NOW,
+            previous=previous,
+        )
+        assert isinstance(made, NystromPosterior)
+        return made
+
+    def inputs(self, X: Array) -> Array:
+        return inputs(self.kernel, X, np.full(len(X), NOW))
+
+    def fantasy(self, kind: Any, posterior: Any = None) -> Any:
+        p = self.made if posterior is None else posterior
+        return kind(p, self.domain, self.surface, self.inputs, NOISE, self.width)
+
+
+def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
+    rng, batch, steps = np.random.default_rng(seed), [], []
+    for _ in range(size):
+        batch.append(fantasy.best(rng))
+        steps.append(fantasy.add(batch[-1]))
+    return np.array(batch), steps
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+@pytest.mark.parametrize("seed", range(3))
+def test_the_lazy_batch_is_the_plain_one_with_fewer_looks(kernel: Kernel, seed: int) -> None:
+    setting = Setting(kernel, seed=seed)
+    lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
+    (ours, steps), (theirs, others) = built(lazy, 25), built(plain, 25)
+    np.testing.assert_array_equal(ours, theirs)
+    for step, other in zip(steps, others, strict=True):
+        assert (step.start, step.now) == pytest.approx((other.start, other.now), rel=1e-9)
+        np.testing.assert_allclose(step.local(), other.local(), rtol=1e-7, atol=1e-12)
+    assert plain.looks >= 25 * 300
+    assert 25 <= lazy.looks < 100
+
+
+def test_bounds_that_are_stale_at_the_start_are_looked_at() -> None:
+    """A posterior that was shrunk holds upper bounds only, and they lead to the same points."""
+    setting = Setting(KERNELS["matern"], n=60)
+    setting.part = Nystrom(1e3)
+    exact = setting.condition(60)
+    z = setting.inputs(setting.domain.X[:1])
+    p = exact.shrunk(z, 0.05, None)
+    assert not p.upper_variances()[1].any()
+    setting.width = Width(lambda _: p.means_on_surface()[:, 0], 1.0)
+    lazy = setting.fantasy(LazyFantasy, p)
+    plain = setting.fantasy(PlainFantasy, exact.shrunk(z, 0.05, None))
+    np.testing.assert_array_equal(built(lazy, 8)[0], built(plain, 8)[0])
+    assert lazy.looks > 0
+
+
+def test_a_batch_longer_than_the_dictionary() -> None:
+    """Then a factor of V takes over from the sum of what each point takes."""
+    setting = Setting(KERNELS["matern"], n=6, times=3.0)
+    lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
+    points, steps = built(lazy, 40)
+    assert lazy.factor is not None
+    others, checks = built(plain, 40)
+    np.testing.assert_array_equal(points, others)
+    for step, check in zip(steps, checks, strict=True):
+        assert (step.start, step.now) == pytest.approx((check.start, check.now), rel=1e-9)
+
+
+@pytest.mark.parametrize("candidates", [1, 2, 3, 5, AT_ONCE, AT_ONCE + 1])
+def test_any_number_of_candidates(candidates: int) -> None:
+    """Even when every one of them must be looked at, one by one."""
+    setting = Setting(KERNELS["matern"], n=6, candidates=candidates, times=50.0)
+    lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
+    np.testing.assert_array_equal(built(lazy, 12)[0], built(plain, 12)[0])
+
+
+def test_ties_are_broken_alike() -> None:
+    """Before any data all candidates are equal, and both ways draw among all of them."""
+    kernel = RBF(1e-3)  # no candidate says anything about another
+    domain = Candidates(np.arange(60.0)[:, None])
+    surface = Surface(kernel, domain.X)
+    empty = Data(np.empty((0, 1)), np.empty((0, 2)), np.empty(0))
+    p = Nystrom().condition(kernel, empty, surface=surface)
+    width = Width(lambda X: np.zeros(len(X)), 1.0)
+    seen = set()
+    for seed in range(200):
+        (lazy, plain) = (
+            kind(p, domain, surface, lambda X: X, NOISE, width).best(np.random.default_rng(seed))
+            for kind in (LazyFantasy, PlainFantasy)
+        )
+        assert lazy == plain
+        seen.add(float(lazy[0]))
+    assert len(seen) > 50
+    # Observed equally often, two points are tied again.
+    pair = Data(domain.X[:2], np.zeros((2, 2)), np.ones(2))
+    two = Candidates(domain.X[:2])
+    on_two = Surface(kernel, two.X)
+    p = Nystrom(10.0).condition(kernel, pair, surface=on_two)
+    batches = set()
+    for seed in range(20):
+        (lazy, plain) = (
+            built(kind(p, two, on_two, lambda X: X, NOISE, width), 6, seed)[0].ravel().tolist()
+            for kind in (LazyFantasy, PlainFantasy)
+        )
+        assert lazy == plain
+        assert sorted(lazy) == [0, 0, 0, 1, 1, 1]
+        batches.add(tuple(lazy))
+    assert len(batches) > 3
+
+
+def dense(setting: Setting, p: Any, extra: Array) -> Dense | Sparse:
+    """With the points `extra` of the domain observed on top, from scratch."""
+    parts = (
+        np.concatenate([p.data.Z, setting.inputs(extra)]),
+        np.zeros((len(p.data) + len(extra), 1)),
+        np.append(p.data.variance, np.full(len(extra), NOISE)),
+    )
+    if isinstance(p, NystromPosterior):
+        return Sparse(p.kernel, p.dictionary.rows.Z, *parts)
+    return Dense(p.kernel, *parts)
+
+
+@pytest.mark.parametrize("kind", ["lazy", "plain", "exact", "anywhere"])
+def test_steps_and_choices_by_brute_force(kind: str) -> None:
+    setting = Setting(KERNELS["matern"], n=15, candidates=40)
+    p: Any = setting.made
+    if kind in ("exact", "anywhere"):
+        p = Factored().condition(
+            setting.kernel, setting.data, surface=None if kind == "anywhere" else setting.surface
+        )
+    fantasy = setting.fantasy(LazyFantasy if kind == "lazy" else PlainFantasy, p)
+    if kind == "anywhere":
+        fantasy.surface = None
+    X, rng = setting.domain.X, np.random.default_rng(0)
+    height, batch = setting.width.mean(X), np.empty((0, 2))
+    for _ in range(10):
+        x = fantasy.best(rng)
+        now = dense(setting, p, batch)
+        ucb = height + setting.width.times * np.sqrt(now.variance(setting.inputs(X)))
+        assert ucb[setting.domain.index(x)[0]] >= ucb.max() - 1e-9
+        step = fantasy.add(x)
+        start, z = dense(setting, p, batch[:0]), setting.inputs(x[None, :])
+        assert step.start == pytest.approx(start.variance(z)[0] / NOISE, rel=1e-7)
+        assert step.now == pytest.approx(now.variance(z)[0] / NOISE, rel=1e-7)
+        if kind == "anywhere":
+            with pytest.raises(ValueError, match="the local rule needs a finite domain"):
+                step.local()
+        else:
+            at = setting.inputs(X)
+            shares = start.covariance(at, z)[:, 0] ** 2 / (start.variance(at) * NOISE)
+            np.testing.assert_allclose(step.local(), shares, rtol=1e-6, atol=1e-10)
+        batch = np.concatenate([batch, x[None, :]])
+
+
+def test_the_posterior_is_as_it_was() -> None:
+    setting = Setting(KERNELS["matern"])
+    before = [part.copy() for part in setting.made.on_surface()]
+    for kind in (LazyFantasy, PlainFantasy):
+        built(setting.fantasy(kind), 10)
+        for part, old in zip(setting.made.on_surface(), before, strict=True):
+            np.testing.assert_array_equal(part, old)
+
+
+@pytest.mark.parametrize("part", [Exact(), Nystrom(100.0)])
+def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
+    """A linear reward is known at the origin from the start."""
+    kernel = DotProduct(0.0)
+    domain = Candidates(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]))
+    surface = Surface(kernel, domain.X)
+    data = Data(domain.X[1:2], np.ones((1, 2)), np.array([0.5]))
+    p = part.condition(kernel, data, surface=surface)
+    width = Width(lambda X: np.zeros(len(X)), 1.0)
+    fantasy = imagine(p, domain, surface, lambda X: X, NOISE, width)
+    fantasy.best(np.random.default_rng(0))
+    shares = fantasy.add(domain.X[2]).local()
+    assert shares[0] == 0.0
+    assert shares[2] == pytest.approx(4.0 / NOISE)
+
+
+def test_which_fantasy_suits() -> None:
+    setting = Setting(KERNELS["matern"])
+    box = Box([(0.0, 1.0), (0.0, 1.0)])
+    exact = Factored().condition(setting.kernel, setting.data, surface=setting.surface)
+    surface, domain = setting.surface, setting.domain
+    for p, where, on, kind in (
+        (setting.made, domain, surface, LazyFantasy),
+        (setting.made, box, None, PlainFantasy),
+        (exact, domain, surface, PlainFantasy),
+        (exact, box, None, PlainFantasy),
+    ):
+        made = imagine(p, where, on, setting.inputs, NOISE, setting.width)
+        assert type(made) is kind
+
+
+def test_a_drifting_reward() -> None:
+    kernel = OnSpace(RBF(0.3)) * Drift(0.02)
+    setting_domain = Candidates(np.random.default_rng(0).random((30, 2)))
+    surface = Surface(kernel, setting_domain.X)
+    rng = np.random.default_rng(1)
+    Z = inputs(kernel, setting_domain.X[rng.integers(30, size=20)], np.arange(20.0))
+    p = Exact().condition(
+        kernel, Data(Z, np.zeros((20, 2)), np.full(20, NOISE)), surface=surface, now=21.0
+    )
+    at = surface.at(21.0)
+    fantasy = imagine(
+        p,
+        setting_domain,
+        surface,
+        lambda X: inputs(kernel, X, np.full(len(X), 21.0)),
+        NOISE,
+        Width(lambda X: np.zeros(len(X)), 1.0),
+    )
+    chosen = np.empty((0, 3))
+    for _ in range(6):
+        variance = Dense(
+            kernel,
+            np.concatenate([Z, chosen]),
+            np.zeros((20 + len(chosen), 1)),
+            np.full(20 + len(chosen), NOISE),
+        ).variance(at)
+        x = fantasy.best(rng)
+        assert variance[setting_domain.index(x)[0]] >= variance.max() - 1e-9
+        fantasy.add(x)
+        chosen = np.concatenate([chosen, inputs(kernel, x[None, :], np.array([21.0]))])

@@ -1,0 +1,329 @@
+"""Thompson sampling, against plain dense formulas and plain draws."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2_contingency, chisquare
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from tvbandits import Box, Candidates
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.policies.baselines import Uniform
+from tvbandits.policies.thompson import Thompson
+
+Array = NDArray[np.float64]
+
+LINE = Candidates(np.linspace(0.0, 6.0, 13)[:, None])
+KERNEL = RBF(1.0)
+NOISE = 0.04
+X = LINE.X[[0, 1, 3, 3, 7]]
+Y = np.array([0.5, 0.7, -0.4, -0.1, 1.1])
+
+each_posterior = pytest.mark.parametrize("posterior", [Exact(), Nystrom()], ids=["exact", "sparse"])
+
+
+def player(posterior: Any, told: int = 5, **options: Any) -> Thompson:
+    options = {"mean": 0.3, "seed": 1, **options}
+    made = Thompson(LINE, KERNEL, NOISE, posterior=posterior, **options)
+    if told:
+        made.tell(X[:told], Y[:told], t=1.0)
+    return made
+
+
+def samples(made: Thompson, count: int) -> Array:
+    """Samples of the reward at all candidates, as an ask draws them."""
+    made.ask()
+    beta = made.info.beta
+    return made._sampled(made.state, 2.0, beta, count, np.random.default_rng(5))
+
+
+def dense(dictionary: Array | None) -> tuple[Array, Array]:
+    """Mean and covariance (A, A) of the posterior at all candidates, written down."""
+    everywhere = KERNEL(LINE.X)
+    if dictionary is None:
+        K, k = KERNEL(X), KERNEL(X, LINE.X)
+        solved = np.linalg.solve(K + NOISE * np.eye(5), np.column_stack([k, Y - 0.3]))
+        return 0.3 + k.T @ solved[:, -1], everywhere - k.T @ solved[:, :-1]
+    root = np.linalg.cholesky(KERNEL(dictionary))
+    at_data = np.linalg.solve(root, KERNEL(dictionary, X))
+    z = np.linalg.solve(root, KERNEL(dictionary, LINE.X))
+    V = np.eye(len(dictionary)) + at_data @ at_data.T / NOISE
+    mean = 0.3 + z.T @ np.linalg.solve(V, at_data @ (Y - 0.3) / NOISE)
+    residual = np.diag(np.diagonal(everywhere) - (z**2).sum(axis=0))
+    return mean, z.T @ np.linalg.solve(V, z) + residual
+
+
+def furthest(drawn: Array, mean: Array, covariance: Array) -> float:
+    """The largest deviation of the moments of samples, in standard errors."""
+    n, variance = len(drawn), np.diagonal(covariance)
+    means = (drawn.mean(axis=0) - mean) / np.sqrt(variance / n)
+    centred = drawn - mean
+    errors = np.sqrt((np.outer(variance, variance) + covariance**2) / n)
+    return float(max(abs(means).max(), abs((centred.T @ centred / n - covariance) / errors).max()))
+
+
+@pytest.mark.parametrize("width", [1.0, 2.5])
+def test_samples_of_the_exact_posterior_have_its_moments(width: float) -> None:
+    made = player(Exact(), width=width)
+    drawn = samples(made, 20_000)
+    assert isinstance(made.state.posterior, ExactPosterior)
+    mean, covariance = dense(None)
+    assert furthest(drawn, mean, width**2 * covariance) < 4.5
+    assert furthest(drawn, mean, 1.1 * width**2 * covariance) > 6.0
+
+
+@pytest.mark.parametrize("width", [1.0, 2.5])
+def test_samples_of_the_sparse_posterior_have_its_moments(width: float) -> None:
+    # Few inducing points, so that there is something left of the prior to be drawn.
+    made = player(Nystrom(oversampling=0.02), width=width)
+    drawn = samples(made, 20_000)
+    assert isinstance(made.state.posterior, NystromPosterior)
+    dictionary = made.state.posterior.dictionary.rows.Z
+    assert 1 <= len(dictionary) < 4
+    mean, covariance = dense(dictionary)
+    assert furthest(drawn, mean, width**2 * covariance) < 4.5
+    # Without the residual the samples would be others; each variance is the posterior's.
+    _, deviation = made.predict(LINE.X, 2.0)
+    np.testing.assert_allclose(deviation**2, np.diagonal(covariance), rtol=1e-8)
+
+
+def test_samples_are_in_the_unit_of_the_reward() -> None:
+    made = Thompson(LINE, KERNEL, NOISE, posterior=Exact(), seed=1)
+    made.tell(X, 50.0 + 4.0 * Y, t=1.0)
+    drawn = samples(made, 20_000)
+    mean, deviation = made.predict(LINE.X, 2.0)
+    assert made.info.scale != 1.0
+    assert (abs(drawn.mean(axis=0) - mean) < 4.5 * deviation / math.sqrt(20_000)).all()
+    np.testing.assert_allclose(drawn.std(axis=0), deviation, rtol=0.03)
+
+
+def test_a_prior_is_sampled_too() -> None:
+    drawn = samples(player(Exact(), told=0), 20_000)
+    assert furthest(drawn, np.full(13, 0.3), KERNEL(LINE.X)) < 4.5
+    # An empty dictionary knows nothing of neighbours: every candidate on its own.
+    drawn = samples(player(Nystrom(), told=0), 20_000)
+    assert furthest(drawn, np.full(13, 0.3), np.eye(13)) < 4.5
+
+
+@each_posterior
+def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) -> None:
+    batch = player(posterior, batch=4000).ask()
+    found = np.bincount(LINE.index(batch), minlength=13)
+    made = player(posterior)
+    made.ask()
+    state = made.state.posterior
+    mean, covariance = dense(
+        state.dictionary.rows.Z if isinstance(state, NystromPosterior) else None
+    )
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    drawn = mean + np.random.default_rng(9).standard_normal((40_000, 13)) @ root.T
+    expected = np.bincount(drawn.argmax(axis=1), minlength=13)
+    likely = expected > 100
+    assert likely.sum() > 3
+    table = np.array([found[likely], expected[likely]])
+    assert chi2_contingency(table).pvalue > 1e-3
+    # Twice the width is another law.
+    wide = np.bincount(LINE.index(player(posterior, batch=4000, width=2.0).ask()), minlength=13)
+    assert chi2_contingency(np.array([wide[likely], expected[likely]])).pvalue < 1e-6
+
+
+def test_equal_candidates_are_equally_likely() -> None:
+    # A width of 0 plays the best mean, and here all means are equal.
+    made = Thompson(LINE, KERNEL, NOISE, mean=0.0, width=0.0, batch=1300, seed=3)
+    assert chisquare(np.bincount(LINE.index(made.ask()), minlength=13)).pvalue > 1e-3
+
+
+@each_posterior
+def test_a_batch_is_told_at_its_end_or_in_parts(posterior: Exact | Nystrom) -> None:
+    made = player(posterior, told=0, batch=7)
+    batch = made.ask(3.0)
+    assert batch.shape == (7, 1)
+    assert made.info.batch_size == 7
+    assert made.info.beta == 1.0
+    made.tell(batch[:2], [0.1, 0.2])
+    made.tell(batch[2:], np.arange(5.0))
+    assert made.info.told == 7
+    assert made.state.time == 4.0  # the rest came without a decision of its own
+    assert made.ask().shape == (7, 1)
+    assert made.recommend().shape == (1,)
+    assert Thompson(LINE, KERNEL, NOISE).ask().shape == (30, 1)
+    assert Thompson(LINE, KERNEL, NOISE, batch=1).ask().shape == (1, 1)
+
+
+def test_samples_speak_about_the_time_of_the_decision() -> None:
+    drifting = OnSpace(ConstantKernel(4.0) * RBF(1.0)) * Drift(0.4, "fixed")
+    for posterior in (Exact(), Nystrom()):
+        made = Thompson(LINE, drifting, NOISE, posterior=posterior, mean=0.0, batch=400, seed=1)
+        made.tell(LINE.X, np.where(np.arange(13) == 4, 3.0, 0.0), t=1.0)
+        assert (made.ask(1.0) == LINE.X[4]).mean() > 0.95
+        later = made.ask(40.0)
+        assert (later == LINE.X[4]).mean() < 0.3
+        assert len(np.unique(later)) == 13
+
+
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom(oversampling=1e9)], ids=["exact", "sparse"])
+@pytest.mark.parametrize("in_time", [Drift(0.4, "fixed"), OnTime(RBF(2.0))], ids=["drift", "rbf"])
+def test_samples_of_a_drifting_reward_have_its_moments(
+    posterior: Exact | Nystrom, in_time: Any
+) -> None:
+    made = Thompson(LINE, OnSpace(KERNEL) * in_time, NOISE, posterior=posterior, mean=0.3)
+    times = np.array([1.0, 2.0, 2.0, 3.0, 3.5])
+    for x, y, t in zip(X, Y, times, strict=True):
+        made.tell(x[None, :], [y], t)
+    made.ask(4.0)
+    drawn = made._sampled(made.state, 4.0, 1.0, 20_000, np.random.default_rng(2))
+    K = KERNEL(X) * in_time(np.column_stack([X, times]))
+    here, there = np.column_stack([X, times]), np.column_stack([LINE.X, np.full(13, 4.0)])
+    k = KERNEL(X, LINE.X) * in_time(here, there)
+    solved = np.linalg.solve(K + NOISE * np.eye(5), np.column_stack([k, Y - 0.3]))
+    covariance = KERNEL(LINE.X) - k.T @ solved[:, :-1]
+    if isinstance(posterior, Exact):
+        assert furthest(drawn, 0.3 + k.T @ solved[:, -1], covariance) < 4.5
+        return
+    # On a dictionary of the points played, what is beyond it is drawn for each candidate alone.
+    assert made.state.posterior is not None
+    dictionary = made.state.posterior.dictionary  # type: ignore[union-attr]
+    inputs = there if dictionary.rows.Z.shape[1] == 2 else LINE.X
+    cross = dictionary.kernel(dictionary.rows.Z, inputs)
+    beyond = KERNEL(LINE.X) - cross.T @ np.linalg.solve(dictionary.kernel(dictionary.rows.Z), cross)
+    assert (
+        furthest(
+            drawn,
+            0.3 + k.T @ solved[:, -1],
+            covariance - beyond + np.diag(np.maximum(np.diagonal(beyond), 0.0)),
+        )
+        < 4.5
+    )
+
+
+def run(made: Thompson | Uniform, steps: int, start: float = 0.0) -> Array:
+    points = []
+    for step in range(steps):
+        batch = made.ask(start + step)
+        made.tell(batch, np.cos(batch[:, 0] - 4.0) + 0.1 * math.sin(7.0 * step), start + step)
+        points.append(batch)
+    return np.array(points)
+
+
+@each_posterior
+def test_one_seed_is_one_run(posterior: Exact | Nystrom) -> None:
+    def fresh(seed: int | np.random.Generator) -> Thompson:
+        return Thompson(LINE, KERNEL, NOISE, posterior=posterior, batch=3, seed=seed)
+
+    first = run(fresh(1), 8)
+    np.testing.assert_array_equal(first, run(fresh(1), 8))
+    assert not np.array_equal(first, run(fresh(2), 8))
+    shared = np.random.default_rng(1)
+    before = shared.bit_generator.state
+    run(fresh(shared), 2)
+    assert shared.bit_generator.state == before
+
+
+@each_posterior
+def test_a_run_can_be_resumed(posterior: Exact | Nystrom) -> None:
+    made = Thompson(LINE, KERNEL, NOISE, posterior=posterior, batch=3, seed=1)
+    run(made, 4)
+    pickled = pickle.loads(pickle.dumps(made))
+    stated = Thompson.from_state(made.recipe, made.state)
+    assert type(stated) is Thompson
+    expected = run(made, 6, 4.0)
+    np.testing.assert_array_equal(run(pickled, 6, 4.0), expected)
+    np.testing.assert_array_equal(run(stated, 6, 4.0), expected)
+
+
+@each_posterior
+def test_wrong_calls_change_nothing(posterior: Exact | Nystrom) -> None:
+    made, twin = (player(posterior, batch=3) for _ in range(2))
+    with pytest.raises(ValueError, match="y must be finite, got nan"):
+        made.tell(LINE.X[:2], [9.0, math.nan])
+    with pytest.raises(ValueError, match=r"X must be candidates, but \[0\.3\] in row 1"):
+        made.tell([[0.0], [0.3]], [9.0, 9.0])
+    with pytest.raises(ValueError, match=r"cannot ask for t = 0.0: a reward at t = 1.0 is told"):
+        made.ask(0.0)
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
+        made.ask(math.nan)
+    np.testing.assert_array_equal(run(made, 5, 2.0), run(twin, 5, 2.0))
+
+
+def test_a_failing_draw_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, twin = (player(Nystrom(), batch=3) for _ in range(2))
+
+    def fail(*_: object) -> Array:
+        raise RuntimeError("out of luck")
+
+    before = made.state
+    with monkeypatch.context() as patch:
+        patch.setattr("tvbandits.policies.thompson._noise", fail)
+        with pytest.raises(RuntimeError, match="out of luck"):
+            made.ask()
+    assert made.state is before
+    np.testing.assert_array_equal(run(made, 5, 2.0), run(twin, 5, 2.0))
+
+
+MANY = Candidates(np.arange(2001.0)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("domain", "options", "match"),
+    [
+        (Box([[0.0, 1.0]]), {}, r"needs a finite domain: give Candidates, got Box\("),
+        (MANY, {"posterior": Exact()}, "no more than 2000 candidates, got 2001: give posterior=N"),
+        (LINE, {"batch": 0}, "batch must be a whole number of at least 1, got 0"),
+        (LINE, {"batch": 2.0}, "batch must be a whole number of at least 1, got 2.0"),
+        (LINE, {"width": -1.0}, "value must be finite and not negative, got -1.0"),
+        (LINE, {"mean": "offline"}, "mean must be a finite number or"),
+    ],
+)
+def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Thompson(domain, KERNEL, NOISE, **options)
+
+
+def test_a_state_of_another_domain_is_refused() -> None:
+    from_line = player(Nystrom())
+    recipe = from_line.recipe.__class__(Box([[0.0, 6.0]]), KERNEL, NOISE)
+    with pytest.raises(ValueError, match="needs a finite domain"):
+        Thompson.from_state(recipe, from_line.state)
+
+
+def test_many_candidates_are_for_the_sparse_posterior() -> None:
+    made = Thompson(MANY, RBF(50.0), NOISE, batch=5, seed=1)
+    made.tell(MANY.X[::200], np.arange(11.0))
+    assert made.ask().shape == (5, 1)
+    at_the_limit = Candidates(MANY.X[:2000])
+    assert Thompson(at_the_limit, RBF(50.0), NOISE, posterior=Exact()).recipe.domain is at_the_limit
+
+
+@each_posterior
+@pytest.mark.parametrize("noise_variance", [1e-2, 1e-10])
+def test_the_best_candidate_is_found(posterior: Exact | Nystrom, noise_variance: float) -> None:
+    grid = Candidates.grid([(0.0, 6.0), (0.0, 3.0)], [13, 9])
+    rewards = 2.0 * np.cos(grid.X[:, 0] - 4.0) * np.sin(grid.X[:, 1])
+
+    def regret(made: Thompson | Uniform) -> Array:
+        noise = np.random.default_rng(1)
+        lost: list[float] = []
+        while len(lost) < 300:
+            batch = made.ask()
+            rows = grid.index(batch)
+            spread = math.sqrt(noise_variance)
+            made.tell(batch, rewards[rows] + spread * noise.standard_normal(len(rows)))
+            lost.extend(rewards.max() - rewards[rows])
+        return np.array(lost)
+
+    made = Thompson(grid, RBF(1.5), noise_variance, posterior=posterior, batch=10, seed=1)
+    lost, uniform = regret(made), regret(Uniform(grid, seed=1))
+    assert lost.sum() < 0.25 * uniform.sum()
+    assert lost[200:].mean() < 0.02 * uniform.mean()
+    np.testing.assert_array_equal(made.recommend(), grid.X[rewards.argmax()])

@@ -1,0 +1,690 @@
+"""Ask and tell: times, units, information, and going on from a stored state."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tests.oracles.plain import fingerprint
+from tvbandits import Answers, Bandit, Box, Candidates, Info, Observations, Recipe, policies
+from tvbandits.acquisition.confidence import Fixed
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Source
+from tvbandits.forgetting.aging import Linear
+from tvbandits.queries.plans import KDPP, LogSchedule
+from tvbandits.queries.pool import Choice, Pool
+
+LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
+SQUARE = Candidates(np.random.default_rng(1).random((50, 2)))
+KERNEL = RBF(1.5)
+NOISE = 0.01
+
+
+def wave(X: Array, t: float) -> Array:
+    """A drifting reward on the line and on the square."""
+    return np.asarray(np.sin(X.sum(axis=1) + 0.1 * t) + 0.3 * np.cos(2.7 * X[:, 0] - 0.05 * t))
+
+
+@dataclass(frozen=True)
+class Known:
+    """An expert that answers `shift + factor * wave`, with a deviation that depends on the question."""
+
+    factor: float = 1.0
+    shift: float = 0.0
+    variance: float = 0.01
+
+    def query(self, X: Array, t: float) -> Answers:
+        value = wave(X, t) + 0.1 * np.sin(1e3 * X.sum(axis=1) + t)
+        return Answers(self.shift + self.factor * value, self.variance * self.factor**2, len(X))
+
+
+Make = Callable[..., Bandit]
+MAKERS: dict[str, tuple[Make, dict[str, Any]]] = {
+    "gp-ucb": (policies.gp_ucb, {}),
+    "r-gp-ucb": (policies.r_gp_ucb, {"reset_every": 13}),
+    "sw-gp-ucb": (policies.sw_gp_ucb, {"window": 20}),
+    "w-gp-ucb": (policies.w_gp_ucb, {"discount": 0.9}),
+    "tv-gp-ucb": (policies.tv_gp_ucb, {"epsilon": 0.05}),
+    "ui-gp-ucb": (policies.ui_gp_ucb, {"rate": 0.02}),
+    "sparq-gp-ucb": (policies.sparq_gp_ucb, {"expert": Known()}),
+}
+
+
+def make(
+    policy: str = "gp-ucb",
+    domain: Candidates | Box = LINE,
+    kernel: Any = KERNEL,
+    noise_variance: float = NOISE,
+    **options: Any,
+) -> Bandit:
+    recipe, parameters = MAKERS[policy]
+    return recipe(domain, kernel, noise_variance, **{**parameters, **options})
+
+
+def told(bandit: Bandit, rows: list[int], times: list[float], **options: Any) -> Bandit:
+    """After rewards of candidates on the line at some times."""
+    for row, t in zip(rows, times, strict=True):
+        bandit.tell(LINE.X[row], wave(LINE.X[[row]], t), t, **options)
+    return bandit
+
+
+def play(bandit: Bandit, steps: int, factor: float = 1.0, shift: float = 0.0) -> Array:
+    """The points of some steps."""
+    points = []
+    for _ in range(steps):
+        x = bandit.ask()
+        t = bandit.state.asked_for
+        assert t is not None
+        bandit.tell(x, shift + factor * (wave(x, t) + 0.1 * np.sin(1e4 * x.sum() + 3 * t)))
+        points.append(x[0])
+    return np.array(points)
+
+
+def dense(X: Array, y: Array, variance: Array, at: Array, mean: float = 0.0) -> tuple[Array, Array]:
+    """Posterior mean and deviation under KERNEL, by an inverse."""
+    inverse = np.linalg.inv(KERNEL(X) + np.diag(variance))
+    k = KERNEL(at, X)
+    return mean + k @ inverse @ (y - mean), np.sqrt(1 - np.einsum("ij,jk,ik->i", k, inverse, k))
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+def test_times_count_from_one_where_none_is_given() -> None:
+    bandit = make()
+    bandit.ask()
+    assert bandit.state.asked_for == 1.0
+    for row in (3, 5, 5):
+        bandit.tell(LINE.X[row], [0.0])
+    np.testing.assert_array_equal(bandit.state.rewards.t, [1.0, 2.0, 3.0])
+    bandit.ask()
+    assert bandit.state.asked_for == 4.0
+
+
+def test_times_are_floats_with_uneven_gaps() -> None:
+    bandit = told(make(), [1, 2, 3, 4, 5], times := [-2.5, 0.25, 0.25, 7.0, 1e6])
+    np.testing.assert_array_equal(bandit.state.rewards.t, times)
+    bandit.ask()
+    assert bandit.state.asked_for == 1e6 + 1
+
+
+def test_a_tell_without_a_time_belongs_to_the_time_asked_for() -> None:
+    bandit = told(make(), [0], [2.0])
+    bandit.ask(9.75)
+    bandit.tell(LINE.X[4], [1.0])
+    bandit.tell(LINE.X[4], [1.0])
+    np.testing.assert_array_equal(bandit.state.rewards.t, [2.0, 9.75, 10.75])
+
+
+def test_a_late_tell_between_ask_and_tell_does_not_take_its_time() -> None:
+    bandit = told(make(), [0], [5.0])
+    bandit.ask(8.0)
+    bandit.tell(LINE.X[2], [0.3], t=3.0)
+    bandit.tell(LINE.X[3], [0.4])
+    np.testing.assert_array_equal(bandit.state.rewards.t, [5.0, 3.0, 8.0])
+
+
+def test_a_later_tell_overtakes_the_time_asked_for() -> None:
+    bandit = told(make(), [0], [5.0])
+    bandit.ask(8.0)
+    bandit.tell(LINE.X[2], [0.3], t=20.0)
+    bandit.tell(LINE.X[3], [0.4])
+    np.testing.assert_array_equal(bandit.state.rewards.t, [5.0, 20.0, 21.0])
+
+
+def test_late_tells_are_welcome_and_do_not_turn_time_back() -> None:
+    bandit = told(make(), [7, 3], [5.0, 2.5])
+    assert bandit.state.time == 5.0
+    bandit.ask()
+    assert bandit.state.asked_for == 6.0
+    in_order = told(make(), [3, 7], [2.5, 5.0])
+    for ours, other in zip(bandit.predict(LINE.X), in_order.predict(LINE.X), strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-9)
+
+
+def test_asking_for_a_time_before_a_told_one_is_an_error() -> None:
+    bandit = told(make(), [7, 3], [5.0, 2.5])
+    with pytest.raises(ValueError, match=r"cannot ask for t = 4\.9: a reward at t = 5\.0 is told"):
+        bandit.ask(4.9)
+    assert bandit.ask(5.0).shape == (1, 1)
+
+
+@given(
+    times=st.lists(st.integers(0, 40), min_size=1, max_size=8),
+    offset=st.sampled_from([-1024.0, 0.5, 2.0**20]),
+    policy=st.sampled_from(sorted(set(MAKERS) - {"sparq-gp-ucb"})),
+)
+@settings(deadline=None, max_examples=40)
+def test_only_differences_of_times_matter(times: list[int], offset: float, policy: str) -> None:
+    here, there = make(policy, seed=4), make(policy, seed=4)
+    for i, t in enumerate(times):
+        x, y = LINE.X[(5 * i) % 41], math.sin(i)
+        here.tell(x, [y], t / 4)
+        there.tell(x, [y], t / 4 + offset)
+    now = max(times) / 4 + 1.25
+    np.testing.assert_array_equal(here.ask(now), there.ask(now + offset))
+    assert fingerprint(here.info) == fingerprint(there.info)
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+def test_several_points_may_be_told_at_once() -> None:
+    rows, times = [4, 9, 30, 9], [1.0, 2.0, 3.0, 4.0]
+    y = np.array([0.1, -0.4, 0.8, -0.3])
+    together, common = make(mean=0.0), make(mean=0.0)
+    info = together.tell(LINE.X[rows], y, times)
+    common.tell(LINE.X[rows], y, 4.0)
+    assert info.told == 4
+    np.testing.assert_array_equal(common.state.rewards.t, [4.0] * 4)
+    np.testing.assert_array_equal(together.state.visited, LINE.X[[4, 9, 30]])
+    expected = dense(LINE.X[rows], y, np.full(4, NOISE), LINE.X)
+    for bandit in (together, common):
+        for ours, other in zip(bandit.predict(LINE.X), expected, strict=True):
+            np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-12)
+
+
+def test_one_point_and_one_reward_may_be_plain_numbers() -> None:
+    flat, nested = make(domain=SQUARE), make(domain=SQUARE)
+    flat.tell(SQUARE.X[3].tolist(), 0.5, t=2, variance=0.3)
+    nested.tell(SQUARE.X[[3]], [0.5], t=[2.0], variance=[0.3])
+    assert fingerprint(flat.state) == fingerprint(nested.state)
+
+
+@pytest.mark.parametrize("given_variance", [0.5, [0.5, 0.002, 3.0]])
+def test_a_told_variance_counts(given_variance: Any) -> None:
+    rows, y = [4, 9, 30], np.array([0.1, -0.4, 0.8])
+    bandit = make(mean=0.0)
+    bandit.tell(LINE.X[rows], y, [1, 2, 3], given_variance)
+    variance = np.broadcast_to(given_variance, 3)
+    np.testing.assert_array_equal(bandit.state.rewards.variance, variance)
+    for ours, other in zip(
+        bandit.predict(LINE.X), dense(LINE.X[rows], y, variance, LINE.X), strict=True
+    ):
+        np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-12)
+
+
+def test_a_point_is_told_by_its_candidate() -> None:
+    bandit = make()
+    bandit.tell([[0.25 + 1e-11]], [1.0])
+    assert bandit.state.rewards.X[0, 0] == 0.25
+    assert len(bandit.state.visited) == 1
+    bandit.tell([[0.25 - 1e-11]], [1.0])
+    assert len(bandit.state.visited) == 1
+
+
+@given(order=st.permutations(range(7)), seed=st.integers(0, 50))
+@settings(deadline=None, max_examples=30)
+def test_the_order_of_tells_does_not_matter(order: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, y, t = rng.integers(41, size=7), rng.standard_normal(7), rng.permutation(7) / 2.0
+    for policy, options in (
+        ("sw-gp-ucb", {"window": 4}),
+        ("w-gp-ucb", {}),
+        ("tv-gp-ucb", {"mean": 0.3}),
+    ):
+        predictions = []
+        for sequence in (list(range(7)), order):
+            bandit = make(policy, **options)
+            for i in sequence:
+                bandit.tell(LINE.X[rows[i]], [y[i]], t[i])
+            predictions.append(bandit.predict(LINE.X, 5.0))
+        np.testing.assert_allclose(*predictions, rtol=1e-7, atol=1e-9)
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+def test_predictions_start_from_the_fixed_mean_and_the_kernel() -> None:
+    bandit = make(mean=3.5, kernel=4.0 * RBF(1.5))
+    mean, deviation = bandit.predict(LINE.X)
+    np.testing.assert_array_equal(mean, np.full(41, 3.5))
+    np.testing.assert_array_equal(deviation, np.full(41, 2.0))
+    bandit.tell(LINE.X[0], [9.0])
+    mean, deviation = bandit.predict(LINE.X[[0, 40]])
+    assert mean[0] == pytest.approx(3.5 + 4 / 4.01 * 5.5)
+    assert (mean[1], deviation[1]) == pytest.approx((3.5, 2.0))
+
+
+def test_predictions_need_no_candidates() -> None:
+    bandit = told(make(mean=0.5), [4, 20], [1, 2])
+    X = np.array([[1.03], [55.0], [-3.0]])
+    seen = bandit.state.rewards
+    for ours, other in zip(
+        bandit.predict(X), dense(seen.X, seen.y, seen.variance, X, 0.5), strict=True
+    ):
+        np.testing.assert_allclose(ours, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("policy", MAKERS)
+def test_asking_predicting_and_recommending_agree(policy: str) -> None:
+    bandit = make(policy, confidence=1.3)
+    play(bandit, 25)
+    mean, deviation = bandit.predict(LINE.X)
+    recommended = bandit.recommend()
+    state = bandit.state
+    x = bandit.ask()[0, 0]
+    assert bandit.info.beta == 1.3
+    assert x == LINE.X[np.argmax(mean + 1.3 * deviation), 0]
+    assert recommended.shape == (1,)
+    assert recommended[0] == LINE.X[mean.argmax(), 0]
+    # Asking draws the same posterior as predicting, which leaves no trace.
+    bandit = Bandit.from_state(bandit.recipe, state)
+    state, before = bandit.state, fingerprint(state)
+    bandit.predict(LINE.X[:3], 99.0)
+    bandit.recommend(99.0)
+    assert bandit.state is state
+    assert fingerprint(bandit.state) == before
+
+
+def test_the_recommendation_is_about_the_time_given() -> None:
+    bandit = make("tv-gp-ucb", epsilon=0.3, mean=0.0)
+    bandit.tell(LINE.X[[5, 35]], [2.0, 1.9], [1.0, 6.0])
+    # The best reward seen is the first, but it is five steps older.
+    assert bandit.recommend(7.0)[0] == LINE.X[35, 0]
+    assert bandit.recommend(1.0)[0] == LINE.X[5, 0]
+
+
+def test_uncertainty_grows_with_the_time_of_the_prediction() -> None:
+    for policy in ("w-gp-ucb", "tv-gp-ucb", "ui-gp-ucb"):
+        bandit = told(make(policy), [4, 20, 30], [1, 2, 3])
+        soon, late = (bandit.predict(LINE.X[[4]], t)[1] for t in (4.0, 40.0))
+        assert late > soon
+
+
+# --- units ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", MAKERS)
+def test_the_unit_and_the_origin_of_the_reward_do_not_matter(policy: str) -> None:
+    factor, shift = 1e6, -3e7
+    options: dict[str, Any] = {}
+    if policy == "ui-gp-ucb":
+        options = {"rate": 0.02 * factor**2}  # reward squared per unit of time
+    if policy == "sparq-gp-ucb":
+        options = {"expert": Known(factor, shift)}
+    kernel = RBF(3.0)  # so long that no two candidates differ by rounding alone
+    plain = make(policy, kernel=kernel)
+    large = make(policy, kernel=kernel, noise_variance=NOISE * factor**2, **options)
+    np.testing.assert_array_equal(play(plain, 60), play(large, 60, factor, shift))
+    (mean, deviation), (large_mean, large_deviation) = (
+        bandit.predict(LINE.X) for bandit in (plain, large)
+    )
+    np.testing.assert_allclose(large_mean, shift + factor * mean, rtol=1e-7)
+    np.testing.assert_allclose(large_deviation, factor * deviation, rtol=1e-7)
+    assert large.info.scale == pytest.approx(factor * plain.info.scale)
+    assert large.info.centre == pytest.approx(shift + factor * plain.info.centre)
+    assert large.info.information_gain == pytest.approx(plain.info.information_gain)
+
+
+def test_a_constant_reward_is_no_obstacle() -> None:
+    bandit = make()
+    for _ in range(30):
+        bandit.tell(bandit.ask(), [7.0])
+    mean, deviation = bandit.predict(LINE.X)
+    np.testing.assert_allclose(mean, 7.0)
+    assert (deviation <= math.sqrt(NOISE)).all()  # no smaller variation can be told from noise
+
+
+# --- info -----------------------------------------------------------------------------------------
+
+
+def test_info_before_anything_happened() -> None:
+    info = make().info
+    assert (info.told, info.in_use, info.forgotten, info.total_asked) == (0, 0, 0, 0)
+    assert math.isnan(info.beta)
+    assert math.isnan(info.acceptance)
+    assert info.dictionary_size is None
+
+
+def test_info_tells_what_a_window_holds() -> None:
+    bandit = make("sw-gp-ucb", window=6, confidence=0.7)
+    play(bandit, 10)
+    bandit.ask()
+    info = bandit.info
+    assert (info.told, info.in_use, info.forgotten) == (10, 6, 4)
+    assert info.effective_sample_size == 6.0
+    assert (info.beta, info.jitter) == (0.7, 0.0)
+    seen = bandit.state.rewards.take(slice(4, None))
+    ratio = np.eye(6) + KERNEL(seen.X) * info.scale**2 / NOISE
+    assert info.information_gain == pytest.approx(np.log(np.linalg.det(ratio)) / 2)
+    eigenvalues = np.linalg.eigvalsh(KERNEL(seen.X) + np.eye(6) * NOISE / info.scale**2)
+    assert 1.0 <= info.condition <= eigenvalues[-1] / eigenvalues[0] * (1 + 1e-9)
+    assert set(info.seconds) == {"posterior", "acquisition"}
+    assert all(seconds >= 0 for seconds in info.seconds.values())
+
+
+def test_the_effective_sample_size_shrinks_with_age() -> None:
+    bandit = told(make("w-gp-ucb", discount=0.5), [3, 4, 5], [1, 2, 4])
+    bandit.ask(5.0)
+    assert bandit.info.effective_sample_size == pytest.approx(0.5 + 0.5**3 + 0.5**4)
+    assert bandit.info.forgotten == 0
+
+
+def test_info_counts_queries() -> None:
+    class Shy:
+        """Refuses every third point."""
+
+        def query(self, X: Array, t: float) -> Answers:
+            values = wave(X, t)
+            values[::3] = np.nan
+            return Answers(values, 0.01, cost=2.5)
+
+    asked = answered = 0
+    bandit = make("sparq-gp-ucb", expert=Shy())
+    for step in range(1, 31):
+        # The candidates in turn: more of them than there are queries.
+        info = bandit.tell(LINE.X[step], [0.0])
+        q = min(math.ceil(6 * math.log(step)), step)
+        asked, answered = asked + q, answered + q - len(range(0, q, 3))
+        assert (info.told, info.queries_asked) == (step, q)
+        assert info.queries_answered == len(bandit.state.answers) == q - len(range(0, q, 3))
+        assert info.queries_refused == q - info.queries_answered
+        assert (info.total_asked, info.total_answered) == (asked, answered)
+        assert info.total_refused == asked - answered
+        assert info.cost == (2.5 if q else 0.0)
+        assert math.isnan(info.acceptance) == (q == step or q == 0)
+    assert 0 <= info.acceptance <= 1
+    assert info.total_cost == 2.5 * 29
+    assert {"queries", "expert"} <= set(info.seconds)
+
+
+def test_tell_returns_the_info_and_it_is_frozen() -> None:
+    bandit = make()
+    info = bandit.tell(LINE.X[0], [1.0])
+    assert isinstance(info, Info)
+    assert info is bandit.info
+    with pytest.raises(FrozenInstanceError, match="told"):
+        info.told = 3  # type: ignore[misc]
+
+
+# --- experts --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Noted:
+    """An expert that keeps what it was asked, and spoils what it was given."""
+
+    asked: list[tuple[Array, float]] = field(default_factory=list)
+
+    def query(self, X: Array, t: float) -> Answers:
+        self.asked.append((X.copy(), t))
+        answers = Answers(wave(X, t), 0.01)
+        X[:] = np.nan
+        return answers
+
+
+def test_the_expert_is_asked_about_the_latest_time() -> None:
+    expert = Noted()
+    bandit = make("sparq-gp-ucb", expert=expert)
+    told(bandit, [3, 8, 8, 12], [1.5, 4.0, 2.0, 9.25])
+    assert [t for _, t in expert.asked] == [4.0, 4.0, 9.25]  # log 1 = 0: nothing at first
+    np.testing.assert_array_equal(expert.asked[-1][0], LINE.X[[3, 8, 12]])
+    # What it did to its points is not seen by the bandit.
+    np.testing.assert_array_equal(bandit.state.visited, LINE.X[[3, 8, 12]])
+    np.testing.assert_array_equal(bandit.state.answers.X, LINE.X[[3, 8, 12]])
+    assert (bandit.state.answers.source == Source.EXPERT).all()
+
+
+@dataclass(frozen=True)
+class FirstPoint:
+    """A plan that always asks about the first point played."""
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+        return Choice(np.array([0]))
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_answers_are_kept_only_where_the_recipe_says_so(reuse: bool) -> None:
+    recipe = Recipe(
+        LINE,
+        KERNEL,
+        NOISE,
+        aging=Linear(0.5),
+        confidence=Fixed(1.0),
+        mean=0.0,
+        expert=Known(variance=0.04),
+        queries=FirstPoint(),
+        reuse_answers=reuse,
+    )
+    bandit = told(Bandit(recipe), [3, 8, 12], [1, 2, 4])
+    times = np.array([1.0, 2.0, 4.0]) if reuse else np.array([4.0])
+    np.testing.assert_array_equal(bandit.state.answers.t, times)
+    X = np.concatenate([LINE.X[[3, 8, 12]], LINE.X[[3] * len(times)]])
+    t = np.concatenate([[1.0, 2.0, 4.0], times])
+    y = np.concatenate([bandit.state.rewards.y, bandit.state.answers.y])
+    variance = np.where(np.arange(len(t)) < 3, NOISE, 0.04) * (1 + (0.5 * (5 - t)) ** 2)
+    for ours, other in zip(bandit.predict(LINE.X), dense(X, y, variance, LINE.X), strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
+
+
+# --- randomness -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", MAKERS)
+def test_the_same_seed_gives_the_same_run(policy: str) -> None:
+    first, again, other = (make(policy, seed=seed) for seed in (3, 3, 4))
+    points = play(first, 30)
+    np.testing.assert_array_equal(points, play(again, 30))
+    assert fingerprint(first.state) == fingerprint(again.state)
+    assert not np.array_equal(points, play(other, 30))
+
+
+def test_a_generator_as_seed_is_not_advanced_and_serves_several_bandits() -> None:
+    shared = np.random.default_rng(7)
+    before = shared.bit_generator.state
+    first, second = make(seed=shared), make(seed=shared)
+    points = play(first, 10)
+    assert shared.bit_generator.state == before
+    assert first.state.random != second.state.random
+    assert not np.array_equal(points, play(second, 10))
+    np.testing.assert_array_equal(points, play(make(seed=np.random.default_rng(7)), 10))
+
+
+@pytest.mark.parametrize("bits", [np.random.PCG64DXSM, np.random.MT19937, np.random.SFC64])
+def test_a_generator_keeps_its_kind(bits: Any) -> None:
+    bandit = make(seed=np.random.Generator(bits(1)))
+    play(bandit, 3)
+    resumed = Bandit.from_state(bandit.recipe, pickle.loads(pickle.dumps(bandit.state)))
+    assert bandit.state.random["bit_generator"] == bits.__name__
+    np.testing.assert_array_equal(play(bandit, 5), play(resumed, 5))
+
+
+def test_global_randomness_is_left_alone() -> None:
+    np.random.seed(5)  # noqa: NPY002
+    random.seed(5)
+    numpys, pythons = fingerprint(np.random.get_state(legacy=False)), random.getstate()  # noqa: NPY002
+    for policy in MAKERS:
+        bandit = make(policy, seed=1)
+        play(bandit, 12)
+        bandit.predict(LINE.X)
+        bandit.recommend()
+    play(make(domain=Box([[0.0, 10.0]])), 2)
+    assert fingerprint(np.random.get_state(legacy=False)) == numpys  # noqa: NPY002
+    assert random.getstate() == pythons
+
+
+def test_ties_are_broken_at_random() -> None:
+    starts = np.array([make(seed=seed).ask()[0, 0] for seed in range(400)])
+    counts = np.array([(starts == x).sum() for x in LINE.X[:, 0]])
+    assert counts.sum() == 400
+    # 41 equally likely starts: the statistic has mean 40 and deviation 9.
+    assert ((counts - 400 / 41) ** 2 / (400 / 41)).sum() < 90
+
+
+# --- going on -------------------------------------------------------------------------------------
+
+
+def resumed(bandit: Bandit) -> Bandit:
+    """The same, after a trip through a file."""
+    return Bandit.from_state(bandit.recipe, pickle.loads(pickle.dumps(bandit.state)))
+
+
+@pytest.mark.parametrize("mean", [0.2, "online"])
+@pytest.mark.parametrize("policy", MAKERS)
+def test_resuming_at_every_moment_changes_no_bit(policy: str, mean: Any) -> None:
+    options = {"domain": SQUARE, "kernel": Matern([0.3, 0.5], nu=2.5), "mean": mean, "seed": 11}
+    through, stored = make(policy, **options), make(policy, **options)
+    for step in range(70):
+        t = 1.5 * step if step % 3 else None
+        through_x, stored_x = through.ask(t), (stored := resumed(stored)).ask(t)
+        np.testing.assert_array_equal(through_x, stored_x)
+        stored = resumed(stored)
+        y = wave(through_x, step) + math.sin(50 * step)
+        late = None if step % 7 else 0.5 * step
+        through.tell(through_x, y, late)
+        stored.tell(stored_x, y, late)
+        # Also what came of the factorisation is the same, not only what was chosen.
+        assert fingerprint(through.state) == fingerprint(stored.state), f"step {step}"
+        np.testing.assert_array_equal(through.predict(SQUARE.X), stored.predict(SQUARE.X))
+    np.testing.assert_array_equal(through.recommend(), stored.recommend())
+
+
+@pytest.mark.parametrize("policy", MAKERS)
+@pytest.mark.parametrize("steps", [0, 1, 14, 33])
+def test_a_state_is_a_moment_to_return_to(policy: str, steps: int) -> None:
+    bandit = make(policy, seed=2)
+    play(bandit, steps)
+    moment, kept = bandit.state, fingerprint(bandit.state)
+    points = play(bandit, 40)
+    end = fingerprint(bandit.state)
+    assert fingerprint(moment) == kept
+    for _ in range(2):
+        again = Bandit.from_state(bandit.recipe, moment)
+        np.testing.assert_array_equal(play(again, 40), points)
+        assert fingerprint(again.state) == end
+        assert fingerprint(moment) == kept
+
+
+def test_a_long_run_resumes_in_the_middle() -> None:
+    # Long enough for the window's rows to be rotated out of the factor.
+    bandit = make("sw-gp-ucb", domain=SQUARE, kernel=Matern(0.2), window=110, confidence=3.0)
+    play(bandit, 150)
+    again = resumed(bandit)
+    np.testing.assert_array_equal(play(bandit, 60), play(again, 60))
+    assert fingerprint(bandit.state) == fingerprint(again.state)
+
+
+def test_a_state_goes_on_under_another_recipe() -> None:
+    bandit = make(mean=0.0)
+    play(bandit, 20)
+    bandit.ask()
+    seen = bandit.state.rewards
+    wider = Recipe(LINE, RBF(4.0), NOISE, confidence=Fixed(1.0), mean=0.0)
+    fresh = Bandit(wider)
+    fresh.tell(seen.X, seen.y, seen.t)
+    expected = fresh.predict(LINE.X)
+    np.testing.assert_allclose(
+        Bandit.from_state(wider, bandit.state).predict(LINE.X), expected, rtol=1e-8, atol=1e-10
+    )
+    # More candidates; and as many as before, but others: the played ones and new ones.
+    more = np.linspace(0.0, 10.0, 81)[:, None]
+    others = np.concatenate([bandit.state.visited, np.linspace(20, 30, 41)[:, None]])[:41]
+    for X in (more, others):
+        finer = Recipe(Candidates(X), KERNEL, NOISE, confidence=Fixed(0.5), mean=0.0)
+        mean, deviation = dense(seen.X, seen.y, seen.variance, X)
+        again = Bandit.from_state(finer, bandit.state)
+        for _ in range(2):
+            assert again.ask()[0, 0] == X[np.argmax(mean + 0.5 * deviation), 0]
+            again = resumed(again)
+
+
+@pytest.mark.parametrize("first", [0.0, 5.0, "online"])
+@pytest.mark.parametrize("then", [0.0, "online"])
+def test_a_state_goes_on_under_another_mean(first: Any, then: Any) -> None:
+    bandit, fresh = make(mean=first), make(mean=then)
+    for step in range(8):
+        bandit.ask()
+        for other in (bandit, fresh):
+            other.tell(LINE.X[5 * step], [math.sin(step)])
+    bandit.ask()
+    again = Bandit.from_state(fresh.recipe, bandit.state)
+    if first == then == "online":
+        fresh = bandit
+    for ours, other in zip(again.predict(LINE.X), fresh.predict(LINE.X), strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
+
+
+def test_a_state_that_does_not_fit_is_refused() -> None:
+    bandit = told(make(), [3], [1])
+    with pytest.raises(ValueError, match="points of 1 coordinates, the recipe's domain of 2"):
+        Bandit.from_state(make(domain=SQUARE, kernel=RBF(0.3)).recipe, bandit.state)
+    elsewhere = make(domain=Candidates([[50.0], [60.0]]))
+    with pytest.raises(ValueError, match=r"points played must be candidates, but \[0.75\]"):
+        Bandit.from_state(elsewhere.recipe, bandit.state)
+
+
+def test_a_state_is_read_only() -> None:
+    bandit = make("sparq-gp-ucb")
+    play(bandit, 5)
+    state = bandit.state
+    columns = [state.visited]
+    for seen in (state.rewards, state.answers):
+        columns += [seen.X, seen.t, seen.y, seen.variance, seen.source]
+    for column in columns:
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 0
+    with pytest.raises(FrozenInstanceError, match="time"):
+        state.time = 0.0  # type: ignore[misc]
+
+
+def test_what_is_returned_and_what_was_given_may_be_changed() -> None:
+    bandit, untouched = make(), make()
+    x, y, t = bandit.ask(), np.array([1.0]), np.array([1.0])
+    untouched.tell(untouched.ask(), [1.0], 1.0)
+    bandit.tell(x, y, t)
+    for array in (x, y, t, bandit.recommend(), *bandit.predict(LINE.X)):
+        array[:] = 1e9
+    np.testing.assert_array_equal(play(bandit, 5), play(untouched, 5))
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", MAKERS)
+def test_a_box_is_played_within_its_bounds(policy: str) -> None:
+    box = Box([[0.0, 10.0], [-1.0, 1.0]], samples=64, starts=2)
+    first, again = (make(policy, domain=box, kernel=RBF([1.5, 1.0]), seed=5) for _ in range(2))
+    points = play(first, 6)
+    assert points.shape == (6, 2)
+    np.testing.assert_array_equal(box.check(points), points)
+    assert len(np.unique(points, axis=0)) == 6
+    again = resumed(again)
+    np.testing.assert_array_equal(play(again, 6), points)
+
+
+def test_a_box_is_searched_well() -> None:
+    bandit = make(domain=Box([[0.0, 10.0]]), confidence=2.0, mean=0.0)
+    bandit.tell(X := np.array([[1.0], [4.0], [9.5]]), y := np.array([0.2, 1.5, -1.0]), 1.0)
+    grid = np.linspace(0, 10, 10001)[:, None]
+    mean, deviation = dense(X, y, np.full(3, NOISE), grid)
+    assert bandit.ask()[0, 0] == pytest.approx(grid[np.argmax(mean + 2 * deviation), 0], abs=2e-3)
+    assert bandit.recommend()[0] == pytest.approx(grid[mean.argmax(), 0], abs=2e-3)
+
+
+# --- recipes --------------------------------------------------------------------------------------
+
+
+def test_a_recipe_is_parts_put_together() -> None:
+    by_name = policies.ui_gp_ucb(LINE, KERNEL, NOISE, rate=0.5, growth="linear", confidence=2.0)
+    by_hand = Bandit(Recipe(LINE, KERNEL, NOISE, aging=Linear(0.5), confidence=Fixed(2.0)))
+    assert by_name.recipe == by_hand.recipe
+    np.testing.assert_array_equal(play(by_name, 10), play(by_hand, 10))
+
+
+def test_rewards_are_kept_as_observations() -> None:
+    bandit = told(make("sparq-gp-ucb", queries=KDPP(LogSchedule(0.0))), [2, 4], [1, 2])
+    assert isinstance(bandit.state.rewards, Observations)
+    assert (bandit.state.rewards.source == Source.REWARD).all()
+    assert len(bandit.state.answers) == 0
+    assert bandit.info.queries_asked == 0

@@ -1,0 +1,209 @@
+"""Whole runs of the budgeted policies against their plain restatement, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tests.oracles import plain_budgeted
+from tests.oracles.plain_budgeted import (
+    Plainly,
+    at_once,
+    bbkb_width,
+    bkb_width,
+    lemma_1,
+    lemma_3,
+    product,
+)
+from tvbandits import Bandit, Candidates
+from tvbandits.acquisition.batch_rules import BatchRule, GlobalRatio, LocalRatio, One, ProductRatio
+from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.core.arrays import Array
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+
+STEPS, DELTA = 300, 1 / 300
+
+
+@dataclass(frozen=True)
+class Case:
+    """A reward on candidates, and a prior for it."""
+
+    domain: Candidates
+    kernel: Any
+    noise_variance: float
+    value: Array
+
+
+def line() -> Case:
+    domain = Candidates.grid([(0.0, 1.0)], 61)
+    x = domain.X[:, 0]
+    return Case(domain, RBF(0.025), 0.5, np.sin(9 * x) * x + 0.3 * np.cos(31 * x))
+
+
+def square() -> Case:
+    domain = Candidates.grid([(0.0, 1.0), (-1.0, 1.0)], [13, 11])
+    a, b = domain.X.T
+    return Case(domain, Matern([0.3, 0.5], nu=2.5), 1.0, 1 - (a - 0.3) ** 2 - (b - 0.2) ** 2)
+
+
+def table() -> Case:
+    X = np.random.default_rng(8).random((500, 4))
+    value = np.exp(-4 * ((X - 0.4) ** 2).sum(axis=1)) + 0.2 * np.sin(7 * X[:, 0])
+    return Case(Candidates(X), RBF(0.5), 1.0, value)
+
+
+CASES = {"line": line(), "square": square(), "table": table()}
+
+Policy = tuple[BatchRule, Confidence, float, plain_budgeted.Ends, Callable[[Plainly], float]]
+POLICIES: dict[str, Policy] = {
+    "bkb": (One(), BKBWidth(DELTA), 1.0, at_once, bkb_width(DELTA)),
+    "bbkb-global": (GlobalRatio(2.0), BBKBWidth(DELTA), 2.0, lemma_1(2.0), bbkb_width(DELTA)),
+    "gp-bucb": (ProductRatio(2.0), Fixed(2.0), 2.0, product(2.0), lambda _: 2.0),
+    "bbkb-local": (LocalRatio(1.5), BBKBWidth(DELTA), 1.5, lemma_3(1.5), bbkb_width(DELTA)),
+}
+
+
+@dataclass
+class Run:
+    """The two side by side, on the same rewards and the same draws."""
+
+    bandit: Bandit
+    plainly: Plainly
+    case: Case
+    seed: int
+    shares: list[float] = field(default_factory=list)  # of the visited points in the dictionary
+
+    def play(self, steps: int) -> list[int]:
+        """Sizes of the batches. The plain policy follows where two points are as good as equal."""
+        noise = np.random.default_rng([self.seed, 7]).standard_normal(steps + 1000)
+        sizes: list[int] = []
+        rounded = 0
+        while len(self.plainly.rows) < steps:
+            rng = np.random.default_rng()
+            rng.bit_generator.state = self.bandit.state.random
+            batch = self.bandit.ask()
+            self.plainly.begin(rng)
+            told = len(self.plainly.rows)
+            assert self.bandit.info.beta == pytest.approx(self.plainly.beta, rel=1e-7), f"{told=}"
+            self.assert_same_dictionary()
+            rows = self.case.domain.index(batch).tolist()
+            for place, row in enumerate(rows):
+                ucb = self.plainly.ucb()
+                where = f"point {place} of the batch with {told=}"
+                assert ucb[row] >= ucb.max() - 1e-9 * abs(ucb.max()), where
+                rounded += row != ucb.argmax() and ucb[row] != ucb.max()
+                ends = self.plainly.add(row)
+                assert ends == (place == len(rows) - 1), where
+            y = self.case.value[rows] + np.sqrt(self.case.noise_variance) * np.array(
+                [noise[told + place] for place in range(len(rows))]
+            )
+            self.bandit.tell(batch, y)
+            self.plainly.tell(y)
+            sizes.append(len(rows))
+        assert rounded <= 0.03 * steps
+        return sizes
+
+    def assert_same_dictionary(self) -> None:
+        posterior, S = self.bandit.state.posterior, self.plainly.S
+        if S is not None:
+            assert isinstance(posterior, NystromPosterior)
+            np.testing.assert_array_equal(posterior.dictionary.rows.Z, S)
+            self.shares.append(len(S) / len(set(self.plainly.rows)))
+
+
+def side_by_side(
+    case: Case,
+    policy: str,
+    posterior: Nystrom | Exact,
+    *,
+    mean: float = 0.0,
+    seed: int = 0,
+    **wrong: Any,
+) -> Run:
+    batch, confidence, C, ends, width = POLICIES[policy]
+    recipe = Recipe(
+        case.domain,
+        case.kernel,
+        case.noise_variance,
+        posterior=posterior,
+        batch=batch,
+        confidence=confidence,
+        mean=mean,
+    )
+    plainly = Plainly(case.domain.X, case.kernel, case.noise_variance, width, ends, C, mean)
+    if isinstance(posterior, Nystrom):
+        plainly.oversampling = posterior.oversampling
+        plainly.keep = posterior.keep
+        plainly.tolerance = posterior.tolerance
+    for name, value in wrong.items():
+        setattr(plainly, name, value)
+    return Run(Bandit(recipe, seed=seed), plainly, case, seed)
+
+
+PAPERS = Nystrom(2.0, keep=False)
+
+
+@pytest.mark.parametrize("policy", ["bkb", "bbkb-global", "bbkb-local"])
+@pytest.mark.parametrize("case", CASES)
+def test_budgeted_policies_are_their_pseudo_code(case: str, policy: str) -> None:
+    run = side_by_side(CASES[case], policy, PAPERS, seed=4)
+    sizes = run.play(STEPS)
+    assert (max(sizes) > 5) == (policy != "bkb")
+    assert min(run.shares) < 0.8  # dictionaries are true choices
+
+
+def test_gp_bucb_is_its_pseudo_code() -> None:
+    for case in ("line", "square"):
+        sizes = side_by_side(CASES[case], "gp-bucb", Exact(), seed=5).play(STEPS)
+        assert max(sizes) > 3
+
+
+def test_a_prior_mean_that_is_not_zero() -> None:
+    run = side_by_side(CASES["square"], "bbkb-global", PAPERS, mean=0.8, seed=6)
+    assert len(run.play(150)) > 10
+
+
+@pytest.mark.parametrize("policy", ["bkb", "bbkb-global"])
+def test_a_dictionary_that_keeps_its_points(policy: str) -> None:
+    """The points themselves are compared; a coarse tolerance lets many drawn points drop out."""
+    run = side_by_side(CASES["square"], policy, Nystrom(0.7, tolerance=0.005), seed=7)
+    afresh = kept = 0
+    for _ in range(STEPS):
+        if len(run.plainly.rows) >= STEPS:
+            break
+        before = run.plainly.S
+        run.play(len(run.plainly.rows) + 1)
+        S = run.plainly.S
+        if before is not None and S is not None:
+            same = np.array_equal(S[: len(before)], before)
+            afresh, kept = afresh + (not same), kept + same
+    assert min(afresh, kept) >= 10
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("bkb", {"width": bkb_width(DELTA, eps=0.4)}),
+    ("bkb", {"oversampling": 1.9}),
+    ("bkb", {"ends": lemma_1(2.0)}),
+    ("bbkb-global", {"width": bbkb_width(2 * DELTA)}),
+    ("bbkb-global", {"C": 1.9}),
+    ("bbkb-global", {"ends": lemma_1(1.9)}),
+    ("bbkb-global", {"ends": product(2.0)}),
+    ("bbkb-local", {"ends": lemma_1(1.5)}),
+    ("gp-bucb", {"ends": lemma_1(2.0)}),
+    ("bbkb-global", {"keep": True}),
+]
+
+
+@pytest.mark.parametrize(("policy", "wrong"), WRONG)
+def test_a_wrong_restatement_is_found(policy: str, wrong: dict[str, Any]) -> None:
+    posterior = Exact() if policy == "gp-bucb" else PAPERS
+    with pytest.raises(AssertionError, match=r"told=|rounded|Arrays are not equal"):
+        side_by_side(CASES["square"], policy, posterior, seed=4, **wrong).play(STEPS)

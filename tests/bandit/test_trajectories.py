@@ -1,0 +1,284 @@
+"""Whole runs of the named policies against their plain restatement, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tests.oracles import plain
+from tests.oracles.plain import Plain
+from tvbandits import Answers, Bandit, Candidates, policies
+from tvbandits.core.arrays import Array
+from tvbandits.datasets import DriftingBump
+from tvbandits.queries.plans import KDPP, LogSchedule
+from tvbandits.queries.pool import Choice, Pool
+
+STEPS = 130
+Mean = float | Literal["online"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A drifting reward on candidates, and a prior for it."""
+
+    domain: Candidates
+    kernel: Any
+    noise_variance: float
+    fixed_mean: float
+    value: Callable[[Array, float], Array]
+
+    def noise(self, seed: int) -> Array:
+        """Of every step and candidate."""
+        draws = np.random.default_rng([seed, 99]).standard_normal((STEPS + 1, len(self.domain)))
+        return math.sqrt(self.noise_variance) * draws
+
+
+def valley(X: Array, t: float) -> Array:
+    centre = 0.5 + 0.35 * np.array([math.cos(0.07 * t), math.sin(0.05 * t)])
+    return np.asarray(12 - 20 * ((X - centre) ** 2).sum(axis=1) + np.sin(9 * X[:, 0] + 0.1 * t))
+
+
+BUMP = DriftingBump(candidates=201)
+SCATTERED = Candidates(np.random.default_rng(3).random((90, 2)))
+CASES = {
+    "bump": Case(BUMP.domain, RBF(3.5), 0.01, 1.5, BUMP.value),  # type: ignore[arg-type]
+    "square": Case(SCATTERED, 4.0 * Matern([0.3, 0.5], nu=2.5), 0.04, 8.0, valley),
+}
+
+
+def assert_figures_agree(bandit: Bandit, figures: plain.Figures, t: int) -> None:
+    for name in (column.name for column in fields(figures)):
+        ours, plainly = getattr(bandit.info, name), getattr(figures, name)
+        assert ours == pytest.approx(plainly, rel=1e-7, abs=1e-7), f"{name} at step {t}"
+
+
+# --- without an expert ----------------------------------------------------------------------------
+
+Recipe = Callable[..., Bandit]
+POLICIES: dict[str, tuple[Recipe, dict[str, Any], plain.Scheme, float]] = {
+    "gp": (policies.gp_ucb, {}, plain.never, 0.0),
+    "r": (policies.r_gp_ucb, {"reset_every": 17}, plain.resets(17), 0.0),
+    "sw": (policies.sw_gp_ucb, {"window": 23}, plain.window(23), 0.0),
+    "sw-long": (policies.sw_gp_ucb, {"window": 104}, plain.window(104), 0.0),
+    "w": (policies.w_gp_ucb, {"discount": 0.9}, plain.discounts(0.9), 0.0),
+    "tv": (policies.tv_gp_ucb, {"epsilon": 0.03}, plain.never, 0.03),
+    "ui-wiener": (policies.ui_gp_ucb, {"rate": 0.05}, plain.wiener(0.05), 0.0),
+    "ui-linear": (
+        policies.ui_gp_ucb,
+        {"rate": 0.3, "growth": "linear"},
+        plain.linear(0.3),
+        0.0,
+    ),
+}
+
+
+def assert_same_choice(bandit: Bandit, x: Array, other: Plain, row: int, t: int) -> int:
+    """The row that was played, which is the plain one but where rounding alone tells two apart.
+
+    Far from all data every candidate has the prior's value, and which of them equal it to the last
+    bit depends on the order of the sums. The draws then differ, so they are brought together again.
+    """
+    played = int(np.flatnonzero((other.points == x[0]).all(axis=1))[0])
+    if played != row:
+        lost = other.ucb.max() - other.ucb[played]
+        assert lost <= 1e-14 * abs(other.ucb.max()), f"{x[0]}, not {other.points[row]} at step {t}"
+        other.rng.bit_generator.state = bandit.state.random
+    return played
+
+
+@dataclass
+class Run:
+    """The two side by side, on the same rewards and the same draws."""
+
+    bandit: Bandit
+    other: Plain
+    case: Case
+    seed: int
+
+    def play(self, steps: int) -> list[int]:
+        noise, rows, rounded = self.case.noise(self.seed), [], 0
+        for t in range(1, steps + 1):
+            x = self.bandit.ask()
+            expected, figures = self.other.ask()
+            assert_figures_agree(self.bandit, figures, t)
+            assert self.bandit.info.jitter == 0.0
+            row = assert_same_choice(self.bandit, x, self.other, expected, t)
+            y = float(self.case.value(x, t)[0] + noise[t, row])
+            self.bandit.tell(x, [y])
+            self.other.tell(x[0], y)
+            rows.append(row)
+            rounded += row != expected
+        assert rounded <= 0.05 * steps
+        return rows
+
+
+def side_by_side(
+    case: Case, policy: str, mean: Mean, width: float | str, *, seed: int, forget: int = 0
+) -> Run:
+    recipe, parameters, scheme, epsilon = POLICIES[policy]
+    if forget:  # a wrong restatement, for the test of the test
+        scheme = plain.window(forget)
+    bandit = recipe(
+        case.domain,
+        case.kernel,
+        case.noise_variance,
+        mean=mean,
+        confidence=width,
+        seed=seed,
+        **parameters,
+    )
+    other = Plain(
+        case.domain.X,
+        case.kernel,
+        case.noise_variance,
+        scheme,
+        np.random.default_rng(seed),
+        mean,
+        plain.theorem if width == "theory" else plain.two,
+        epsilon,
+    )
+    return Run(bandit, other, case, seed)
+
+
+@pytest.mark.parametrize("mean", ["fixed", "online"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_trajectory(policy: str, case: str, mean: str) -> None:
+    problem = CASES[case]
+    # A constant width exploits, so it depends on the means more than the width of the theory does.
+    width = "theory" if case == "bump" else 2.0
+    start: Mean = "online" if mean == "online" else problem.fixed_mean
+    played = side_by_side(problem, policy, start, width, seed=5).play(STEPS)
+    assert len(set(played)) > 10
+
+
+def test_a_wrong_restatement_is_noticed() -> None:
+    run = side_by_side(CASES["bump"], "sw", "online", "theory", seed=5, forget=24)
+    with pytest.raises(AssertionError, match="step 25"):
+        run.play(STEPS)
+
+
+# --- with an expert -------------------------------------------------------------------------------
+
+
+@dataclass
+class Recording:
+    """A query plan that leaves behind what it saw, what it chose, and where the draws stand."""
+
+    plan: KDPP
+    pools: list[Array] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    random: dict[str, Any] = field(default_factory=dict)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        choice = self.plan.choose(pool, rng)
+        self.pools.append(pool.points.copy())
+        self.choices.append(choice)
+        self.random = dict(rng.bit_generator.state)
+        return choice
+
+
+@dataclass(frozen=True)
+class Repeatable:
+    """Answers with a deviation that looks like noise, and a variance that is not the rewards'."""
+
+    case: Case
+
+    def query(self, X: Array, t: float) -> Answers:
+        off = 0.1 * np.sin(1e4 * X.sum(axis=1) + 7.0 * t)
+        return Answers(self.case.value(X, t) + off, 0.005 + 0.001 * np.cos(X[:, 0]) ** 2, len(X))
+
+
+@pytest.mark.parametrize("mean", ["fixed", "online"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("factor", [6.0, 1.5])
+def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
+    problem, seed = CASES[case], 8
+    width: float | str = "theory" if factor == 6.0 else 2.0
+    start: Mean = "online" if mean == "online" else problem.fixed_mean
+    recording, expert = Recording(KDPP(LogSchedule(factor))), Repeatable(problem)
+    bandit = policies.sparq_gp_ucb(
+        problem.domain,
+        problem.kernel,
+        problem.noise_variance,
+        expert=expert,
+        queries=recording,
+        mean=start,
+        confidence=width,
+        seed=seed,
+    )
+    other = Plain(
+        problem.domain.X,
+        problem.kernel,
+        problem.noise_variance,
+        plain.sparq(problem.noise_variance),
+        np.random.default_rng(seed),
+        start,
+        plain.theorem if width == "theory" else plain.two,
+    )
+    noise = problem.noise(seed)
+    rounded = all_asked = some_asked = asked_in_all = 0
+    for t in range(1, STEPS + 1):
+        x = bandit.ask()  # line 8
+        expected, figures = other.ask()
+        assert_figures_agree(bandit, figures, t)
+        row = assert_same_choice(bandit, x, other, expected, t)
+        rounded += row != expected
+        y = float(problem.value(x, t)[0] + noise[t, row])  # line 3
+        other.tell(x[0], y)
+        info = bandit.tell(x, [y])
+
+        # Line 5: ceil(c log t) of the distinct points played so far, or all of them.
+        rows = recording.choices[-1].rows
+        np.testing.assert_array_equal(recording.pools[-1], other.visited)
+        wanted = math.ceil(factor * math.log(t))
+        assert len(rows) == len(set(rows.tolist())) == min(wanted, len(other.visited))
+        all_asked += wanted >= len(other.visited)
+        some_asked += wanted < len(other.visited)
+        asked_in_all += len(rows)
+        assert (info.queries_asked, info.queries_answered, info.queries_refused) == (
+            len(rows),
+            len(rows),
+            0,
+        )
+        assert (info.total_asked, info.total_cost) == (asked_in_all, asked_in_all)
+
+        # Line 6: answers about this step, and none of any other.
+        asked = other.visited[rows]
+        said = expert.query(asked, t)
+        other.answers(asked, said.values, said.variance)
+        np.testing.assert_array_equal(bandit.state.answers.X, asked)
+        np.testing.assert_array_equal(bandit.state.answers.y, said.values)
+        np.testing.assert_array_equal(bandit.state.answers.t, np.full(len(rows), float(t)))
+        other.rng.bit_generator.state = recording.random
+    assert rounded <= 0.05 * STEPS
+    assert all_asked > (10 if factor == 6.0 else 0)
+    assert some_asked > 10
+
+
+def test_sparq_discards_what_the_threshold_says() -> None:
+    problem = CASES["square"]
+    bandit = policies.sparq_gp_ucb(
+        problem.domain,
+        problem.kernel,
+        problem.noise_variance,
+        expert=Repeatable(problem),
+        seed=1,
+    )
+    for t in range(1, 401):
+        # Rewards of distinct candidates, by rounds: nothing here depends on what is chosen.
+        x = problem.domain.X[(7 * t) % len(problem.domain)]
+        bandit.tell(x, problem.value(x[None, :], t))
+        if t in (1, 2, 3, 7, 8, 60, 147, 148, 149, 400):
+            bandit.ask()
+            kept = [age for age in range(t) if age == 0 or 1 + age**2 <= math.log(t)]
+            assert bandit.info.in_use == len(kept) + len(bandit.state.answers)
+            assert bandit.info.forgotten == t - len(kept)
+            # ln 148.4 = 5: from there on the newest three stay.
+            assert len(kept) == 1 + (t >= 8) + (t >= 149)

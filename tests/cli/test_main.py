@@ -1,0 +1,609 @@
+"""The command line, in this process and as a command of its own."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from rich.console import Console
+
+import tvbandits
+from tests.helpers.ozone_samples import airdata, csv, field
+from tvbandits.cli.main import PROBLEMS, main
+from tvbandits.comparison import files
+from tvbandits.comparison.compare import Run, compare, iterate
+from tvbandits.comparison.regret_plot import save_figure
+from tvbandits.comparison.summary import SUMMARY, problem_references, summarise
+from tvbandits.datasets import DriftingBump, GPDrift, ozone
+from tvbandits.policies import FIRST_COMPARISON, POLICIES
+from tvbandits.policies.names import parse_spec
+
+SMALL = "drifting-bump:candidates=41"
+FILES = {files.ROWS, files.SUMMARY, files.PICTURE, files.RUN}
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["tvbandits", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        status = ended.value.code
+        assert isinstance(status, int)
+        return Said(status, *capsys.readouterr())
+
+    return run
+
+
+def strictly(text: str) -> Any:
+    def refuse(token: str) -> NoReturn:
+        raise AssertionError(f"{token} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+# --- compare
+
+
+def test_compare_prints_a_table(command: Command) -> None:
+    said = command("compare", SMALL, "--horizon", 6, "--seeds", 2, "--jobs", 1)
+    assert (said.status, said.err) == (0, "")
+    assert f"{SMALL}, width theory, 2 seeds, 6 steps" in said.out
+    for policy in FIRST_COMPARISON:
+        assert re.search(rf"│ {policy} +│", said.out), policy
+    found = problem_references(DriftingBump(candidates=41, horizon=6))
+    assert f"uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}" in said.out
+
+
+def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> None:
+    said = command(
+        "compare", "ozone-network:days=5,stations=3", "--seeds=1", "--jobs=1", "--policy=uniform"
+    )
+    assert said.status == 0
+    assert "1 seed, 5 steps, regret in ppb" in said.out
+    assert re.search(r"│ uniform +│ +[\d.]+ │ +- │ +- │", said.out)
+    assert "data: simulated, 3 stations, 5 days" in said.out
+
+
+def test_one_step(command: Command) -> None:
+    said = command("compare", SMALL, "--policy=uniform", "--horizon=1", "--seeds=1", "--jobs=1")
+    assert "width theory, 1 seed, 1 step\n" in said.out
+
+
+@pytest.mark.parametrize("width", [40, 60, 120])
+def test_no_name_is_cut_on_a_narrow_terminal(
+    command: Command, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    made = functools.partial(Console, width=width)
+    monkeypatch.setattr("tvbandits.cli.console.Console", lambda **_: made())
+    long = "sparq-gp-ucb:queries=2.0,rate=1.0,sweeps=2.0,posterior=exact"
+    said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
+    assert said.status == 0
+    cells = re.findall(r"^│ (.+?) *│", said.out, re.MULTILINE)
+    assert "".join(cells) == long
+    assert "…" not in said.out
+
+
+def test_the_horizon_reaches_the_days_of_the_network(command: Command) -> None:
+    for text, horizon, days in (
+        ("ozone-network:stations=3", 7, 7),
+        ("ozone-network:stations=3", 740, 740),
+        ("ozone-network:stations=3,days=9", 7, 9),
+    ):
+        said = command(
+            "compare", text, "--policy=uniform", "--seeds=1", "--jobs=1", "--horizon", horizon
+        )
+        assert said.status == 0
+        assert f"1 seed, {horizon} steps" in said.out
+        assert f"data: simulated, 3 stations, {days} days\n" in said.out
+
+
+def test_a_bound_that_is_not_drawn_is_spoken_of(command: Command, tmp_path: Path) -> None:
+    given = ["compare", SMALL, "--horizon=3", "--seeds=1", "--jobs=1", "--bound"]
+    said = command(*given, "--policy=sparq-gp-ucb", "--format=json")
+    strictly(said.out)
+    assert (said.status, said.err) == (
+        0,
+        "no bound is drawn: --bound is for the picture, which --out DIR writes\n",
+    )
+    said = command(*given, "--policy=uniform", "--out", tmp_path)
+    assert said.status == 0
+    assert said.err == (
+        "no bound is drawn: none of the policies asked an expert\n"
+        f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {tmp_path}\n"
+    )
+    assert "no bound" not in command(*given, "--policy=sparq-gp-ucb", "--out", tmp_path).err
+    assert "no bound" not in command(*given[:-1], "--policy=uniform").err
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> None:
+    names = ["uniform", "sw-gp-ucb:window=3"]
+    chosen = [f"--policy={name}" for name in names]
+    problems = [SMALL, "gp-drift:points_per_axis=4"]
+    said = command(
+        "compare", *problems, *chosen, "--horizon=5", f"--seeds={seeds}", "--jobs=1",
+        "--confidence=2", "--format=JSON",
+    )  # fmt: skip
+    assert (said.status, said.err) == (0, "")
+    found = strictly(said.out)
+    assert list(found) == ["summary", "references"]
+    assert [list(row) for row in found["summary"]] == [SUMMARY] * 4
+    made = {SMALL: DriftingBump(41, horizon=5), problems[1]: GPDrift(points_per_axis=4, horizon=5)}
+    expected = summarise(compare(made, names, seeds, confidence="2"))
+    for row, line in zip(found["summary"], expected.to_dict("records"), strict=True):
+        for name, value in line.items():
+            if name == "seconds_per_step":
+                continue
+            if name in ("average_regret_sd", "average_regret_ci95") and seeds == 1:
+                assert row[name] is None
+            else:
+                assert row[name] == value, name
+    references = {text: problem_references(p, seeds)._asdict() for text, p in made.items()}
+    assert found["references"] == references
+
+
+def test_files(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / ("a long name [bold] of a folder " * 5) / "b"
+    said = command(
+        "compare", SMALL, "--policy", "sparq-gp-ucb", "--policy", "uniform", "--horizon", 8,
+        "--seeds", 2, "--jobs", 1, "--bound", "--out", out,
+    )  # fmt: skip
+    assert said.status == 0
+    assert said.err == f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {out}\n"
+    assert {path.name for path in out.iterdir()} == FILES
+    rows = pd.read_csv(out / files.ROWS)
+    expected = pd.DataFrame(
+        compare({SMALL: DriftingBump(41, horizon=8)}, ["sparq-gp-ucb", "uniform"], 2)
+    )
+    assert list(rows.columns) == list(expected.columns)
+    pd.testing.assert_frame_equal(
+        rows.drop(columns="seconds"), expected.drop(columns="seconds"), rtol=1e-14
+    )
+    record = json.loads((out / files.RUN).read_text())
+    assert record["tvbandits"] == tvbandits.__version__
+    assert record["seeds"] == [0, 1]
+    assert record["bound"] is True
+    assert record["arguments"] == {
+        "problems": [SMALL],
+        "policies": ["sparq-gp-ucb", "uniform"],
+        "confidence": "theory",
+        "horizon": 8,
+        "seeds": 2,
+        "jobs": 1,
+        "equal_information": False,
+        "stands_for": {},
+        "data": [],
+        "interrupted": False,
+    }
+    assert pd.read_csv(out / files.SUMMARY)["policy"].tolist() == ["sparq-gp-ucb", "uniform"]
+
+
+def test_plot_draws_the_same_picture_again(command: Command, tmp_path: Path) -> None:
+    names = [f"--policy={name}" for name in POLICIES]
+    command(
+        "compare", SMALL, "ozone-network:days=9", *names, "--horizon=9", "--seeds=3", "--jobs=1",
+        "--bound", "--out", tmp_path,
+    )  # fmt: skip
+    before = imread(tmp_path / files.PICTURE)
+    (tmp_path / files.PICTURE).unlink()
+    said = command("plot", tmp_path)
+    assert said == (0, "", f"wrote regret.png in {tmp_path}\n")
+    np.testing.assert_array_equal(imread(tmp_path / files.PICTURE), before)
+
+
+def test_the_same_policy_twice_is_played_once(command: Command) -> None:
+    said = command(
+        "compare", SMALL, SMALL, "--policy=uniform", "--policy=uniform", "--horizon=3", "--seeds=1",
+        "--jobs=1", "--format=json",
+    )  # fmt: skip
+    assert len(strictly(said.out)["summary"]) == 1
+
+
+def test_parameters_reach_the_problem(command: Command, tmp_path: Path) -> None:
+    for epsilon in (0.0, 1.0):
+        problem = f"gp-drift:epsilon={epsilon},points_per_axis=4"
+        out = tmp_path / str(epsilon)
+        said = command(
+            "compare", problem, "--policy=uniform", "--horizon=7", "--seeds=1", "--jobs=1",
+            "--out", out,
+        )  # fmt: skip
+        assert said.status == 0
+        best = pd.read_csv(out / files.ROWS)["best"]
+        assert best.nunique() == (1 if epsilon == 0.0 else 7)
+        truth = GPDrift(epsilon=epsilon, points_per_axis=4, horizon=7)
+        np.testing.assert_allclose(best, [truth.best(t) for t in range(1, 8)])
+
+
+@pytest.mark.parametrize("horizon", [3, 620])
+def test_horizons_other_than_the_problem_s_own(command: Command, horizon: int) -> None:
+    said = command(
+        "compare", SMALL, "switching:candidates=20,every=2", "--policy=uniform", "--seeds=1",
+        "--jobs=1", "--format=json", "--horizon", horizon,
+    )  # fmt: skip
+    assert said.status == 0
+    assert {row["horizon"] for row in strictly(said.out)["summary"]} == {horizon}
+
+
+def test_files_of_data(command: Command, tmp_path: Path) -> None:
+    file = csv(tmp_path / "ozone.csv", airdata(field(12)))
+    said = command(
+        "compare", "ozone:sites=3", "--data", file, "--policy=uniform", "--seeds=1", "--jobs=1",
+        "--format=json", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert said.status == 0
+    (row,) = strictly(said.out)["summary"]
+    assert row["horizon"] == 12
+    rows = pd.read_csv(tmp_path / "out" / files.ROWS)
+    expected = ozone(file, sites=3)
+    np.testing.assert_allclose(rows["best"], [expected.best(t) for t in range(1, 13)])
+    assert json.loads((tmp_path / "out" / files.RUN).read_text())["arguments"]["data"] == [
+        "ozone.csv"
+    ]
+
+
+# --- the other commands
+
+
+def test_lists(command: Command) -> None:
+    said = command("policies")
+    assert (said.status, said.err) == (0, "")
+    assert [line.split()[0] for line in said.out.splitlines()] == list(POLICIES)
+    said = command("problems")
+    assert (said.status, said.err) == (0, "")
+    assert [line.split()[0] for line in said.out.splitlines()] == list(PROBLEMS)
+
+
+def test_lists_tell_the_parameters(command: Command) -> None:
+    policies = dict(zip(POLICIES, command("policies").out.splitlines(), strict=True))
+    assert policies["sw-gp-ucb"].endswith("  window, posterior=exact")
+    assert policies["bkb"].endswith("  oversampling=2.0, keep=true")
+    assert policies["uniform"].endswith(POLICIES["uniform"].summary)  # it has none
+    starts = {line.index("posterior=exact") for line in policies.values() if "=exact" in line}
+    assert policies["gp-ucb"].index("posterior=exact") == min(starts)
+    assert policies["r-gp-ucb"].index("reset_every, ") == min(starts)
+    problems = dict(zip(PROBLEMS, command("problems").out.splitlines(), strict=True))
+    assert problems["ozone-network"].endswith("  seed=0, stations=28, days=731")
+    assert problems["switching"].index("every=100") == problems["ozone-network"].index("seed=0")
+    for name in ("ozone", "abalone", "california"):
+        assert "files," not in problems[name]
+    for listed in (policies, problems):
+        for name, line in listed.items():
+            for setting in re.findall(r"[a-z_]+=[^ ,|]+(?=,|$)", line):
+                parse_spec(f"{name}:{setting}")
+
+
+def test_version_and_help(command: Command) -> None:
+    assert command("--version") == (0, f"{tvbandits.__version__}\n", "")
+    for name in ("compare", "plot", "policies", "problems"):
+        said = command("--help")
+        assert said.status == 0
+        assert name in said.out
+        assert command(name, "--help").status == 0
+    options = command("compare", "--help").out
+    for option in ("policy", "confidence", "horizon", "seeds", "jobs", "data", "out", "format"):
+        assert f"--{option}" in options
+
+
+# --- bad arguments
+
+
+def missing(tmp_path: Path) -> list[object]:
+    return ["compare", "ozone", "--data", tmp_path / "none.csv"]
+
+
+def wrong(tmp_path: Path) -> list[object]:
+    path = tmp_path / "wrong.csv"
+    path.write_text("a,b\n1,2\n")
+    return ["compare", "ozone", "--data", path]
+
+
+def below_a_file(tmp_path: Path) -> list[object]:
+    (tmp_path / "file").write_text("x")
+    return ["compare", SMALL, "--out", tmp_path / "file" / "below"]
+
+
+def damaged(tmp_path: Path) -> list[object]:
+    (tmp_path / files.ROWS).write_bytes(b"x")
+    (tmp_path / files.RUN).write_text("{}")
+    return ["plot", tmp_path]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("compare nope", 'unknown problem "nope"; there are: drifting-bump, gp-drift, '),
+        ("compare gp-drift:x=1", 'unknown parameter "x"; its parameters: epsilon, '),
+        ("compare ozone:files=1 --data x", 'unknown parameter "files"; its parameters: sites'),
+        ("compare gp-drift:epsilon", "expected key=value after the colon, got"),
+        ("compare gp-drift:epsilon=2", r"epsilon must lie in \[0, 1\], got 2"),
+        ("compare gp-drift:epsilon=abc", "epsilon must be a number, got abc"),
+        ("compare gp-drift:seed=abc", "seed must be a whole number, got abc"),
+        ("compare gp-drift:noise_variance=abc", "noise_variance must be a number, got abc"),
+        ("compare gp-drift:noise_variance=0", "noise_variance must be positive"),
+        ("compare gp-drift:length_scale=-1", "positive"),
+        ("compare gp-drift:length_scale=0", "positive"),
+        ("compare gp-drift:horizon=0", "horizon must be at least 1, got 0"),
+        ("compare switching:every=1.5", "every must be a whole number, got 1.5"),
+        ("compare drifting-bump:candidates=-1", "candidates must not be negative, got -1"),
+        ("compare ozone-network:stations=1", "stations must be at least 2, got 1"),
+        ("compare ozone:sites=abc --data x", '"ozone:sites=abc": sites must be a whole number'),
+        ("compare drifting-bump --policy nope", 'unknown policy "nope"; there are: uniform, '),
+        ("compare drifting-bump --policy uniform:x=1", "unknown parameter .* parameters: none"),
+        ("compare drifting-bump --policy sw-gp-ucb:window", "expected key=value after the colon"),
+        ("compare drifting-bump --policy sw-gp-ucb:", '"sw-gp-ucb:": expected key=value after'),
+        ("compare drifting-bump:", '"drifting-bump:": expected key=value after the colon'),
+        ("compare drifting-bump --policy sw-gp-ucb:window=0", ": window must .*least 1, got 0"),
+        ("compare drifting-bump --policy sw-gp-ucb:window=a", "window must be a whole number"),
+        ("compare drifting-bump --policy r-gp-ucb:reset_every=0", "at least 1, got 0"),
+        ("compare drifting-bump --policy tv-gp-ucb:epsilon=2", "epsilon must .*, got 2"),
+        ("compare drifting-bump --policy w-gp-ucb:discount=x", "discount must be a number, got x"),
+        ("compare drifting-bump --policy ui-gp-ucb:rate=-1", "rate must .*, got -1"),
+        ("compare drifting-bump --policy ui-gp-ucb:growth=odd", "growth must be .*, got 'odd'"),
+        ("compare drifting-bump --policy sparq-gp-ucb:sweeps=x", "sweeps must be a number, got x"),
+        ("compare drifting-bump --horizon 0", "--horizon must be at least 1, got 0"),
+        ("compare drifting-bump --horizon abc", '--horizon.*: expected a whole number, got "abc"'),
+        ("compare drifting-bump:horizon=9 --horizon 10", "has 9 steps, got horizon = 10"),
+        ("compare ozone-network:days=9 --horizon 10", "has 9 steps, got horizon = 10"),
+        ("compare drifting-bump --seeds x", '--seeds.*: expected a whole number, got "x"'),
+        ("compare drifting-bump --seeds 1.5", '--seeds.*: expected a whole number, got "1.5"'),
+        ("compare drifting-bump --jobs x", '--jobs.*: expected a whole number, got "x"'),
+        ("compare drifting-bump --out=", '--out must name a folder, got ""'),
+        ("compare drifting-bump --seeds 0", "--seeds must be at least 1, got 0"),
+        ("compare drifting-bump --jobs 0", "--jobs must be at least 1, or -1 .*, got 0"),
+        ("compare drifting-bump --jobs -2", "--jobs must be at least 1, or -1 .*, got -2"),
+        ("compare drifting-bump --confidence abc", '--confidence must be "theory" or .*abc'),
+        ("compare drifting-bump --confidence -1", "--confidence must .*not negative, got -1"),
+        ("compare drifting-bump --confidence nan", "--confidence must .*finite.*, got nan"),
+        ("compare drifting-bump --format xml", '--format must be table or json, got "xml"'),
+        ("compare ozone", '"ozone" reads files: give them by --data FILE'),
+        ("compare drifting-bump --data x.csv", "--data is for problems that read files: abalone"),
+        ("compare drifting-bump --nope", "No such option: --nope"),
+        ("compare", "Missing argument"),
+        ("plot", "Missing argument"),
+        ("nope", "No such command 'nope'"),
+        ("policies x", "unexpected extra argument"),
+        ("plot none", 'no comparison in "none": rows.csv.gz is missing'),
+        (lambda _: ["plot", ""], 'FOLDER must name a folder, got ""'),
+        (missing, r"none\.csv: No such file or directory"),
+        (wrong, r"wrong\.csv: not an EPA daily ozone file: columns missing: .*Site"),
+        (below_a_file, 'cannot write to the folder ".*file/below": Not a directory'),
+        (damaged, 'the comparison in ".*" cannot be read: '),
+    ],
+)
+def test_a_bad_argument_is_one_line_and_status_2(
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str | Callable[[Path], list[object]],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = arguments.split() if isinstance(arguments, str) else arguments(tmp_path)
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    if given[0] == "compare" and not {"--out", "--out="} & set(given) and len(given) > 1:
+        given = [*given, "--out", tmp_path / "new" / "folder"]
+    said = command(*given)
+    assert said.status == 2
+    assert said.out == ""
+    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
+    assert re.search(message, said.err), said.err
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
+
+
+def test_a_disk_that_fails_is_one_line(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> NoReturn:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write", full)
+    said = command(
+        "compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1", "--out",
+        tmp_path,
+    )  # fmt: skip
+    assert said.status == 1
+    assert said.err == "tvbandits: [Errno 28] No space left on device\n"
+    assert "uniform" in said.out
+
+
+# --- as a command of its own
+
+SCRIPT = Path(sys.executable).with_name("tvbandits")
+MODULE = [sys.executable, "-m", "tvbandits"]
+
+
+def test_module_and_script() -> None:
+    ways = [MODULE, [str(SCRIPT)]] if SCRIPT.is_file() else [MODULE]
+    for way in ways:
+        ran = subprocess.run([*way, "--version"], capture_output=True, text=True, check=True)
+        assert (ran.stdout, ran.stderr) == (f"{tvbandits.__version__}\n", "")
+    bad = subprocess.run(
+        [*ways[-1], "compare", "nope"], capture_output=True, text=True, check=False
+    )
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert re.fullmatch(r'tvbandits: unknown problem "nope"[^\n]+\n', bad.stderr)
+
+
+def test_no_bar_without_a_terminal(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [*MODULE, "compare", SMALL, "--policy=uniform", "--policy=sparq-gp-ucb", "--horizon=4",
+         "--seeds=2", "--jobs=2", "--format=json", "--out", str(tmp_path)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert len(strictly(ran.stdout)["summary"]) == 2
+    assert ran.stderr == f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {tmp_path}\n"
+
+
+class OnTerminal:
+    """A command whose messages go to a terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [*MODULE, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.said = ""
+
+    def read_until(self, pattern: str, seconds: float = 60.0) -> bool:
+        """Whether it says that before it ends."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            ready, _, _ = select.select([self.master], [], [], 0.2)
+            if ready:
+                try:
+                    said = os.read(self.master, 65536)
+                except OSError:  # the other end is closed
+                    said = b""
+                if not said:
+                    return False
+                self.said += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.decode(errors="replace"))
+            if re.search(pattern, self.said):
+                return True
+        raise AssertionError(f"neither {pattern} nor the end within {seconds} s: {self.said}")
+
+    def end(self) -> tuple[int, str]:
+        """Exit status and standard output."""
+        self.read_until("$^")
+        out, _ = self.process.communicate(timeout=60)
+        os.close(self.master)
+        return self.process.returncode, out.decode()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_interrupting_keeps_what_is_done(tmp_path: Path, jobs: int) -> None:
+    steps = 4000
+    running = OnTerminal(
+        "compare", "drifting-bump:candidates=61", "--policy=uniform", "--policy=sparq-gp-ucb",
+        "--policy=gp-ucb", f"--horizon={steps}", "--seeds=1", f"--jobs={jobs}", "--out",
+        str(tmp_path / "out"),
+    )  # fmt: skip
+    try:
+        assert running.read_until(r"1/3"), running.said
+        assert "━" in running.said  # a bar, as this is a terminal
+        os.killpg(running.process.pid, signal.SIGINT)  # as a terminal does: to all processes
+        status, out = running.end()
+    finally:
+        running.kill()
+    assert status == 130, running.said
+    assert "interrupted: 1 of 3 runs are done and kept" in running.said
+    assert "wrote rows.csv.gz" in running.said
+    assert "Traceback" not in running.said
+    assert "Warning" not in running.said
+    assert "uniform" in out
+    assert "sparq-gp-ucb" not in out
+    rows = pd.read_csv(tmp_path / "out" / files.ROWS)
+    assert rows["policy"].unique().tolist() == ["uniform"]
+    assert rows["t"].tolist() == list(range(1, steps + 1))
+    record = json.loads((tmp_path / "out" / files.RUN).read_text())
+    assert record["arguments"]["interrupted"] is True
+
+
+def test_interrupting_before_the_first_run(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    given = ["compare", SMALL, "--horizon=3", "--seeds=1", "--jobs=1", "--out", tmp_path / "out"]
+    monkeypatch.setattr("tvbandits.comparison.compare.prepare", interrupted)
+    said = command(*given)
+    assert (said.status, said.out) == (130, "")
+    assert said.err.splitlines() == [
+        f"interrupted: 0 of {len(FIRST_COMPARISON)} runs are done and kept",
+        "stopped before the first run was done: nothing to show",
+    ]
+    monkeypatch.setattr("tvbandits.cli.main.iterate", interrupted)
+    assert command(*given) == (130, "", "tvbandits: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupting_a_policy_before_its_last_seed(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def four(*arguments: Any, **options: Any) -> Iterator[Run]:
+        runs = iterate(*arguments, **options)
+        yield from (next(runs) for _ in range(4))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tvbandits.cli.main.iterate", four)
+    titles: list[str] = []
+
+    def saving(figure: Figure, path: Path) -> None:
+        titles.append(figure.axes[0].get_title("left"))
+        save_figure(figure, path)
+
+    monkeypatch.setattr(files, "save_figure", saving)
+    said = command(
+        "compare", SMALL, "--policy=uniform", "--policy=eps-greedy", "--horizon=3", "--seeds=3",
+        "--jobs=1", "--out", tmp_path,
+    )  # fmt: skip
+    assert said.status == 130
+    assert f"{SMALL}, width theory, 1-3 seeds, 3 steps\n" in said.out
+    assert command("plot", tmp_path).status == 0
+    assert titles == [f"{SMALL}, width of the theorem, 1-3 seeds, interrupted"] * 2
+
+
+@pytest.mark.parametrize("place", ["app", "files.read", "say", "problem_references"])
+def test_interrupted_anywhere(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    given = ["compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1"]
+    assert command(*given, "--out", tmp_path).status == 0
+    if place in ("files.read", "say"):
+        given = ["plot", str(tmp_path)]
+    monkeypatch.setattr(f"tvbandits.cli.main.{place}", interrupted)
+    assert command(*given) == (130, "", "tvbandits: interrupted\n")
+
+
+def test_a_reader_that_has_had_enough() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ran = subprocess.run(
+        [*MODULE, "problems"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+        text=True,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
+    )
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (1, "")

@@ -1,0 +1,531 @@
+"""Comparisons: rows, matched seeds, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import Parallel
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits.acquisition.confidence import Fixed
+from tvbandits.bandit.state import Info
+from tvbandits.comparison.compare import Run, compare, iterate, simulated
+from tvbandits.comparison.summary import summarise
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Answers, Problem
+from tvbandits.datasets import DriftingBump, GPDrift, Switching, ozone_network
+from tvbandits.experts import SimulatorExpert
+from tvbandits.policies import POLICIES, Setting
+
+COLUMNS = (
+    "problem policy confidence seed t {} reward best regret cumulative_regret average_regret "
+    "queries answered cost seconds batch_size dictionary_size beta bound"
+)
+TEXT, WHOLE = (
+    {"problem", "policy", "confidence"},
+    {"seed", "t", "queries", "answered", "batch_size"},
+)
+
+BUMP = DriftingBump(candidates=41, horizon=12)
+LONGER = DriftingBump(candidates=41, horizon=25)
+DRIFT = GPDrift(points_per_axis=4, horizon=10)
+
+
+@dataclass
+class Recorder:
+    """Plays what `choose(t)` says, and keeps what it is told."""
+
+    choose: Callable[[float], ArrayLike]
+    told: dict[tuple[float, ...], float] = field(default_factory=dict)
+    info: Info = field(default_factory=Info)
+
+    def ask(self, t: float | None = None) -> Array:
+        assert t is not None
+        return np.atleast_2d(np.asarray(self.choose(t), dtype=float))
+
+    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
+        times = np.broadcast_to(np.asarray(t, dtype=float), len(np.asarray(X)))
+        for x, value, when in zip(np.asarray(X), np.asarray(y), times, strict=True):
+            self.told[(float(when), *x)] = float(value)
+        return self.info
+
+
+@dataclass
+class Recording:
+    """A maker of recorders that remembers the last one of each seed."""
+
+    choose: Callable[[float], ArrayLike]
+    made: dict[int, Recorder] = field(default_factory=dict)
+
+    def __call__(self, setting: Setting) -> Recorder:
+        return self.made.setdefault(setting.seed, Recorder(self.choose))
+
+
+def at_origin(t: float) -> list[float]:  # noqa: ARG001
+    return [0.0]
+
+
+class Changed:
+    """A problem with some members of ours."""
+
+    def __init__(self, problem: Problem, **members: object) -> None:
+        self.problem = problem
+        self.__dict__ |= members
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.problem, name)
+
+
+def without_seconds(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that can be compared: no clock, and NaN equal to itself."""
+    return [{key: repr(value) for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+def test_rows_have_the_documented_columns_and_types() -> None:
+    for problem, coordinates in ((BUMP, "x0"), (DRIFT, "x0 x1")):
+        rows = list(compare(problem, ["uniform", "tv-gp-ucb", "sparq-gp-ucb"], 2, 6))
+        assert len(rows) == 3 * 2 * 6
+        for row in rows:
+            assert list(row) == COLUMNS.format(coordinates).split()
+            for name, value in row.items():
+                kind = str if name in TEXT else int if name in WHOLE else float
+                assert type(value) is kind, (name, value)
+        for row in rows:
+            silent = row["policy"] == "uniform"
+            assert [math.isnan(row[name]) for name in ("beta", "bound")] == [silent, silent]
+            assert all(math.isfinite(row[n]) for n in ("reward", "best", "cost", "seconds"))
+
+
+def test_regret_adds_up() -> None:
+    for run in iterate([BUMP, DRIFT], ["gp-ucb", "uniform"], 2):
+        total = 0.0
+        problem: Problem = BUMP if run.problem == "drifting-bump" else DRIFT.realise(run.seed)
+        assert [row["t"] for row in run.rows] == list(range(1, problem.horizon + 1))
+        for row in run.rows:
+            x = np.array([[row[c] for c in ("x0", "x1") if c in row]])
+            assert row["reward"] == problem.value(x, row["t"])[0]
+            assert row["best"] == problem.best(row["t"])
+            assert row["regret"] == row["best"] - row["reward"] >= 0
+            total += row["regret"]
+            assert row["cumulative_regret"] == total
+            assert row["average_regret"] == total / row["t"]
+
+
+def test_order_of_runs() -> None:
+    runs = [
+        (run.problem, run.policy, run.seed)
+        for run in iterate({"b": BUMP, "a": DRIFT}, ["uniform", "gp-ucb"], [5, 3], 2)
+    ]
+    assert runs == [(p, a, s) for p in ("b", "a") for a in ("uniform", "gp-ucb") for s in (5, 3)]
+
+
+# --- matched seeds
+
+
+def noise_of(recorder: Recorder, problem: Problem) -> dict[tuple[float, ...], float]:
+    return {
+        key: value - float(problem.value(np.array([key[1:]]), key[0])[0])
+        for key, value in recorder.told.items()
+    }
+
+
+def test_noise_depends_on_seed_time_and_point_alone() -> None:
+    problem = DriftingBump(candidates=101, horizon=200, noise_variance=0.04)
+    still = Recording(at_origin)
+    meets = Recording(lambda t: [0.0] if t % 3 == 0 else [t % 40])
+    both = Recording(lambda t: [[t % 40], [0.0]] if t % 40 else [[-1.0], [0.0]])
+    makers = {"still": still, "meets": meets, "both": both}
+    list(compare(problem, makers, 2))
+    noises = [
+        {name: noise_of(made.made[seed], problem) for name, made in makers.items()}
+        for seed in (0, 1)
+    ]
+    for of_seed in noises:
+        shared = 0
+        for name in ("meets", "both"):
+            for key in of_seed["still"].keys() & of_seed[name].keys():
+                assert of_seed["still"][key] == of_seed[name][key]
+                shared += 1
+        assert shared > 150
+        values = [value for found in of_seed.values() for value in found.values()]
+        distinct = {key: value for found in of_seed.values() for key, value in found.items()}
+        assert len(set(distinct.values())) == len(distinct)  # another time, another point: other
+        assert np.std(values) == pytest.approx(0.2, rel=0.1)
+        assert np.mean(list(distinct.values())) == pytest.approx(0.0, abs=0.04)
+    assert not set(noises[0]["still"].values()) & set(noises[1]["still"].values())
+
+
+def test_noise_is_unbiased_of_the_first_sample_and_the_expert() -> None:
+    recorder = Recording(at_origin)
+    list(compare(BUMP, {"a": recorder}, 1))
+    expert = simulated(BUMP, 0)
+    noise = noise_of(recorder.made[0], BUMP)
+    x = np.array([[0.0]])
+    for (t, _), value in noise.items():
+        assert float((expert.query(x, t).values - BUMP.value(x, t))[0]) != value
+
+
+def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
+    names = ["uniform", "ui-gp-ucb", "sparq-gp-ucb"]
+    problems = [BUMP, DRIFT]
+    together = without_seconds(list(compare(problems, names, 2, 8)))
+    assert together == without_seconds(list(compare(problems, names, 2, 8, n_jobs=2)))
+    for name in names:
+        alone = without_seconds(list(compare(problems, [name], 2, 8)))
+        assert alone == [row for row in together if row["policy"] == repr(name)]
+    one_seed = without_seconds(list(compare(problems, names, [1], 8)))
+    assert one_seed == [row for row in together if row["seed"] == "1"]
+
+
+def test_seeds_differ_and_repeat() -> None:
+    rows = list(compare(BUMP, ["gp-ucb"], [0, 1]))
+    first = [row["reward"] for row in rows if row["seed"] == 0]
+    second = [row["reward"] for row in rows if row["seed"] == 1]
+    assert first != second
+    assert first == [row["reward"] for row in compare(BUMP, ["gp-ucb"], 1)]
+
+
+@pytest.mark.parametrize("problem", [DRIFT, Switching(candidates=20, horizon=10, every=4)])
+def test_a_random_problem_is_drawn_once_for_each_seed(problem: Problem) -> None:
+    rows = list(compare(problem, ["uniform", "gp-ucb", "sparq-gp-ucb"], 3))
+    best = {
+        (policy, seed): [r["best"] for r in rows if (r["policy"], r["seed"]) == (policy, seed)]
+        for policy in ("uniform", "gp-ucb", "sparq-gp-ucb")
+        for seed in range(3)
+    }
+    for seed in range(3):
+        assert best["uniform", seed] == best["gp-ucb", seed] == best["sparq-gp-ucb", seed]
+    assert best["uniform", 0] != best["uniform", 1] != best["uniform", 2] != best["uniform", 0]
+
+
+# --- what may be given
+
+
+def test_one_problem_a_list_or_a_mapping() -> None:
+    one = without_seconds(list(compare(BUMP, ["uniform"], 1)))
+    assert without_seconds(list(compare([BUMP], "uniform", 1))) == one
+    mapped = list(compare({"mine": BUMP}, ("uniform",), 1))
+    assert {row["problem"] for row in mapped} == {"mine"}
+    assert [row["reward"] for row in mapped] == [float(row["reward"]) for row in one]
+
+
+def test_names_with_parameters_and_makers() -> None:
+    seen: list[Setting] = []
+
+    def mine(setting: Setting) -> Any:
+        seen.append(setting)
+        return POLICIES["sw-gp-ucb"].make(setting, window=3)
+
+    named = list(compare(BUMP, ["sw-gp-ucb:window=3", "sw-gp-ucb:window=9"], 1))
+    own = list(compare(BUMP, {"mine": mine}, 1))
+    assert [row["policy"] for row in named] == ["sw-gp-ucb:window=3"] * 12 + [
+        "sw-gp-ucb:window=9"
+    ] * 12
+    rewards = [row["reward"] for row in named]
+    assert [row["reward"] for row in own] == rewards[:12] != rewards[12:]
+    assert [setting.horizon for setting in seen] == [12]  # makers of users are called for runs only
+
+
+def test_a_player_may_play_several_points_at_a_time() -> None:
+    """Each point of a batch is a step of its own; what is counted once stands in its first row."""
+    grid = np.linspace(-50, 50, 41)
+    player = Recording(lambda t: grid[: 1 + int(t) % 3, None])
+    player.made[0] = Recorder(
+        player.choose, info=Info(queries_asked=4, queries_answered=3, cost=2.0)
+    )
+    rows = list(compare(BUMP, {"b": player}, 1, 8))
+    assert [row["t"] for row in rows] == list(range(1, 9))
+    assert [row["batch_size"] for row in rows] == [2, 2, 1, 2, 2, 1, 2, 2]
+    assert [row["x0"] for row in rows[:4]] == [grid[0], grid[1], grid[0], grid[0]]
+    for row in rows:
+        X, t = np.array([[row["x0"]]]), float(row["t"])
+        assert row["reward"] == BUMP.value(X, t)[0]
+        assert row["best"] == BUMP.best(t)
+    total = np.cumsum([row["regret"] for row in rows])
+    np.testing.assert_allclose([row["cumulative_regret"] for row in rows], total)
+    np.testing.assert_allclose(
+        [row["average_regret"] for row in rows], total / np.arange(1, 9), rtol=1e-12
+    )
+    assert [row["queries"] for row in rows] == [4, 0, 4, 4, 0, 4, 4, 0]
+    assert sum(row["cost"] for row in rows) == 10.0
+    summary = summarise(rows).iloc[0]
+    assert (summary["horizon"], summary["queries_per_step"]) == (8, 20 / 8)
+    assert summary["answered_per_step"] == 15 / 8
+
+
+def test_the_last_batch_ends_with_the_horizon() -> None:
+    player = Recording(lambda t: np.linspace(-50, 50, 41)[:5, None] + 0 * t)
+    rows = list(compare(BUMP, {"b": player}, 1, 7))
+    assert [row["batch_size"] for row in rows] == [5] * 5 + [2] * 2
+
+
+def test_widths() -> None:
+    for width, text, beta in ((2, "2", 2.0), (np.float64(0.5), "0.5", 0.5), ("1.5", "1.5", 1.5)):
+        rows = list(compare(BUMP, ["gp-ucb"], 1, 3, confidence=width))
+        assert {(row["confidence"], row["beta"]) for row in rows} == {(text, beta)}
+    (first, *_) = compare(BUMP, ["gp-ucb"], 1, 3, confidence=Fixed(3.0))
+    assert (first["confidence"], first["beta"]) == ("Fixed(value=3.0)", 3.0)
+
+
+def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
+    assert simulated(BUMP, 3) == SimulatorExpert(BUMP, seed=3)
+    default = without_seconds(list(compare(BUMP, ["sparq-gp-ucb"], 2)))
+    spelled = compare(BUMP, ["sparq-gp-ucb"], 2, expert=lambda p, s: SimulatorExpert(p, seed=s))
+    assert without_seconds(list(spelled)) == default
+    assert sum(int(row["queries"]) for row in default) > 0
+
+    @dataclass
+    class Silent:
+        def query(self, X: Array, t: float) -> Answers:  # noqa: ARG002
+            return Answers(np.full(len(X), np.nan), np.ones(len(X)), cost=0.5)
+
+    asked: list[tuple[str, int]] = []
+
+    def own(problem: Problem, seed: int) -> Silent:
+        asked.append((problem.name, seed))
+        return Silent()
+
+    rows = list(compare(BUMP, {"s": POLICIES["sparq-gp-ucb"].make}, 2, expert=own))
+    assert asked == [("drifting-bump", 0), ("drifting-bump", 1)]
+    assert {row["answered"] for row in rows} == {0}
+    assert {row["cost"] for row in rows if row["queries"]} == {0.5}
+    list(compare(BUMP, ["gp-ucb"], 1, expert=None))
+    with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
+        compare(BUMP, ["sparq-gp-ucb"], 1, expert=None)
+
+
+# --- errors come at the call, before anything has run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"policies": ["nope"]}, 'unknown policy "nope"; there are: uniform, gp-ucb, '),
+        (
+            {"policies": ["ui-gp-ucb:x=1"]},
+            '"ui-gp-ucb:x=1": unknown parameter "x"; its parameters: rate, growth',
+        ),
+        ({"policies": ["gp-ucb", "uniform:x=1"]}, 'unknown parameter "x"; its parameters: none'),
+        ({"policies": ["sw-gp-ucb:window"]}, "expected key=value after the colon"),
+        (
+            {"policies": ["sw-gp-ucb:window=abc"]},
+            '"sw-gp-ucb:window=abc": window must be a whole number, got abc',
+        ),
+        ({"policies": ["sw-gp-ucb:"]}, '"sw-gp-ucb:": expected key=value after the colon'),
+        ({"policies": ["sw-gp-ucb:window=0"]}, '"sw-gp-ucb:window=0": window .* 1, got 0'),
+        ({"policies": ["r-gp-ucb:reset_every=0"]}, ": reset_every must .* at least 1, got 0"),
+        ({"policies": ["tv-gp-ucb:epsilon=2"]}, '"tv-gp-ucb:epsilon=2": epsilon must .*, got 2'),
+        ({"policies": ["w-gp-ucb:discount=1.5"]}, '"w-gp-ucb:discount=1.5": .*1.5'),
+        ({"policies": ["ui-gp-ucb:growth=odd"]}, "growth must be .*, got 'odd'"),
+        (
+            {"policies": ["sparq-gp-ucb:rate=2,queries=-1"]},
+            '"sparq-gp-ucb:rate=2,queries=-1": queries must .*negative',
+        ),
+        ({"policies": []}, "policies must name at least one policy"),
+        ({"policies": {}}, "policies must name at least one policy"),
+        ({"problems": []}, "problems must hold at least one problem"),
+        ({"problems": {}}, "problems must hold at least one problem"),
+        (
+            {"problems": [BUMP, BUMP]},
+            r"different names, .* got \['drifting-bump', 'drifting-bump'\]",
+        ),
+        ({"problems": 3}, "3 is not a problem: it has no best, domain, horizon"),
+        (
+            {"problems": Changed(BUMP, kernel=RBF(-1.0))},
+            "drifting-bump: the numbers of a kernel must be pos",
+        ),
+        (
+            {"problems": Changed(BUMP, noise_variance=0.0)},
+            "drifting-bump: noise_variance must be positive and finite, got 0",
+        ),
+        ({"problems": Changed(BUMP, horizon=0)}, "horizon must be at least 1, got 0"),
+        ({"horizon": 0}, "horizon must be at least 1, got 0"),
+        ({"horizon": -3}, "horizon must be at least 1, got -3"),
+        (
+            {"horizon": 13},
+            "drifting-bump has 12 steps, got horizon = 13; where it is made up, make",
+        ),
+        ({"seeds": 0}, "seeds must be at least 1, or a sequence of seeds; got 0"),
+        ({"seeds": []}, "seeds must be at least 1, or a sequence of seeds"),
+        ({"seeds": [-1]}, "seeds must not be negative, got -1"),
+        ({"seeds": [2, 2]}, "seeds must be different"),
+        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"confidence": "wide"}, "confidence must be \"theory\" or a number, got 'wide'"),
+        ({"confidence": -1}, "^confidence must be finite and not negative, got -1"),
+    ],
+)
+def test_refusals(arguments: Mapping[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
+        arguments
+    )
+    with pytest.raises(ValueError, match=message):
+        compare(**given)
+
+
+def a_maker(setting: Setting) -> Any:
+    return POLICIES["uniform"].make(setting)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"problems": "drifting-bump"},
+            "problems must be objects such as .*DriftingBump\\(\\), got 'drifting-bump'",
+        ),
+        ({"problems": [BUMP, "gp-drift"]}, "problems must be objects .*, got 'gp-drift'"),
+        ({"problems": {"a": "gp-drift"}}, "problems must be objects .*, got 'gp-drift'"),
+        ({"problems": DriftingBump}, r"DriftingBump is a class, .* by a call: DriftingBump\(\)"),
+        ({"problems": [DriftingBump]}, r"DriftingBump is a class, .* a call: DriftingBump\(\)"),
+        ({"problems": {"a": GPDrift}}, r"GPDrift is a class, .* a call: GPDrift\(\)"),
+        ({"problems": ozone_network}, r"ozone_network is a function, .*: ozone_network\(\)"),
+        ({"policies": ["uniform", a_maker]}, "a mapping of labels to makers; got <function a_mak"),
+        ({"policies": a_maker}, "names, or a mapping of labels to makers; got <function a_maker"),
+        ({"policies": 3}, "policies must be names, or a mapping of labels to makers; got 3"),
+        (
+            {"policies": {"mine": "gp-ucb"}},
+            "\"mine\" must be a function of a Setting, got 'gp-ucb'",
+        ),
+        ({"seeds": 1.5}, "seeds must be a whole number, or a sequence .*; got 1.5"),
+        ({"seeds": [0, 1.5]}, r"seeds must be a whole number, or a sequence .*; got \[0, 1.5\]"),
+        ({"seeds": "3"}, "seeds must be a whole number, or a sequence .*; got '3'"),
+        ({"horizon": 2.5}, "horizon must be a whole number, got 2.5"),
+        ({"n_jobs": 1.5}, "n_jobs must be a whole number, got 1.5"),
+    ],
+)
+def test_refusals_of_another_kind(arguments: Mapping[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
+        arguments
+    )
+    with pytest.raises(TypeError, match=message) as caught:
+        compare(**given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("made", [None, 3, Recorder])
+def test_a_maker_that_makes_no_player(made: object) -> None:
+    message = f'the maker of "mine" must return a player with ask, tell and info, got {made!r}'
+    with pytest.raises(TypeError, match=re.escape(message)):
+        list(compare(BUMP, {"mine": lambda _: made}, 1))  # type: ignore[dict-item, return-value]
+
+
+def test_a_player_that_asks_for_nonsense() -> None:
+    with pytest.raises(ValueError, match=re.escape("X must have shape (n, 1), got (1, 3)")):
+        list(compare(BUMP, {"odd": Recording(lambda t: [1.0, 2.0, t])}, 1, 2))
+    with pytest.raises(ValueError, match=re.escape("X must be finite, got [nan]")):
+        list(compare(DriftingBump(0, horizon=3), {"odd": Recording(lambda t: [t * np.nan])}, 1, 2))
+
+
+# --- other processes
+
+
+def processes(
+    monkeypatch: pytest.MonkeyPatch, problem: Problem, policies: int, seeds: int, n_jobs: int
+) -> list[int]:
+    """How many processes are asked for: to prepare, and to play."""
+    asked: list[int] = []
+
+    def recording(n_jobs: int, return_as: str) -> Any:
+        asked.append(n_jobs)
+        return Parallel(n_jobs=1, return_as=return_as)
+
+    monkeypatch.setattr("tvbandits.comparison.compare.Parallel", recording)
+    makers = {f"policy-{i}": Recording(at_origin) for i in range(policies)}
+    assert len(list(iterate(problem, makers, seeds, n_jobs=n_jobs))) == policies * seeds
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("horizon", "policies", "seeds", "n_jobs", "expected"),
+    [
+        (12, 1, 1, -1, [1, 1]),
+        (12, 1, 3, -1, [1, 1]),
+        (12, 2, 2, -1, [-1, -1]),
+        (12, 4, 1, -1, [1, -1]),  # one seed to prepare
+        (701, 1, 3, -1, [-1, -1]),  # few, but long
+        (701, 1, 1, -1, [1, 1]),
+        (12, 1, 3, 2, [2, 2]),  # as told
+        (12, 1, 1, 2, [1, 1]),
+    ],
+)
+def test_little_work_is_done_in_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+    horizon: int,
+    policies: int,
+    seeds: int,
+    n_jobs: int,
+    expected: list[int],
+) -> None:
+    problem = DriftingBump(candidates=11, horizon=horizon)
+    assert processes(monkeypatch, problem, policies, seeds, n_jobs) == expected
+
+
+def test_little_work_has_the_same_rows() -> None:
+    names = ["uniform", "sparq-gp-ucb"]
+    few = without_seconds(list(compare(BUMP, names, 1, n_jobs=-1)))
+    assert few == without_seconds(list(compare(BUMP, names, 1, n_jobs=2)))
+
+
+def test_runs_come_one_by_one() -> None:
+    made = Recording(at_origin)
+    runs = iterate(BUMP, {"a": made}, 3, 4)
+    assert made.made == {}
+    first = next(runs)
+    assert isinstance(first, Run)
+    assert (first.seed, len(first.rows), sorted(made.made)) == (0, 4, [0])
+    assert len(list(runs)) == 2
+
+
+# --- equal information ----------------------------------------------------------------------------
+
+
+def informed(policies: Any, **parts: Any) -> pd.DataFrame:
+    return pd.DataFrame(
+        compare(LONGER, policies, 2, confidence=2.0, equal_information=True, **parts)
+    )
+
+
+def test_who_asks_nobody_gets_as_many_answers() -> None:
+    table = informed(["gp-ucb", "uniform", "sparq-gp-ucb:queries=2", "sw-gp-ucb:window=10"])
+    assert list(dict.fromkeys(table["policy"])) == [
+        "gp-ucb",
+        "uniform",
+        "sparq-gp-ucb:queries=2",
+        "sw-gp-ucb:window=10",
+    ]
+    counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
+    asked = counts["sparq-gp-ucb:queries=2"]
+    assert asked.sum() > 80
+    for policy in ("gp-ucb", "sw-gp-ucb:window=10"):
+        pd.testing.assert_series_equal(counts[policy], asked, check_names=False)
+    assert (counts["uniform"] == 0).all()
+
+
+def test_answers_at_random_points_help() -> None:
+    policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
+    alone = pd.DataFrame(compare(LONGER, policies, 2, confidence=2.0))
+    both = [frame.groupby("policy")["regret"].mean() for frame in (alone, informed(policies))]
+    assert both[1]["sw-gp-ucb:window=10"] < both[0]["sw-gp-ucb:window=10"]
+    assert both[1]["sparq-gp-ucb"] == both[0]["sparq-gp-ucb"]  # it is the same run
+
+
+def test_several_processes_agree_on_equal_information() -> None:
+    policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
+    one, two = informed(policies), informed(policies, n_jobs=2)
+    columns = [name for name in one.columns if name != "seconds"]
+    pd.testing.assert_frame_equal(one[columns], two[columns])
+
+
+def test_equal_information_needs_somebody_who_asks() -> None:
+    with pytest.raises(ValueError, match="equal information needs a policy that asks an expert"):
+        informed(["gp-ucb", "uniform"])
+    with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
+        informed(["gp-ucb", "sparq-gp-ucb"], expert=None)

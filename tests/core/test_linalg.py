@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array
+from tvbandits.core.linalg import FactorisationError
+
+modest = settings(deadline=None, max_examples=40)
+sizes = st.integers(0, 8)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def positive(n: int, rng: np.random.Generator, scale: float = 1.0) -> Array:
+    root = rng.standard_normal((n, n))
+    return scale * (root @ root.T + 0.5 * np.eye(n))
+
+
+def is_factor(L: Array, A: Array) -> None:
+    assert L.shape == A.shape
+    assert np.array_equal(L, np.tril(L))
+    assert (np.diagonal(L) > 0).all()
+    np.testing.assert_allclose(L @ L.T, A, rtol=1e-10, atol=1e-10 * np.abs(A).max(initial=0.0))
+
+
+@modest
+@given(sizes, seeds, st.sampled_from([1e-12, 1.0, 1e12]))
+def test_a_healthy_matrix_is_factored_without_jitter(n: int, seed: int, scale: float) -> None:
+    A = positive(n, np.random.default_rng(seed), scale)
+    upper_is_not_read = np.tril(A) + np.triu(np.full((n, n), 7.0), 1)
+    before = upper_is_not_read.copy()
+    made = linalg.cholesky(upper_is_not_read)
+    is_factor(made.L, A)
+    assert made.jitter == 0.0
+    assert np.array_equal(upper_is_not_read, before)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_the_smallest_sufficient_jitter_is_used_and_reported(scale: float) -> None:
+    x = np.linspace(0.0, 1.0, 12)
+    A = scale * np.exp(-0.5 * (x[:, None] - x) ** 2)
+    made = linalg.cholesky(A)
+    smaller = max(j * scale for j in linalg.JITTERS if j * scale < 0.99 * made.jitter)
+    assert made.jitter > 0
+    is_factor(made.L, A + made.jitter * np.eye(12))
+    np.testing.assert_allclose(made.jitter / scale, np.array(linalg.JITTERS)[1:].min(), rtol=1e-9)
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        np.linalg.cholesky(A + smaller * np.eye(12))
+
+
+@pytest.mark.parametrize("deficit", [1e-11, 1e-9, 1e-7])
+def test_jitter_escalates_until_it_covers_the_deficit(deficit: float) -> None:
+    made = linalg.cholesky(np.diag([1.0, 1.0, 1.0, -deficit]))
+    expected = min(j for j in linalg.JITTERS if j * 0.75 > deficit)
+    np.testing.assert_allclose(made.jitter, expected * 0.75, rtol=1e-6)
+
+
+def test_whole_numbers_are_a_matrix_too() -> None:
+    made = linalg.cholesky(np.array([[1, 1], [1, 1]]))
+    assert made.jitter == 1e-12
+    np.testing.assert_allclose(made.L @ made.L.T, np.ones((2, 2)), atol=1e-11)
+
+
+def test_an_indefinite_matrix_is_named_with_a_remedy() -> None:
+    with pytest.raises(
+        FactorisationError,
+        match=r"the thing of shape \(2, 2\).*even with 1e-06 on its diagonal.*larger noise",
+    ):
+        linalg.cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]), "the thing")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_entries_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(FactorisationError, match=r"K of shape \(2, 2\) has entries .* not finite"):
+        linalg.cholesky(np.array([[1.0, 0.0], [bad, 1.0]]), "K")
+
+
+@modest
+@given(sizes, st.integers(0, 5), seeds, st.booleans(), st.booleans(), st.booleans())
+def test_triangular_solves(
+    n: int, m: int, seed: int, transposed: bool, flat: bool, fortran: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    L = np.array(np.linalg.cholesky(positive(n, rng)), order="F" if fortran else "C")
+    B = rng.standard_normal(n) if flat else rng.standard_normal((n, m))
+    if fortran:
+        B = np.asfortranarray(B)
+    before = B.copy()
+    solved = linalg.solve_lower(L, B, transposed=transposed)
+    assert solved.shape == B.shape
+    np.testing.assert_allclose((L.T if transposed else L) @ solved, B, rtol=1e-9, atol=1e-9)
+    assert np.array_equal(B, before)
+    solved[...] = 0.0
+    assert np.array_equal(B, before)
+
+
+@modest
+@given(sizes, seeds)
+def test_log_determinant(n: int, seed: int) -> None:
+    A = positive(n, np.random.default_rng(seed))
+    expected = np.linalg.slogdet(A)[1]
+    assert linalg.log_determinant(linalg.cholesky(A).L) == pytest.approx(expected, abs=1e-9)
+
+
+@modest
+@given(sizes, st.integers(0, 5), seeds)
+def test_appended_rows_equal_a_new_factorisation(n: int, m: int, seed: int) -> None:
+    A = positive(n + m, np.random.default_rng(seed))
+    L = linalg.cholesky(A[:n, :n]).L
+    made = linalg.append_rows(L, A[:n, n:], A[n:, n:])
+    is_factor(made.L, A)
+    assert made.jitter == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("off", [0.0, 1e-15, -1e-15])
+def test_appending_a_row_that_follows_from_the_others(scale: float, off: float) -> None:
+    L = linalg.cholesky(scale * np.array([[1.0, 0.5], [0.5, 1.0]])).L
+    cross, corner = scale * np.array([[1.0 + off], [0.5]]), scale * np.array([[1.0]])
+    made = linalg.append_rows(L, cross, corner)
+    assert 0.0 <= made.jitter <= 1e-6 * scale
+    expected = scale * np.array([[1.0, 0.5, 1.0], [0.5, 1.0, 0.5], [1.0, 0.5, 1.0]])
+    np.testing.assert_allclose(made.L @ made.L.T, expected, atol=2e-6 * scale)
+
+
+def test_the_jitter_of_appended_rows_is_reported() -> None:
+    one = np.ones((1, 1))
+    made = linalg.append_rows(one, one, one)
+    assert made.jitter == 1e-12
+    np.testing.assert_allclose(made.L, [[1.0, 0.0], [1.0, 1e-6]])
+
+
+def test_an_impossible_row_is_refused() -> None:
+    with pytest.raises(FactorisationError, match="Schur complement of the dictionary"):
+        linalg.append_rows(np.eye(1), np.full((1, 1), 2.0), np.eye(1), "dictionary")
+
+
+@modest
+@given(st.integers(1, 9), st.integers(0, 12), seeds, st.data())
+def test_dropped_rows_equal_a_new_factorisation(
+    n: int, m: int, seed: int, data: st.DataObject
+) -> None:
+    first = data.draw(st.integers(0, n - 1))
+    count = data.draw(st.integers(0, n - first))
+    rng = np.random.default_rng(seed)
+    A, B = positive(n, rng), rng.standard_normal((n, m))
+    L = linalg.cholesky(A).L
+    V = linalg.solve_lower(L, B)
+    before = L.copy(), V.copy()
+    dropped, carried = linalg.drop_rows(L, V, first, count)
+    kept = np.r_[:first, first + count : n]
+    is_factor(dropped, A[np.ix_(kept, kept)])
+    assert carried.shape == (n - count, m)
+    np.testing.assert_allclose(dropped @ carried, B[kept], rtol=1e-9, atol=1e-9)
+    assert np.array_equal(L, before[0])
+    assert np.array_equal(V, before[1])
+
+
+@modest
+@given(sizes, seeds, st.sampled_from([0.0, 1e-6, 1.0, 1e6]))
+def test_rank_one_update(n: int, seed: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    A, x = positive(n, rng), size * rng.standard_normal(n)
+    is_factor(linalg.rank_one_update(linalg.cholesky(A).L, x), A + np.outer(x, x))
+
+
+def column_of(A: Array, asked: list[int]) -> Callable[[int], Array]:
+    def column(i: int) -> Array:
+        asked.append(i)
+        return A[:, i]
+
+    return column
+
+
+@modest
+@given(st.integers(0, 9), st.integers(0, 10), st.integers(0, 9), seeds)
+def test_pivoted_cholesky_is_the_greedy_choice(n: int, rank: int, r: int, seed: int) -> None:
+    root = np.random.default_rng(seed).standard_normal((n, r))
+    A = root @ root.T
+    tolerance = 1e-6
+    asked: list[int] = []
+    made = linalg.pivoted_cholesky(np.diagonal(A), column_of(A, asked), rank, tolerance)
+    chosen: list[int] = []
+    left = A
+    while len(chosen) < min(rank, n) and np.diagonal(left).max() > tolerance:
+        chosen.append(int(np.diagonal(left).argmax()))
+        block = A[np.ix_(chosen, chosen)]
+        left = A - A[:, chosen] @ np.linalg.solve(block, A[chosen])
+    assert made.pivots.tolist() == chosen == asked
+    assert made.G.shape == (len(chosen), n)
+    np.testing.assert_allclose(made.residual, np.maximum(np.diagonal(left), 0.0), atol=1e-7)
+    np.testing.assert_allclose(A - made.G.T @ made.G, left, atol=1e-7)
+    assert (made.residual >= 0.0).all()
+    assert (made.residual[made.pivots] == 0.0).all()
+
+
+def test_pivoted_cholesky_never_takes_a_row_twice_at_no_tolerance() -> None:
+    A = np.exp(-0.5 * (np.linspace(0.0, 1.0, 30)[:, None] - np.linspace(0.0, 1.0, 30)) ** 2)
+    made = linalg.pivoted_cholesky(np.diagonal(A), lambda i: A[:, i], 30, 0.0)
+    assert len(set(made.pivots.tolist())) == len(made.pivots)
+
+
+def test_pivoted_cholesky_stops_at_the_tolerance_itself() -> None:
+    made = linalg.pivoted_cholesky(np.array([3.0, 1.0]), lambda i: np.eye(2)[i] * 3.0, 2, 1.0)
+    assert made.pivots.tolist() == [0]
+
+
+@modest
+@given(sizes, seeds)
+def test_eigenvalues_and_eigenpairs(n: int, seed: int) -> None:
+    A = positive(n, np.random.default_rng(seed))
+    values, vectors = linalg.eigenpairs(A)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, A, atol=1e-9)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(n), atol=1e-9)
+    assert (np.diff(values) >= 0).all()
+    np.testing.assert_allclose(linalg.eigenvalues(A), values, rtol=1e-9)
+
+
+@modest
+@given(sizes, st.integers(0, 8), seeds, st.sampled_from([1e-12, 1.0, 1e12]))
+def test_square_root_of_any_rank(n: int, r: int, seed: int, scale: float) -> None:
+    some = np.random.default_rng(seed).standard_normal((n, r))
+    A = scale * some @ some.T
+    root = linalg.square_root(A)
+    assert root.shape[0] == n
+    assert root.shape[1] <= n
+    np.testing.assert_allclose(root @ root.T, A, atol=1e-11 * scale * max(n * r, 1))
+
+
+def test_square_root_keeps_no_rounding_noise() -> None:
+    assert linalg.square_root(np.outer([1.0, 2.0, 2.0], [1.0, 2.0, 2.0])).shape == (3, 1)
+    assert linalg.square_root(np.zeros((3, 3))).shape == (3, 0)

@@ -1,0 +1,510 @@
+"""Downloads: once, checked at each use, continued after a cut, and never half in place."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import re
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pooch
+import pytest
+
+from tests.helpers.file_server import Served, serving
+from tests.helpers.ozone_samples import airdata, field, same
+from tvbandits.datasets.epa_ozone import download, fetch
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
+from tvbandits.datasets.epa_ozone.problem import load_ozone
+
+ZIP = "daily_44201_2008.zip"
+
+
+def zipped(text: str, member: str = "daily_44201_2008.csv") -> bytes:
+    buffer = io.BytesIO()
+    # Stored, so that a byte changed anywhere is a byte changed in the csv.
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(member), text)
+    return buffer.getvalue()
+
+
+TEXT = airdata(field()).to_csv(index=False, quoting=2)
+"""As the EPA writes it: texts in quotation marks, numbers without."""
+BODY = zipped(TEXT)
+NEWER = zipped(TEXT.replace("LOUDON", "loudon"))
+BROKEN = BODY.replace(b"LOUDON", b"LOUD0N", 1)
+"""A byte has changed on the way."""
+NOT_A_ZIP = b"<html>Not here</html>" * 40
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is left of a chunk when a connection is cut is lost.
+    monkeypatch.setattr(download, "CHUNK", 100)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with serving({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
+        yield server
+
+
+def get(
+    served: Served, cache: Path, years: tuple[int, ...] = (2008,), **more: object
+) -> list[Path]:
+    return fetch_ozone(years, cache=cache, base_url=served.url, **more)  # type: ignore[arg-type]
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+# --- once, and checked
+
+
+def test_a_file_is_downloaded_once_and_checked(served: Served, tmp_path: Path) -> None:
+    cache = tmp_path / "new" / "cache"
+    assert get(served, cache, (2008, 2009, 2008)) == [cache / ZIP, cache / "daily_44201_2009.zip"]
+    assert (cache / ZIP).read_bytes() == BODY
+    assert names(cache) == {ZIP, "daily_44201_2009.zip", "registry.txt"}
+    assert (cache / "registry.txt").read_text() == "".join(
+        f"{name} {hashlib.sha256(body).hexdigest()}\n"
+        for name, body in ((ZIP, BODY), ("daily_44201_2009.zip", NEWER))
+    )
+    served.files.clear()
+    assert len(get(served, cache, (2008, 2009))) == 2
+    assert len(served.asked) == 2
+
+
+def test_the_registry_is_one_that_pooch_reads(served: Served, tmp_path: Path) -> None:
+    (path,) = get(served, tmp_path)
+    store = pooch.create(tmp_path, "http://127.0.0.1:9/nowhere/", registry=None)
+    store.load_registry(tmp_path / "registry.txt")
+    assert store.fetch(ZIP) == str(path)
+
+
+def test_a_changed_file_is_named(served: Served, tmp_path: Path) -> None:
+    (path,) = get(served, tmp_path)
+    path.write_bytes(NEWER)
+    message = rf"{re.escape(str(path))}: the file has changed .* delete it to download it again"
+    with pytest.raises(ValueError, match=message):
+        get(served, tmp_path)
+    assert path.read_bytes() == NEWER
+    path.unlink()
+    served.files[ZIP] = NEWER  # a newer edition is a new first download
+    get(served, tmp_path)
+    get(served, tmp_path)
+    assert len(served.asked) == 2
+
+
+def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(served: Served, tmp_path: Path) -> None:
+    (tmp_path / ZIP).write_bytes(BODY[:-30])
+    with pytest.raises(ValueError, match=rf"{ZIP}: not a zip archive that opens"):
+        get(served, tmp_path)
+    (tmp_path / ZIP).write_bytes(BODY)
+    get(served, tmp_path)
+    assert served.asked == []
+    assert names(tmp_path) == {ZIP, "registry.txt"}
+
+
+def test_a_registry_that_cannot_be_read(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "registry.txt").write_text("daily 0123\n")
+    with pytest.raises(ValueError, match=r'registry\.txt: expected "FILE SHA-256" .* "daily 0123"'):
+        get(served, tmp_path)
+
+
+def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "variable"))
+    assert get(served, tmp_path / "given") == [tmp_path / "given" / ZIP]
+    assert fetch_ozone([2008], base_url=served.url) == [tmp_path / "variable" / ZIP]
+    monkeypatch.delenv("TVBANDITS_CACHE")
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "home" / name)
+    assert fetch_ozone([2008], base_url=served.url + "/") == [tmp_path / "home" / "tvbandits" / ZIP]
+
+
+def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "CHUNK", 1000)
+    told: list[tuple[str, int, int | None]] = []
+    get(served, tmp_path, progress=lambda *args: told.append(args))
+    assert {(name, total) for name, _, total in told} == {(ZIP, len(BODY))}
+    assert [size for _, size, _ in told] == [*range(1000, len(BODY), 1000), len(BODY)]
+
+
+def test_nothing_is_announced(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    level = pooch.get_logger().level
+    get(served, tmp_path)
+    assert capsys.readouterr() == ("", "")
+    assert pooch.get_logger().level == level
+
+
+# --- a cut download
+
+
+def cut(served: Served, cache: Path, after: int = 700) -> Path:
+    """A first call that is cut after so many bytes; the part it leaves."""
+    served.cut = after
+    with pytest.raises(
+        OSError, match=rf"{served.url}/{ZIP}: .* \({after} bytes are kept; call again to continue\)"
+    ):
+        get(served, cache)
+    part = cache / f"{ZIP}.part"
+    assert part.read_bytes() == BODY[:after]
+    assert names(cache) == {f"{ZIP}.part", f"{ZIP}.part.json"}
+    served.asked.clear()
+    served.answered.clear()
+    return part
+
+
+@pytest.mark.parametrize("marks", [("ETag", "Last-Modified"), ("ETag",), ("Last-Modified",)])
+def test_a_cut_download_is_continued(
+    served: Served, tmp_path: Path, marks: tuple[str, ...]
+) -> None:
+    served.marks = marks
+    cut(served, tmp_path)
+    (path,) = get(served, tmp_path)
+    assert path.read_bytes() == BODY
+    assert served.answered == [(206, len(BODY) - 700)]
+    headers = served.asked[0][1]
+    mark = served.tag(BODY) if "ETag" in marks else served.modified(BODY)
+    assert (headers["Range"], headers["If-Range"]) == ("bytes=700-", mark)
+    assert names(tmp_path) == {ZIP, "registry.txt"}
+
+
+def test_it_may_be_cut_again(served: Served, tmp_path: Path) -> None:
+    part = cut(served, tmp_path)
+    served.cut = 100
+    with pytest.raises(OSError, match=r"\(800 bytes are kept"):
+        get(served, tmp_path)
+    assert part.read_bytes() == BODY[:800]
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+
+
+def test_without_ranges_it_starts_over(served: Served, tmp_path: Path) -> None:
+    cut(served, tmp_path)
+    served.ranges = False
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+    assert served.answered == [(200, len(BODY))]
+
+
+def test_without_a_mark_it_starts_over(served: Served, tmp_path: Path) -> None:
+    served.marks = ()
+    cut(served, tmp_path)
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+    assert served.answered == [(200, len(BODY))]
+    assert "Range" not in served.asked[0][1]
+
+
+def test_another_edition_starts_over(served: Served, tmp_path: Path) -> None:
+    cut(served, tmp_path)
+    served.files[ZIP] = NEWER
+    assert get(served, tmp_path)[0].read_bytes() == NEWER
+    assert served.answered == [(200, len(NEWER))]
+
+
+def test_a_part_never_goes_by_a_newer_note(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = cut(served, tmp_path)
+    served.files[ZIP] = NEWER
+
+    def power_cut(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "_write", power_cut)
+        with pytest.raises(KeyboardInterrupt):
+            get(served, tmp_path)
+    assert not part.exists()
+    assert get(served, tmp_path)[0].read_bytes() == NEWER
+
+
+def test_a_server_that_ignores_the_condition(served: Served, tmp_path: Path) -> None:
+    # Its answer says itself that it is of another edition.
+    part = cut(served, tmp_path)
+    note = part.with_name(f"{ZIP}.part.json")
+    served.files[ZIP] = NEWER
+    made = served.tag(NEWER)
+    served.tag = lambda _: made  # type: ignore[method-assign]
+    noted = json.loads(note.read_text())
+    served.modified = lambda _: noted["mark"]  # type: ignore[method-assign]
+    assert get(served, tmp_path)[0].read_bytes() == NEWER
+    assert [status for status, _ in served.answered] == [206, 200]
+
+
+def test_another_server_starts_over(served: Served, tmp_path: Path) -> None:
+    cut(served, tmp_path)
+    with serving({ZIP: NEWER}) as other:
+        assert get(other, tmp_path)[0].read_bytes() == NEWER
+        assert "Range" not in other.asked[0][1]
+
+
+def test_a_part_longer_than_the_file_starts_over(served: Served, tmp_path: Path) -> None:
+    part = cut(served, tmp_path)
+    part.write_bytes(BODY + b"more")
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+    assert [status for status, _ in served.answered] == [416, 200]
+
+
+@pytest.mark.parametrize("note", ["", "[]", '{"url": 3}', "\x00"])
+def test_a_part_with_a_broken_note_starts_over(served: Served, tmp_path: Path, note: str) -> None:
+    part = cut(served, tmp_path)
+    part.with_name(f"{ZIP}.part.json").write_text(note)
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+    assert "Range" not in served.asked[0][1]
+
+
+def test_ctrl_c_keeps_what_has_come(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "CHUNK", 500)
+
+    def stop(_: str, size: int, total: int | None) -> None:  # noqa: ARG001
+        if size == 1000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        get(served, tmp_path, progress=stop)
+    assert (tmp_path / f"{ZIP}.part").read_bytes() == BODY[:1000]
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+    assert served.answered[-1] == (206, len(BODY) - 1000)
+
+
+# --- what must never be put in place
+
+
+@pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
+def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
+    served.marks = ()
+    served.files[ZIP] = body
+    with pytest.raises(OSError, match=rf"{served.url}/{ZIP}: .* not a zip archive that opens"):
+        get(served, tmp_path)
+    assert names(tmp_path) == set()
+
+
+def test_a_part_that_was_spoiled_is_removed(served: Served, tmp_path: Path) -> None:
+    part = cut(served, tmp_path)
+    part.write_bytes(BROKEN[:700].replace(b"LOUDON", b"LOUD0N"))
+    served.files[ZIP] = BODY
+    with pytest.raises(OSError, match="not a zip archive that opens"):
+        get(served, tmp_path)
+    assert names(tmp_path) == set()
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+
+
+@pytest.mark.parametrize("more", [-40, 40])
+def test_a_wrong_length(served: Served, tmp_path: Path, more: int) -> None:
+    served.length = len(BODY) + more
+    with pytest.raises(OSError, match=f"{served.url}/{ZIP}: "):
+        get(served, tmp_path)
+    assert ZIP not in names(tmp_path)
+    served.length = None
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+
+
+@pytest.mark.parametrize("status", [403, 404, 500, 503])
+def test_a_refusal_names_the_url_and_the_status(
+    served: Served, tmp_path: Path, status: int
+) -> None:
+    served.status = status
+    with pytest.raises(OSError, match=rf"^{served.url}/{ZIP}: HTTP status {status} \w+"):
+        get(served, tmp_path)
+    assert names(tmp_path) == set()
+
+
+def test_a_refusal_leaves_the_part(served: Served, tmp_path: Path) -> None:
+    part = cut(served, tmp_path)
+    served.status = 503
+    with pytest.raises(OSError, match="503"):
+        get(served, tmp_path)
+    assert part.read_bytes() == BODY[:700]
+
+
+def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "PATIENCE", 0.05)
+    served.silent = threading.Event()
+    with pytest.raises(TimeoutError, match=rf"^{served.url}/{ZIP}: no answer within 0\.05 seconds"):
+        get(served, tmp_path)
+
+
+def test_an_answer_that_stops(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "PATIENCE", 0.3)
+    served.cut, served.stalled = 700, threading.Event()
+    message = (
+        rf"{ZIP}: no answer within 0\.3 seconds \(700 bytes are kept; call again to continue\)"
+    )
+    with pytest.raises(TimeoutError, match=message):
+        get(served, tmp_path)
+    served.stalled.set()
+    monkeypatch.setattr(download, "PATIENCE", 30.0)
+    assert get(served, tmp_path)[0].read_bytes() == BODY
+    assert served.answered[-1] == (206, len(BODY) - 700)
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with serving({}) as gone:
+        pass
+    with pytest.raises(OSError, match=rf"^{gone.url}/{ZIP}: the server cannot be reached"):
+        get(gone, tmp_path)
+
+
+def test_arguments_that_cannot_be(tmp_path: Path) -> None:
+    for years, got in (
+        ([1979], "1979"),
+        ([2008.5], "2008.5"),
+        (["2008"], "'2008'"),
+        ([True], "True"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"years must be whole numbers from 1980 on, got {got}"
+        ):
+            fetch_ozone(years, cache=tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least one year, got none"):
+        fetch_ozone([], cache=tmp_path)
+    with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got ftp://x"):
+        fetch_ozone([2008], cache=tmp_path, base_url="ftp://x")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError, match="file"):
+        fetch_ozone([2008], cache=tmp_path / "file", base_url="http://127.0.0.1:9")
+    assert names(tmp_path) == {"file"}
+
+
+# --- several at once
+
+
+def test_several_processes_share_a_folder(served: Served, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    one = functools.partial(fetch_ozone, cache=tmp_path, base_url=served.url, state="New York")
+    with context.Pool(2) as pool:
+        found = pool.map(one, [[2008, 2009], [2008, 2009]])
+    assert found[0] == found[1]
+    assert len(served.asked) == 2  # who waits finds the file
+    assert len((tmp_path / "registry.txt").read_text().splitlines()) == 2
+    assert len(names(tmp_path)) == 5
+
+
+def test_a_download_keeps_others_out(served: Served, tmp_path: Path) -> None:
+    kept_out = []
+
+    def try_to_enter(*_: object) -> None:
+        handle = os.open(tmp_path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            kept_out.append(True)
+        finally:
+            os.close(handle)
+
+    try_to_enter()
+    assert not kept_out
+    get(served, tmp_path, progress=try_to_enter)
+    assert len(kept_out) == -(-len(BODY) // 100)
+    kept_out.clear()
+    try_to_enter()
+    assert not kept_out
+
+
+def test_threads_without_a_lock_do_not_share_a_part(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "_lock", lambda _: False)
+    seen: set[str] = set()
+
+    def look(*_: object) -> None:
+        seen.update(names(tmp_path))
+
+    threads = [
+        threading.Thread(target=get, args=(served, tmp_path), kwargs={"progress": look})
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen
+    assert not any(name.endswith(".part") for name in seen)
+    assert (tmp_path / ZIP).read_bytes() == BODY
+    assert names(tmp_path) == {ZIP, "registry.txt"}
+    served.cut = 700
+    (tmp_path / ZIP).unlink()
+    with pytest.raises(OSError, match="cut"):
+        get(served, tmp_path)
+    assert names(tmp_path) == {"registry.txt"}
+
+
+# --- the rows of one state
+
+
+@pytest.mark.parametrize("state", ["New York", " new york", "36"])
+def test_the_rows_of_one_state(served: Served, tmp_path: Path, state: str) -> None:
+    (path,) = get(served, tmp_path, state=state)
+    assert path == tmp_path / "daily_44201_2008_new-york.csv"
+    lines = TEXT.splitlines(keepends=True)
+    expected = [lines[0], *(line for line in lines if 'New York",' in line and '"36"' in line)]
+    assert 1 < len(expected) < len(lines)
+    assert path.read_bytes() == "".join(expected).encode()
+    same(load_ozone(path), load_ozone(tmp_path / ZIP, state="New York"))
+
+
+def test_rows_are_left_to_the_byte(served: Served, tmp_path: Path) -> None:
+    # Line ends of another system, letters of an old encoding, and a name that runs over two lines.
+    text = (
+        TEXT.replace("LOUDON", "LOU\nDON\xff").replace("IS 52", 'IS "" 52, x').replace("\n", "\r\n")
+    )
+    raw = text.encode("latin-1")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.csv", raw)
+    served.files[ZIP] = buffer.getvalue()
+    (path,) = get(served, tmp_path, state="New York")
+    first = raw.index(b"\r\n") + 2
+    begin, end = raw.index(b'"36"'), raw.index(b'"34"')
+    assert path.read_bytes() == raw[:first] + raw[begin:end]
+
+
+def test_an_unknown_state_lists_the_known_ones(served: Served, tmp_path: Path) -> None:
+    known = r"'Alabama \(01\)', 'New Jersey \(34\)', 'New York \(36\)'"
+    with pytest.raises(ValueError, match=rf"state=Atlantis has no rows in {ZIP}.* {known}$"):
+        get(served, tmp_path, state="Atlantis")
+    assert names(tmp_path) == {ZIP, "registry.txt"}
+
+
+def test_a_csv_follows_its_zip(served: Served, tmp_path: Path) -> None:
+    (path,) = get(served, tmp_path, state="Alabama")
+    before = path.read_bytes()
+    path.write_text("spoiled")
+    assert get(served, tmp_path, state="01")[0].read_bytes() == before
+    assert path.stat().st_mode & 0o444 == 0o444
+
+
+def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
+    served.files[ZIP] = zipped("a,b\n1,2\n")
+    with pytest.raises(
+        ValueError, match=rf"{ZIP}: the csv has no columns State Code and State Name"
+    ):
+        get(served, tmp_path, state="New York")
+    served.files["daily_44201_2009.zip"] = zipped("a", member="readme.txt")
+    with pytest.raises(
+        ValueError, match=r"2009\.zip: expected one csv in the zip, got 'readme.txt'"
+    ):
+        get(served, tmp_path, (2009,), state="New York")
+
+
+def test_years_of_numpy(served: Served, tmp_path: Path) -> None:
+    assert get(served, tmp_path, tuple(np.arange(2008, 2010))) == [
+        tmp_path / ZIP,
+        tmp_path / "daily_44201_2009.zip",
+    ]
+    assert fetch.FIRST_YEAR == 1980

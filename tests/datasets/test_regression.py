@@ -1,0 +1,464 @@
+"""Regression tables as stationary problems, against plain formulas on small made-up tables."""
+
+from __future__ import annotations
+
+import pickle
+import statistics
+import sys
+import warnings
+from collections.abc import Callable
+from http.client import IncompleteRead
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.error import URLError
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.datasets
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.places import DATA
+from tvbandits import Candidates, Problem
+from tvbandits.datasets import regression
+from tvbandits.datasets.regression import RegressionProblem, abalone, california
+from tvbandits.policies.names import parse_call
+
+REAL = DATA / "tables"
+
+Make = Callable[..., RegressionProblem]
+
+SHELLS = pd.DataFrame(
+    {
+        "sex": ["M", "F", "I", "M", "M"],
+        "length": [0.45, 0.35, 0.53, 0.45, 0.44],
+        "diameter": [0.365, 0.265, 0.42, 0.365, 0.365],
+        "height": [0.095, 0.09, 0.135, 0.095, 0.125],
+        "whole_weight": [0.514, 0.2255, 0.677, 0.514, 0.516],
+        "shucked_weight": [0.2245, 0.0995, 0.2565, 0.2245, 0.2155],
+        "viscera_weight": [0.10099999999999999, 0.0485, 0.1415, 0.10099999999999999, 0.114],
+        "shell_weight": [0.15, 0.07, 0.21, 0.15, 0.155],
+        "rings": [15, 7, 9, 6, 10],
+    }
+)
+"""Rows 0 and 3 have the same inputs; their mean is 10.5, so rewards run from 7 to 10.5."""
+
+_drawn = np.random.default_rng(3).lognormal(size=(6, 9))
+BLOCKS = pd.DataFrame(
+    _drawn,
+    columns=[
+        *("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
+        *("Latitude", "Longitude", "MedHouseVal"),
+    ],
+)
+
+
+def csv(path: Path, frame: pd.DataFrame) -> Path:
+    frame.to_csv(path, index=False)
+    return path
+
+
+def parquet(path: Path, frame: pd.DataFrame) -> Path:
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(path)
+    return path
+
+
+def same(one: RegressionProblem, other: RegressionProblem) -> None:
+    np.testing.assert_array_equal(one.points, other.points)
+    np.testing.assert_array_equal(one.rewards, other.rewards)
+    assert str(one) == str(other)
+
+
+@pytest.fixture
+def shells(tmp_path: Path) -> RegressionProblem:
+    return abalone(csv(tmp_path / "shells.csv", SHELLS))
+
+
+@pytest.fixture
+def blocks(tmp_path: Path) -> RegressionProblem:
+    return california(csv(tmp_path / "blocks.csv", BLOCKS))
+
+
+# --- what is made of a table
+
+
+def plainly_standardised(columns: list[list[float]]) -> NDArray[np.float64]:
+    rows = [
+        [(value - statistics.fmean(column)) / statistics.pstdev(column) for value in column]
+        for column in columns
+    ]
+    return np.array(rows).T
+
+
+def test_inputs_are_standardised_over_rows(
+    shells: RegressionProblem, blocks: RegressionProblem
+) -> None:
+    coded = SHELLS.assign(sex=[0.0, 1.0, 2.0, 0.0, 0.0])
+    expected = plainly_standardised([coded[name].tolist() for name in coded.columns[:8]])
+    np.testing.assert_allclose(shells.points, expected[[0, 1, 2, 4]], rtol=1e-12, atol=1e-14)
+    expected = plainly_standardised([BLOCKS[name].tolist() for name in BLOCKS.columns[:8]])
+    np.testing.assert_allclose(blocks.points, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_targets_are_merged_then_scaled(
+    shells: RegressionProblem, blocks: RegressionProblem
+) -> None:
+    assert shells.rewards.tolist() == [1.0, 0.0, 2.0 / 3.5, 3.0 / 3.5]
+    assert shells.summary == (
+        "5 rows, 1 of them merged into others with the same inputs; "
+        "rings from 7 to 10.5, scaled to [0, 1]"
+    )
+    values = BLOCKS["MedHouseVal"].tolist()
+    low, high = min(values), max(values)
+    expected = [(value - low) / (high - low) for value in values]
+    np.testing.assert_allclose(blocks.rewards, expected, rtol=1e-12)
+    assert (blocks.rewards.min(), blocks.rewards.max()) == (0.0, 1.0)
+    assert "6 rows, 0 of them merged" in str(blocks)
+
+
+def test_merging_by_brute_force(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        np.column_stack([rng.integers(-1, 2, (80, 8)) * (np.arange(8) < 3), rng.random(80)]),
+        columns=BLOCKS.columns,
+    )
+    problem = california(csv(tmp_path / "coarse.csv", frame))
+    groups: dict[tuple[float, ...], list[float]] = {}
+    for *inputs, target in frame.to_numpy().tolist():
+        groups.setdefault(tuple(inputs), []).append(target)
+    assert 1 < len(groups) < 28
+    means = [statistics.fmean(targets) for targets in groups.values()]
+    expected = [(mean - min(means)) / (max(means) - min(means)) for mean in means]
+    np.testing.assert_allclose(problem.rewards, expected, rtol=1e-12, atol=1e-14)
+    assert f"80 rows, {80 - len(groups)} of them merged" in problem.summary
+    # In the order of their first rows: the raw inputs give back the points by one map a column.
+    raw = np.array(list(groups))[:, :3]
+    for j in range(3):
+        slope, intercept = np.polyfit(raw[:, j], problem.points[:, j], 1)
+        assert slope > 0
+        np.testing.assert_allclose(slope * raw[:, j] + intercept, problem.points[:, j], atol=1e-12)
+
+
+def test_a_column_that_never_varies_is_zero(tmp_path: Path) -> None:
+    frame = BLOCKS.assign(Latitude=0.1, HouseAge=1e-9)  # six times 0.1 does not add up to 0.6
+    problem = california(csv(tmp_path / "flat.csv", frame))
+    assert (problem.points[:, [1, 6]] == 0.0).all()
+    np.testing.assert_allclose(problem.points[:, 0].std(), 1.0)
+
+
+def test_the_order_is_that_of_the_rows(blocks: RegressionProblem, tmp_path: Path) -> None:
+    turned = california(csv(tmp_path / "turned.csv", BLOCKS[::-1]))
+    np.testing.assert_allclose(turned.points, blocks.points[::-1], rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(turned.rewards, blocks.rewards[::-1])
+    same(california(tmp_path / "turned.csv"), turned)
+
+
+# --- the problem
+
+
+@pytest.mark.parametrize("kind", ["shells", "blocks"])
+def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
+    problem: RegressionProblem = request.getfixturevalue(kind)
+    assert isinstance(problem, Problem)
+    assert isinstance(problem.domain, Candidates)
+    assert problem.name == {"shells": "abalone", "blocks": "california"}[kind]
+    assert problem.kernel == RBF({"shells": 17.5, "blocks": 12.5}[kind])
+    assert (problem.horizon, problem.noise_variance) == (10_000, 1e-4)
+    assert (problem.unit, problem.variation) == ("", 0.0)
+    order = np.array([2, 0, 2, 3])
+    for t in (1, 2.5, 10_000):
+        np.testing.assert_array_equal(
+            problem.value(problem.domain.X[order], t), problem.rewards[order]
+        )
+        assert problem.best(t) == 1.0
+
+
+def test_settings(tmp_path: Path) -> None:
+    path = csv(tmp_path / "blocks.csv", BLOCKS)
+    problem = california([path], bandwidth=5, horizon=20, noise_variance=0.25)
+    assert problem.kernel == RBF(5.0)
+    assert (problem.horizon, problem.noise_variance) == (20, 0.25)
+
+
+@pytest.mark.parametrize("make", [abalone, california])
+def test_the_command_line_can_call_it(make: Make, tmp_path: Path) -> None:
+    text = "name:bandwidth=3,horizon=7,noise_variance=0.5"
+    path = csv(tmp_path / "table.csv", SHELLS if make is abalone else BLOCKS)
+    made = make([path], **parse_call(make, text, given=1))
+    assert (made.kernel, made.horizon, made.noise_variance) == (RBF(3.0), 7, 0.5)
+    same(make(**parse_call(make, f"{text},files={path}")), made)
+
+
+def test_references(shells: RegressionProblem) -> None:
+    uniform = statistics.fmean(1.0 - reward for reward in shells.rewards.tolist())
+    np.testing.assert_allclose(shells.references(), (uniform, 0.0, 0.0), rtol=1e-14)
+    once = RegressionProblem(shells.rewards, shells.points, "t", RBF(1.0), horizon=1)
+    np.testing.assert_allclose(once.references(), (uniform, 0.0, uniform), rtol=1e-14)
+
+
+def test_it_is_frozen_and_travels(blocks: RegressionProblem) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        blocks.rewards[0] = 2.0
+    with pytest.raises(AttributeError, match="cannot assign to field"):
+        blocks.horizon = 3  # type: ignore[misc]
+    sent = pickle.loads(pickle.dumps(blocks))
+    same(sent, blocks)
+    assert sent.value(blocks.points[2:3], 1) == blocks.rewards[2]
+
+
+def test_wrong_points_times_and_settings(blocks: RegressionProblem, tmp_path: Path) -> None:
+    path = tmp_path / "blocks.csv"
+    with pytest.raises(ValueError, match="X must be candidates"):
+        blocks.value(blocks.points[:1] + 0.01, 1)
+    with pytest.raises(ValueError, match="t must be finite, got nan"):
+        blocks.value(blocks.points[:1], float("nan"))
+    with pytest.raises(ValueError, match="t must be finite, got inf"):
+        blocks.best(float("inf"))
+    with pytest.raises(ValueError, match="bandwidth must be positive, got 0"):
+        california(path, bandwidth=0)
+    with pytest.raises(ValueError, match="bandwidth must be positive, got nan"):
+        abalone(path, bandwidth=float("nan"))
+    with pytest.raises(ValueError, match="noise_variance must be positive, got -1"):
+        california(path, noise_variance=-1)
+    with pytest.raises(ValueError, match="horizon must be at least 1, got 0"):
+        california(path, horizon=0)
+    with pytest.raises(ValueError, match=r"rewards must have shape \(6,\), got \(2,\)"):
+        RegressionProblem(np.ones(2), blocks.points, "t", RBF(1.0))
+    with pytest.raises(ValueError, match="row 1 repeats row 0"):
+        RegressionProblem(np.ones(2), np.zeros((2, 1)), "t", RBF(1.0))
+
+
+# --- files
+
+
+def test_every_form_gives_the_same_table(blocks: RegressionProblem, tmp_path: Path) -> None:
+    same(california(parquet(tmp_path / "blocks.parquet", BLOCKS)), blocks)
+    same(california([parquet(tmp_path / "no_suffix", BLOCKS)]), blocks)
+    same(california(str(tmp_path / "blocks.csv")), blocks)
+    BLOCKS.to_csv(tmp_path / "indexed.csv")  # with a nameless first column
+    same(california(tmp_path / "indexed.csv"), blocks)
+    BLOCKS[BLOCKS.columns[::-1]].to_csv(tmp_path / "backwards.csv.gz", index=False)
+    same(california(tmp_path / "backwards.csv.gz"), blocks)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        SHELLS.rename(columns=lambda name: name.replace("_", " ").capitalize()),
+        SHELLS.rename(columns=str.capitalize).rename(columns={"Rings": "Class_number_of_rings"}),
+        SHELLS.assign(sex=[" m", "f ", "i", "M", "M"]),
+        SHELLS.assign(id=range(5)),
+    ],
+    ids=["UCI", "OpenML", "spaces", "more"],
+)
+def test_spellings_of_abalone(
+    frame: pd.DataFrame, shells: RegressionProblem, tmp_path: Path
+) -> None:
+    same(abalone(csv(tmp_path / "other.csv", frame)), shells)
+    same(abalone(parquet(tmp_path / "other.parquet", frame)), shells)
+
+
+@pytest.mark.parametrize(
+    ("make", "frame", "message"),
+    [
+        (california, SHELLS, "not the california table: columns missing: MedInc, HouseAge, .*Val$"),
+        (abalone, BLOCKS, "not the abalone table: columns missing: sex, length, .*, rings$"),
+        (abalone, SHELLS.drop(columns=["height", "sex"]), "columns missing: sex, height$"),
+        (abalone, SHELLS[:0], "the table has a header and no rows$"),
+        (abalone, SHELLS.assign(sex=["M", "F", "?", "X", "?"]), r"M, F or I, got '\?', 'X'$"),
+        (abalone, SHELLS.assign(sex=["M", "F", "", "M", "M"]), "M, F or I, got 'nan'$"),
+        (abalone, SHELLS.assign(rings=9), "rings is 9.0 in every row$"),
+        (abalone, SHELLS.assign(length=["1", "2", "x", "4", "5"]), "got x in row 3 of 5$"),
+        (abalone, SHELLS.assign(rings=[1, 2, 3, np.nan, 5]), "rings must be .* got nan in row 4"),
+        (california, BLOCKS.assign(MedInc=np.inf), "MedInc must be a finite .* got inf in row 1"),
+    ],
+)
+def test_tables_that_cannot_be(
+    make: Make, frame: pd.DataFrame, message: str, tmp_path: Path
+) -> None:
+    path = csv(tmp_path / "wrong.csv", frame)
+    with pytest.raises(ValueError, match=f"wrong.csv: .*{message}") as raised:
+        make(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_numbered_columns_in_parquet(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "numbered.parquet", BLOCKS.set_axis(range(9), axis=1))
+    with pytest.raises(ValueError, match=r"numbered\.parquet: not the california table: columns"):
+        california(path)
+
+
+def test_missing_values_in_parquet(tmp_path: Path) -> None:
+    frame = SHELLS.assign(rings=pd.array([1, 2, None, 4, 5], dtype="Int64"))
+    path = parquet(tmp_path / "gap.parquet", frame)
+    with pytest.raises(ValueError, match=r"gap\.parquet: rings must be a finite number, .* row 3"):
+        abalone(path)
+    path = parquet(tmp_path / "sex.parquet", SHELLS.assign(sex=[1.0, 2.0, 3.0, 1.0, 1.0]))
+    with pytest.raises(ValueError, match=r"sex must be M, F or I, got '1\.0', '2\.0', '3\.0'"):
+        abalone(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"nowhere\.csv: No such file"):
+        abalone(tmp_path / "nowhere.csv")
+    with pytest.raises(ValueError, match=r": Is a directory"):
+        abalone([tmp_path])
+    for name, content, message in (
+        ("empty.csv", b"", "the file is empty"),
+        ("rough.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
+        ("binary.csv", bytes(range(128, 256)) * 4, "not the abalone table"),
+        ("broken.csv.gz", b"no gzip at all", "gzip"),
+        ("broken.csv.zip", b"no zip at all", "zip"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{name}: .*{message}") as raised:
+            abalone(path)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"sex,length\n", b"PAR1" * 20])
+def test_broken_parquet(content: bytes, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "broken.parquet"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"broken\.parquet: .*[Pp]arquet") as raised:
+        abalone(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = parquet(tmp_path / "blocks.parquet", BLOCKS)
+    for name in ("pyarrow", "pyarrow.parquet", "fastparquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        ValueError, match=r'blocks\.parquet: .* needs pyarrow: pip install "tvbandits\[parquet\]"$'
+    ):
+        california([path])
+
+
+def test_one_file_only(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"abalone reads one file, got 2: .*a\.csv, .*b\.csv$"):
+        abalone([tmp_path / "a.csv", tmp_path / "b.csv"])
+
+
+# --- downloads
+
+
+def as_openml(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as OpenML gives it: rings are categories, written as text."""
+    frame = frame.rename(columns=str.capitalize)
+    frame["Class_number_of_rings"] = frame.pop("Rings").astype(str).astype("category")
+    return frame.astype({"Sex": "category"})
+
+
+def test_fetched(
+    shells: RegressionProblem, blocks: RegressionProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def bunch(frame: pd.DataFrame) -> Callable[..., SimpleNamespace]:
+        def fetch(**options: object) -> SimpleNamespace:
+            asked.append(options)
+            return SimpleNamespace(frame=frame)
+
+        return fetch
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", bunch(as_openml(SHELLS)))
+    monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", bunch(BLOCKS))
+    same(abalone(), shells)
+    same(abalone([]), shells)
+    same(california(horizon=3), blocks)
+    openml = {"name": "abalone", "version": 1, "as_frame": True, "parser": "auto"}
+    assert asked == [openml, openml, {"as_frame": True}]
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", bunch(SHELLS))
+    with pytest.raises(ValueError, match=r"california: the table that was downloaded: .*: MedInc"):
+        california()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        URLError("no route\nto host"),
+        TimeoutError(),
+        IncompleteRead(b""),
+        ValueError("md5 checksum of local file does not match"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("make", [abalone, california])
+def test_failed_downloads(make: Make, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        warnings.warn("A network error occurred while downloading it. Retrying...", stacklevel=2)
+        warnings.warn("Retry downloading from url: it", stacklevel=2)
+        raise error
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fail)
+    monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", fail)
+    message = rf"{make.__name__}: the download failed \(.+\); give its table as a file$"
+    with pytest.raises(ValueError, match=message) as raised:
+        make()
+    assert raised.value.__cause__ is error
+    assert "\n" not in str(raised.value)
+
+
+def test_other_warnings_of_a_download_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(**_: object) -> SimpleNamespace:
+        warnings.warn("Version 1 of dataset abalone is inactive", stacklevel=2)
+        return SimpleNamespace(frame=SHELLS)
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    with pytest.warns(UserWarning, match="is inactive"):
+        abalone()
+
+
+def test_a_fault_of_ours_is_no_failed_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", lambda: None)
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        abalone()
+
+
+# --- the real tables
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "rows", "target", "uniform"),
+    [
+        (abalone, "abalone.csv", 4177, "rings from 1 to 29", 0.680940),
+        (california, "california_housing.parquet", 20640, "MedHouseVal from 0.14999", 0.604421),
+    ],
+)
+def test_the_tables_of_the_paper(
+    make: Make, name: str, rows: int, target: str, uniform: float
+) -> None:
+    path = REAL / name
+    if not path.is_file():
+        pytest.skip(f"table not here: {name} (looked for in {REAL})")
+    if path.suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    problem = make([path])
+    assert problem.points.shape == (rows, 8)
+    assert problem.summary.startswith(f"{rows} rows, 0 of them merged")
+    assert target in problem.summary
+    assert (problem.rewards.min(), problem.rewards.max(), problem.best(1)) == (0.0, 1.0, 1.0)
+    np.testing.assert_allclose(problem.points.mean(axis=0), 0.0, atol=1e-11)
+    np.testing.assert_allclose(problem.points.std(axis=0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(problem.references(), (uniform, 0.0, 0.0), atol=1e-6)
+    some = slice(None, None, 97)
+    np.testing.assert_array_equal(problem.value(problem.points[some], 5), problem.rewards[some])
+
+
+def test_a_csv_export_of_the_real_table_is_the_same(tmp_path: Path) -> None:
+    path = REAL / "california_housing.parquet"
+    if not path.is_file():
+        pytest.skip(f"table not here: {path.name} (looked for in {REAL})")
+    pytest.importorskip("pyarrow")
+    same(california(csv(tmp_path / "export.csv", pd.read_parquet(path))), california(path))
+
+
+def test_the_names_of_the_columns() -> None:
+    assert len(regression.ABALONE.inputs) == len(regression.CALIFORNIA.inputs) == 8
+    assert (regression.ABALONE.target, regression.CALIFORNIA.target) == ("rings", "MedHouseVal")

@@ -1,0 +1,535 @@
+"""A user's own network as a problem: two tables in, one table without gaps out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.places import ROOT
+from tvbandits.core.protocols import Problem
+from tvbandits.datasets import TableProblem, from_long, sensor_field, sensor_field_from_files
+from tvbandits.datasets.sensor_network.places import kilometres
+from tvbandits.datasets.sensor_network.problem import estimated_noise
+from tvbandits.datasets.sensor_network.readings import as_times
+
+SITES = pd.DataFrame({"id": ["7", "8", "9"], "x": [0.0, 1.0, 0.0], "y": [0.0, 0.0, 2.0]})
+TIMES = pd.date_range("2026-01-01", periods=6, freq="10min")
+VALUES = pd.DataFrame(np.arange(18.0).reshape(6, 3) ** 2, index=TIMES, columns=["7", "8", "9"])
+
+
+def made(values: Any = VALUES, sites: Any = SITES, **more: Any) -> TableProblem:
+    return sensor_field(values, sites, **{"noise_variance": 1.0, **more})
+
+
+def test_the_table_and_the_places_are_the_problem() -> None:
+    problem = made(unit="°C", name="hall")
+    assert isinstance(problem, Problem)
+    np.testing.assert_array_equal(problem.values, VALUES.to_numpy())
+    np.testing.assert_array_equal(problem.points, SITES[["x", "y"]])
+    assert (problem.name, problem.unit, problem.noise_variance) == ("hall", "°C", 1.0)
+    assert problem.labels == ("7", "8", "9")
+    assert problem.summary == (
+        "3 sensors, 2026-01-01 00:00:00 to 2026-01-01 00:50:00 (6 steps), "
+        "0 of 18 values filled in (0.0%)"
+    )
+
+
+# --- where times and sensors are found
+
+
+def as_first_column(values: pd.DataFrame) -> pd.DataFrame:
+    return values.reset_index(names="when")
+
+
+FORMS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "index": lambda v: v,
+    "first column": as_first_column,
+    "texts": lambda v: as_first_column(v).astype(str),
+    "us": lambda v: v.set_axis(v.index.strftime("%m/%d/%Y %H:%M"), axis=0),
+    "seconds, other zone": lambda v: v.set_axis(
+        [f"{t - pd.Timedelta('5h'):%Y-%m-%dT%H:%M:%S}-05:00" for t in v.index], axis=0
+    ),
+    "zoned": lambda v: v.set_axis(v.index.tz_localize("UTC").tz_convert("America/New_York")),
+    "datetimes": lambda v: as_first_column(v).astype({"when": object}),
+    "whole numbers as names": lambda v: v.set_axis([7, 8, 9], axis=1),
+    "floats as names": lambda v: v.set_axis([7.0, 8.0, 9.0], axis=1),
+    "shuffled": lambda v: v.sample(frac=1, random_state=3),
+    "doubled": lambda v: pd.concat([v - 1, v + 1]),
+    "filtered": lambda v: as_first_column(pd.concat([v, v.set_axis(v.index + pd.Timedelta("1D"))]))[
+        lambda f: f["when"] < "2026-01-02"
+    ],
+    "other columns": lambda v: v.assign(total="many", room=[None] * 6),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_table(form: str) -> None:
+    problem = made(FORMS[form](VALUES))
+    np.testing.assert_array_equal(problem.values, VALUES.to_numpy())
+    assert problem.summary.startswith("3 sensors, 2026-01-01 00:00:00 to 2026-01-01 00:50:00 (6")
+
+
+def test_the_month_comes_first() -> None:
+    days = ["02/03/2026", "03/02/2026 10:30", "03/02/2026 10:30:15", "2026-12-31", "2026-12-31T10Z"]
+    found = as_times(days)
+    assert [str(day) for day in found] == [
+        "2026-02-03 00:00:00",
+        "2026-03-02 10:30:00",
+        "2026-03-02 10:30:15",
+        "2026-12-31 00:00:00",
+        "2026-12-31 10:00:00",
+    ]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "tsv", "semicolons.csv"])
+def test_files(ending: str, tmp_path: Path) -> None:
+    values, sites = tmp_path / f"values.{ending}", tmp_path / f"sites.{ending}"
+    separator = {"tsv": "\t", "semicolons.csv": ";"}.get(ending, ",")
+    if ending == "parquet":
+        VALUES.to_parquet(values)
+        SITES.to_parquet(sites)
+    else:
+        VALUES.to_csv(values, sep=separator)
+        SITES.to_csv(sites, index=False, sep=separator)
+    for one, other in ((values, sites), (str(values), str(sites))):
+        np.testing.assert_array_equal(made(one, other).values, VALUES.to_numpy())
+    for files in ([values, sites], [sites, values]):
+        problem = sensor_field_from_files(files, unit="K", noise_variance=2.0, every="20min")
+        expected = made(every="20min")
+        np.testing.assert_array_equal(problem.values, expected.values)
+        np.testing.assert_array_equal(problem.points, expected.points)
+        assert (problem.unit, problem.noise_variance) == ("K", 2.0)
+
+
+def test_a_table_without_times_counts_its_rows(tmp_path: Path) -> None:
+    values = pd.DataFrame(VALUES.to_numpy(), columns=["7", "8", "9"])
+    problem = made(values)
+    np.testing.assert_array_equal(problem.values, VALUES.to_numpy())
+    assert "0.0 to 5.0 (6 steps)" in problem.summary
+    values.to_csv(tmp_path / "values.csv", index=False)
+    np.testing.assert_array_equal(made(tmp_path / "values.csv").values, VALUES.to_numpy())
+
+
+def test_ids_are_texts() -> None:
+    sites = SITES.assign(id=[7, 8, 9])
+    np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
+    np.testing.assert_array_equal(made(sites=sites.set_index("id")).points, SITES[["x", "y"]])
+    padded = made(sites=SITES.assign(id=["007", "8", "9"]))
+    assert padded.labels == ("8", "9")
+    assert "without coordinates: '7'; without readings: '007'" in padded.summary
+
+
+@pytest.mark.parametrize("ids", ["moteid", "Station ID", "site", "whatever"])
+def test_the_column_of_ids(ids: str) -> None:
+    sites = SITES.rename(columns={"id": ids})
+    np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
+    if ids != "whatever":  # a name that is known may stand anywhere
+        sites = sites[["x", "y", ids]]
+    np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
+    other = SITES.assign(id=[1, 2, 3], label=["7", "8", "9"])
+    np.testing.assert_array_equal(made(sites=other, id="label").points, SITES[["x", "y"]])
+
+
+# --- coordinates
+
+
+def test_degrees_become_kilometres() -> None:
+    latitude, longitude = np.array([42.0, 42.1, 41.9]), np.array([-73.0, -73.2, -73.1])
+    expected = kilometres(latitude, longitude)
+    for names in (("latitude", "longitude"), ("Lat", "LNG"), ("SITE_LATITUDE", "Site Longitude")):
+        sites = pd.DataFrame(
+            {names[1]: longitude, "id": [7, 8, 9], "road": "A1", names[0]: latitude}
+        )
+        np.testing.assert_array_equal(made(sites=sites).points, expected)
+    sites = sites.assign(height=[1.0, 2.0, 3.0])
+    given = [names[0], names[1], "height"]
+    np.testing.assert_array_equal(
+        made(sites=sites, coordinates=given).points, np.column_stack([expected, [1, 2, 3]])
+    )
+    # The centre is that of the sensors that are kept.
+    kept = made(VALUES[["7", "8"]], sites, coordinates=names).points
+    np.testing.assert_array_equal(kept, kilometres(latitude[:2], longitude[:2]))
+
+
+def test_planes_and_chosen_columns() -> None:
+    sites = SITES.assign(z=[5.0, 6.0, 7.0], floor=[1, 2, 3])
+    np.testing.assert_array_equal(made(sites=sites).points, sites[["x", "y", "z"]])
+    np.testing.assert_array_equal(
+        made(sites=sites, coordinates=("floor", "x")).points, sites[["floor", "x"]]
+    )
+    unnamed = SITES.set_axis(["id", "a", "b"], axis=1)
+    np.testing.assert_array_equal(made(sites=unnamed).points, unnamed[["a", "b"]])
+
+
+SITES_THAT_CANNOT_BE = {
+    "not unique": (SITES.assign(id=["7", "7", "9"]), {}, "sites are given twice: '7'"),
+    "no id": (SITES.assign(id=["7", None, "9"]), {}, r"all have an id \(id\); row 2 has none"),
+    "same place": (
+        SITES.assign(x=0.0, y=[0.0, 0.0, 1.0]),
+        {},
+        "sites stand at the same place as others: '7', '8'",
+    ),
+    "text": (SITES.assign(x=["0", "far", "1"]), {}, "coordinate x must hold finite .* got 'far'"),
+    "too few": (
+        SITES[["id", "x"]],
+        {},
+        "columns of ids and 2 or 3 coordinates, got 3 rows of 'id'",
+    ),
+    "no rows": (SITES[:0], {}, "got 0 rows of"),
+    "which": (
+        SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2),
+        {},
+        "which columns are coordinates. Name 2 or 3 of 'a', 'b', 'c', 'd'",
+    ),
+    "degrees": (
+        SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]),
+        {},
+        "site 8: lat must be degrees, got 91.0",
+    ),
+    "unknown id": (SITES, {"id": "mote"}, "sites have no column mote; there are 'id', 'x', 'y'"),
+    "unknown": (SITES, {"coordinates": ["x", "q"]}, "must be 2 or 3 columns of 'x', 'y', got"),
+    "one": (SITES, {"coordinates": ["x"]}, "coordinates must be 2 or 3 columns"),
+    "no match": (
+        SITES.assign(id=list("abc")),
+        {},
+        "values are of '7', '8', '9', .* of 'a', 'b', 'c'",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", SITES_THAT_CANNOT_BE)
+def test_sites_that_cannot_be(wrong: str) -> None:
+    sites, more, message = SITES_THAT_CANNOT_BE[wrong]
+    with pytest.raises(ValueError, match=message):
+        made(sites=sites, **more)
+
+
+def test_a_site_without_coordinates_is_left_out() -> None:
+    problem = made(sites=SITES.assign(x=[0.0, np.nan, 1.0]))
+    assert problem.labels == ("7", "9")
+    assert "without coordinates: '8'" in problem.summary
+
+
+# --- gaps, and even times
+
+
+def filled_plainly(times: list[float], cells: list[float]) -> list[float]:
+    """Linear in time between readings, and the nearest reading at the ends."""
+    known = [(t, y) for t, y in zip(times, cells, strict=True) if y == y]
+    result = []
+    for t in times:
+        before = [each for each in known if each[0] <= t]
+        after = [each for each in known if each[0] >= t]
+        if not before or not after:
+            result.append((before or [known[0]])[-1][1] if not after else after[0][1])
+            continue
+        (t0, y0), (t1, y1) = before[-1], after[0]
+        result.append(y0 if t0 == t1 else y0 + (y1 - y0) * (t - t0) / (t1 - t0))
+    return result
+
+
+cells = st.lists(
+    st.tuples(
+        st.integers(0, 40), st.none() | st.integers(-99, 99), st.none() | st.integers(-99, 99)
+    ),
+    min_size=2,
+    max_size=25,
+    unique_by=lambda row: row[0],
+).filter(lambda rows: all(any(row[k] is not None for row in rows) for k in (1, 2)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(cells, st.booleans())
+def test_gaps_are_filled_linearly_in_time(rows: list[tuple[Any, ...]], dates: bool) -> None:
+    table = pd.DataFrame(rows, columns=["t", "7", "8"]).astype(float)
+    if dates:
+        table["t"] = pd.Timestamp("2026-03-01") + pd.to_timedelta(table["t"], unit="min")
+    problem = made(table, minimum_completeness=0.0)
+    ordered = sorted(rows)
+    for place in (0, 1):
+        expected = filled_plainly(
+            [float(row[0]) for row in ordered],
+            [float("nan") if row[place + 1] is None else float(row[place + 1]) for row in ordered],
+        )
+        np.testing.assert_allclose(problem.values[:, place], expected, rtol=1e-12, atol=1e-10)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(-99, 99)), min_size=2, max_size=30),
+    st.integers(1, 90),
+    st.booleans(),
+)
+def test_even_steps_are_means_of_their_readings(
+    rows: list[tuple[int, int]], width: int, dates: bool
+) -> None:
+    table = pd.DataFrame(rows, columns=["t", "7"]).astype(float)
+    table["8"] = -table["7"]
+    start = pd.Timestamp("2026-03-01")
+    if dates:
+        table["t"] = start + pd.to_timedelta(table["t"], unit="min")
+    bins = [t // width for t, _ in rows]
+    if len(set(bins)) == 1:
+        return
+    times = range(min(bins), max(bins) + 1)
+    means = [
+        float(np.mean([y for b, (_, y) in zip(bins, rows, strict=True) if b == k]))
+        if k in bins
+        else float("nan")
+        for k in times
+    ]
+    every = f"{width}min" if dates else str(width)
+    problem = made(table, every=every, minimum_completeness=0.0)
+    expected = filled_plainly([float(k) for k in times], means)
+    np.testing.assert_allclose(problem.values[:, 0], expected, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(problem.values[:, 1], -problem.values[:, 0])
+
+
+def test_sensors_with_too_few_readings_are_left_out() -> None:
+    values = VALUES.copy()
+    values.loc[TIMES[:2], "9"] = np.nan
+    values.loc[TIMES[5], "7"] = np.nan
+    problem = made(values)
+    assert problem.labels == ("7", "8")
+    assert problem.summary.endswith("1 of 12 values filled in (8.3%); with too few readings: '9'")
+    assert made(values, minimum_completeness=4 / 6).labels == ("7", "8", "9")
+    nothing = values.assign(**{"8": np.nan})
+    assert made(nothing, minimum_completeness=0.0).labels == ("7", "9")
+    with pytest.raises(
+        ValueError, match=r"1 of 3 sensors .* at least 0.9 of the 6 steps .* in 1\)"
+    ):
+        made(values, minimum_completeness=0.9)
+    with pytest.raises(ValueError, match=r"from 0 to 1, got 1\.5"):
+        made(minimum_completeness=1.5)
+
+
+def test_texts_that_mean_a_gap(tmp_path: Path) -> None:
+    text = VALUES.astype(str)
+    text.iloc[0, 0], text.iloc[1, 1], text.iloc[2, 2] = "", "NA", "  "
+    text.to_csv(tmp_path / "v.csv")
+    assert "3 of 18 values filled in" in made(tmp_path / "v.csv").summary
+
+
+def bad(place: tuple[int, int], value: object) -> pd.DataFrame:
+    values = VALUES.astype(object)
+    values.iloc[place] = value
+    return values
+
+
+VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
+    "text": (bad((1, 1), "off"), {}, "sensor 8 must hold finite numbers, got 'off'"),
+    "infinite": (bad((1, 1), np.inf), {}, "sensor 8 must hold finite numbers, got inf"),
+    "time": (VALUES.set_axis(["1", *"23456"[:4], "noon"], axis=0), {}, "got 'noon'"),
+    "day first": (VALUES.set_axis([*["01/02/2026"] * 5, "31/12/2026"], axis=0), {}, "'31/12/2026'"),
+    "no time": (VALUES.set_axis([*TIMES[:5], pd.NaT]), {}, "time must be given .* in row 6"),
+    "twice": (VALUES.set_axis(["7", "8", "8"], axis=1), {}, "more than one column: '8'"),
+    "no rows": (VALUES[:0], {}, "no rows"),
+    "one row": (VALUES[:1], {}, "expected at least two steps, got 1"),
+    "every": (VALUES, {"every": "often"}, "every must be an interval such as 10min.* got often"),
+    "back": (VALUES, {"every": "-1h"}, "and positive, got -1h"),
+    "never": (VALUES, {"every": "NaT"}, "and positive, got NaT"),
+    "no number": (
+        VALUES.set_axis(np.arange(6.0), axis=0),
+        {"every": "10min"},
+        "every must be a number, as times are numbers, got 10min",
+    ),
+    "infinite steps": (
+        VALUES.set_axis(np.arange(6.0), axis=0),
+        {"every": "inf"},
+        "and positive, got inf",
+    ),
+    "old": (
+        VALUES.set_axis([pd.Timestamp("1970-01-01"), *TIMES[1:]], axis=0),
+        {"every": "1s"},
+        r"every=1s makes 1\.77e\+09 steps of 3 sensors, from 1970-01-01 .* times wrong",
+    ),
+    "noise": (VALUES, {"noise_variance": 0.0}, "noise_variance must be positive, got 0"),
+}
+
+
+@pytest.mark.parametrize("wrong", VALUES_THAT_CANNOT_BE)
+def test_values_that_cannot_be(wrong: str) -> None:
+    values, more, message = VALUES_THAT_CANNOT_BE[wrong]
+    with pytest.raises(ValueError, match=message):
+        made(values, **more)
+
+
+# --- noise
+
+
+def test_noise_is_estimated_from_changes() -> None:
+    rng = np.random.default_rng(1)
+    noise = 0.3 * rng.standard_normal((4000, 3))
+    table = pd.DataFrame(noise, columns=["7", "8", "9"])
+    problem = made(table, noise_variance=None)
+    assert problem.noise_variance == pytest.approx(0.09, rel=0.05)
+    assert problem.noise_variance == pytest.approx(np.diff(noise, axis=0).var() / 2)
+    assert f"noise variance {problem.noise_variance:.4g} estimated" in problem.summary
+    # Slow drift adds to it; a jump over a long pause, or over a gap, does not.
+    drift = np.cumsum(0.3 * rng.standard_normal((4000, 3)), axis=0)
+    assert made(table + drift, noise_variance=None).noise_variance > 0.12
+    paused = table.set_axis(np.r_[0:2000, 9000:11000].astype(float), axis=0)
+    paused.iloc[2000:] += 1000
+    assert estimated_noise(paused) == pytest.approx(0.09, rel=0.05)
+    gap = table.copy()
+    gap.iloc[2000] = np.nan
+    gap.iloc[2001:] += 1000
+    assert estimated_noise(gap) == pytest.approx(0.09, rel=0.05)
+
+
+def test_noise_that_cannot_be_estimated() -> None:
+    with pytest.raises(ValueError, match=r"noise_variance must be given: .* from 15 changes"):
+        made(VALUES * 0, noise_variance=None)
+
+
+# --- long tables
+
+LONG = pd.DataFrame(
+    {
+        "date": ["2004-02-28"] * 6,
+        "time": ["00:59:16.02785", "01:03:16.3", "01:12:00", "00:59:59", "01:30:00", "01:00:00"],
+        "epoch": [3, 11, 30, 3, 60, 2],
+        "moteid": [1, 10, 1, 2, 2, None],
+        "temperature": [19.5, 20.0, 21.0, None, 18.0, 17.0],
+    }
+)
+
+
+def test_from_long() -> None:
+    table = from_long(LONG, time=("date", "time"), sensor="moteid", value="temperature")
+    assert list(table.columns) == ["1", "2", "10"]
+    assert list(table.index) == list(pd.date_range("2004-02-28 00:50", periods=5, freq="10min"))
+    nan = np.nan
+    expected = [[19.5, nan, nan], [nan, nan, 20], [21, nan, nan], [nan, nan, nan], [nan, 18, nan]]
+    np.testing.assert_array_equal(table, expected)
+
+
+def test_from_long_counts_epochs_and_reads_files(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    LONG.to_csv(path, index=False)
+    table = from_long(path, time="epoch", sensor="moteid", value="temperature", every="10")
+    assert list(table.index) == [0.0, 10, 20, 30, 40, 50, 60]
+    assert table.loc[60.0, "2"] == 18.0
+    one = LONG.assign(moteid=1, epoch=[3, 3, 3, 3, 60, 60])
+    each = from_long(one, time="epoch", sensor="moteid", value="temperature", every=None)
+    assert each["1"].to_dict() == {3.0: pytest.approx((19.5 + 20 + 21) / 3), 60.0: 17.5}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 99), st.integers(1, 3), st.integers(-9, 9)),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_from_long_is_the_mean_of_each_cell(rows: list[tuple[int, int, int]]) -> None:
+    long = pd.DataFrame(rows, columns=["t", "s", "y"])
+    table = from_long(long, time="t", sensor="s", value="y", every="7")
+    for begin in table.index:
+        for sensor in table.columns:
+            within = [y for t, s, y in rows if str(s) == sensor and t // 7 * 7 == begin]
+            expected = np.mean(within) if within else np.nan
+            np.testing.assert_allclose(table.loc[begin, sensor], expected, atol=1e-12)
+    steps = {t // 7 for t, _, _ in rows}
+    assert len(table) == max(steps) - min(steps) + 1
+
+
+def test_long_tables_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="columns missing: mote; there are date, time, epoch"):
+        from_long(LONG, time="time", sensor="mote", value="temperature")
+    with pytest.raises(ValueError, match="no row has both moteid and temperature"):
+        from_long(LONG[3:4], time="epoch", sensor="moteid", value="temperature")
+    with pytest.raises(ValueError, match="column temperature must hold finite numbers, got 'x'"):
+        from_long(LONG.assign(temperature="x"), time="epoch", sensor="moteid", value="temperature")
+    with pytest.raises(
+        ValueError, match=r"date time must be numbers, or dates .* '2004-02-28 noon'"
+    ):
+        from_long(
+            LONG.assign(time="noon"), time=["date", "time"], sensor="moteid", value="temperature"
+        )
+
+
+def test_a_long_table_is_a_problem() -> None:
+    rng = np.random.default_rng(2)
+    stamps = [t for t in pd.date_range("2026-01-01", periods=40, freq="5min") for _ in range(3)]
+    long = pd.DataFrame({"at": stamps, "mote": [7, 8, 9] * 40, "c": rng.normal(20, 1, 120)})
+    problem = made(from_long(long, time="at", sensor="mote", value="c"))
+    expected = long["c"].to_numpy().reshape(20, 2, 3).mean(axis=1)
+    np.testing.assert_allclose(problem.values, expected)
+
+
+# --- two files for the command line
+
+
+def test_two_files_that_cannot_be(tmp_path: Path) -> None:
+    one, other = tmp_path / "v.csv", tmp_path / "s.csv"
+    VALUES.to_csv(one)
+    SITES.assign(id=list("abc")).to_csv(other, index=False)
+    with pytest.raises(ValueError, match=r"neither .*v\.csv nor .*s\.csv is the table of sites"):
+        sensor_field_from_files([one, other])
+    with pytest.raises(ValueError, match=r"expected two files, .* got 1: .*v\.csv"):
+        sensor_field_from_files(one)
+    with pytest.raises(ValueError, match=r"expected two files, .* got 0: none"):
+        sensor_field_from_files([])
+    SITES.assign(x=0.0, y=0.0).to_csv(other, index=False)
+    with pytest.raises(
+        ValueError, match=r"v\.csv, with sites of .*s\.csv: sites stand at the same"
+    ):
+        sensor_field_from_files([other, one])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"\x7fELF\0\0\1", "a binary file of a kind that is not known"),
+        (b"PAR1 but not really", "[Pp]arquet"),
+        (b'a,"b\n1,2\n', "EOF"),
+        (None, "No such file"),
+    ],
+)
+def test_files_that_cannot_be(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}: .*{message}") as caught:
+        made(path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="Is a directory"):
+        made(tmp_path)
+
+
+# --- the page that shows it
+
+
+def test_the_page_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "your-own-network.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    namespace: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), namespace)
+    problem, said = namespace["problem"], capsys.readouterr().out
+    assert problem.values.shape == (168, 11)
+    assert "with too few readings: '005'" in said
+    assert "a table of readings, time x sensor" in said
+    assert "a table of sites" in said
+    assert namespace["guessed"].noise_variance > problem.noise_variance
+    assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
+    average = namespace["rows"].groupby("policy")["regret"].mean()
+    assert average["uniform"] > average["tv-gp-ucb"]
+    assert namespace["table"].shape == (2, 2)
+    # The command at the end finds the same problem.
+    found = sensor_field_from_files(["sites.csv", "readings.csv"], every="1h", unit="°C")
+    np.testing.assert_array_equal(found.values, problem.values)

@@ -1,0 +1,428 @@
+"""`Calibrated`: estimates against plain maximisation, coverage over seeds, and what makes a pair."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from tvbandits import Answers, Expert, ExpertError, Observations, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.observations import Source
+from tvbandits.datasets import DriftingBump
+from tvbandits.experts import SimulatorExpert
+from tvbandits.experts.wrappers import calibrated
+from tvbandits.experts.wrappers.calibrated import Calibrated
+from tvbandits.experts.wrappers.calibration import Calibration, estimate
+
+RNG = np.random.default_rng
+
+
+def drawn(seed: int, n: int, *, bias: float, ratio: float) -> tuple[Array, Array, Array]:
+    """Differences, stated variances and reward variances of n pairs."""
+    rng = RNG(seed)
+    stated, reward = rng.uniform(0.5, 2.0, n), rng.uniform(0.2, 1.0, n)
+    return bias + np.sqrt(ratio * stated + reward) * rng.standard_normal(n), stated, reward
+
+
+def estimated(columns: tuple[Array, Array, Array], **parameters: Any) -> Calibration:
+    return estimate(*columns, **{"prior_weight": 10.0, "clip": 3.0, **parameters})
+
+
+# --- the estimate ---------------------------------------------------------------------------------
+
+
+def log_likelihood(columns: tuple[Array, Array, Array], ratio: float) -> float:
+    """Of the ratio, with the made-up pair, the bias integrated out over a fine grid."""
+    difference, stated, reward = (
+        np.append(column, extra)
+        for column, extra in zip(columns, (0.0, *map(np.median, columns[1:])), strict=True)
+    )
+    deviation = np.sqrt(ratio * stated + reward)
+    bias = np.linspace(-12, 12, 801)
+    return float(logsumexp(norm.logpdf(difference[:, None] - bias, 0, deviation[:, None]).sum(0)))
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 10.0])
+@pytest.mark.parametrize("n", [1, 4, 40])
+def test_without_a_clip_it_maximises_the_likelihood(n: int, ratio: float) -> None:
+    columns = drawn(3, n, bias=0.7, ratio=ratio)
+    found = estimated(columns, clip=math.inf)
+    grid = np.linspace(math.log(0.02), math.log(60), 400)
+    likelihood = np.array([log_likelihood(columns, math.exp(log)) for log in grid])
+    posterior = likelihood - 5.0 * (grid + np.exp(-grid))  # ten pairs at a ratio of 1
+    assert math.log(found.used) == pytest.approx(grid[posterior.argmax()], abs=0.012)
+    if likelihood.argmax() > 0:
+        assert math.log(found.ratio) == pytest.approx(grid[likelihood.argmax()], abs=0.012)
+    else:
+        assert found.ratio < 0.021
+
+
+def restated_score(columns: tuple[Array, Array, Array], ratio: float, clip: float) -> float:
+    """The left side of the equation of the ratio, by minimising and integrating."""
+    difference, stated, reward = (
+        np.append(column, extra)
+        for column, extra in zip(columns, (0.0, *map(np.median, columns[1:])), strict=True)
+    )
+    variance = ratio * stated + reward
+
+    def huber(bias: float) -> float:
+        z = np.abs(difference - bias) / np.sqrt(variance)
+        return float(np.where(z < clip, z**2 / 2, clip * z - clip**2 / 2).sum())
+
+    bias = minimize_scalar(huber, bounds=(-50, 50), method="bounded", options={"xatol": 1e-10}).x
+    z = np.clip((difference - bias) / np.sqrt(variance), -clip, clip)
+    kappa = quad(
+        lambda x: np.clip(x, -clip, clip) ** 2 * norm.pdf(x), -12, 12, points=[-clip, clip]
+    )
+    share = (1 / variance) / (1 / variance).sum()
+    return float((ratio * stated / variance * (z**2 / kappa[0] - 1 + share)).sum() / 2)
+
+
+@pytest.mark.parametrize("clip", [1.5, 3.0])
+@pytest.mark.parametrize("ratio", [1.0, 10.0])
+def test_it_solves_its_equations(clip: float, ratio: float) -> None:
+    columns = drawn(5, 30, bias=2.0, ratio=ratio)
+    columns[0][4] = 40.0
+    found = estimated(columns, clip=clip)
+    assert restated_score(columns, found.ratio, clip) == pytest.approx(0, abs=1e-4)
+    prior = 5.0 * (1 / found.used - 1)
+    assert restated_score(columns, found.used, clip) == pytest.approx(-prior, abs=1e-4)
+
+
+CASES = [(0.0, 1.0), (1.0, 1.0), (0.0, 10.0), (3.0, 10.0)]
+
+
+@pytest.mark.parametrize(("bias", "ratio"), CASES)
+@pytest.mark.parametrize("n", [10, 60])
+def test_intervals_hold_what_they_should(n: int, bias: float, ratio: float) -> None:
+    found = [estimated(drawn(seed, n, bias=bias, ratio=ratio)) for seed in range(200)]
+    held = np.mean([each.interval[0] <= ratio <= each.interval[1] for each in found])
+    assert 0.90 <= held <= 0.995  # 95% of 200, within 3 deviations
+    near = np.mean([abs(each.bias - bias) <= 1.96 * each.standard_error for each in found])
+    assert 0.89 <= near <= 0.99
+
+
+def test_verdicts_over_seeds() -> None:
+    def share(verdict: str, ratio: float, bias: float = 0.0) -> float:
+        found = [estimated(drawn(s, 80, bias=bias, ratio=ratio)) for s in range(100)]
+        return float(np.mean([each.verdict == verdict for each in found]))
+
+    assert share("honest", 1.0) >= 0.88
+    assert share("honest", 1.0, bias=3.0) >= 0.88
+    assert share("over-confident", 10.0) == 1.0
+    assert share("too modest", 0.02) >= 0.95
+    biased = [estimated(drawn(s, 80, bias=b, ratio=1.0)).biased for b in (0, 1) for s in range(100)]
+    assert sum(biased[:100]) <= 3
+    assert sum(biased[100:]) == 100
+
+
+def test_one_outlier_does_not_spoil_it() -> None:
+    columns = drawn(0, 50, bias=0.0, ratio=1.0)
+    clean = estimated(columns)
+    columns[0][7] = 1e6
+    spoilt = estimated(columns)
+    assert spoilt.verdict == "honest"
+    assert spoilt.used < 1.5 * clean.used
+    assert abs(spoilt.bias - clean.bias) < 1.5 * clean.standard_error
+    assert estimated(columns, clip=math.inf).ratio > 1e6  # it would have
+
+
+def test_few_pairs() -> None:
+    none = estimated(drawn(0, 0, bias=0.0, ratio=1.0))
+    assert (none.pairs, none.used, none.interval, str(none)) == (
+        0,
+        1.0,
+        (0.0, math.inf),
+        "too few pairs: 0",
+    )
+    four = estimated(drawn(0, 4, bias=50.0, ratio=1.0))
+    assert four.verdict == "too few pairs"
+    assert not four.biased
+    assert str(estimated(drawn(0, 1, bias=0.0, ratio=1.0))).endswith("; 1 pair")
+
+
+def test_a_report_can_be_read() -> None:
+    text = str(Calibration(120, 0.31, 0.04, 9.61, (7.08, 13.2), 9.1))
+    assert text == (
+        "over-confident: true variance about 9.61 (7.08-13.2) times the stated one, 9.1 used; "
+        "bias +0.31 (standard error 0.04), not zero; 120 pairs"
+    )
+    assert Calibration(120, 0.0, 0.04, 0.5, (0.3, 0.8), 0.6).verdict == "too modest"
+    assert Calibration(120, 0.0, 0.04, 1.5, (0.9, math.inf), 1.1).verdict == "too few pairs"
+
+
+@given(
+    scale=st.floats(1e-6, 1e6),
+    stated=st.floats(1e-9, 1e9),
+    n=st.integers(1, 12),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None, max_examples=50)
+def test_whatever_the_scale_it_can_be_used(scale: float, stated: float, n: int, seed: int) -> None:
+    difference = scale * RNG(seed).standard_normal(n)
+    found = estimated((difference, np.full(n, stated), np.full(n, 1e-4)))
+    low, high = found.interval
+    assert 0 < found.used < math.inf
+    assert np.isfinite([found.bias, found.standard_error]).all()
+    assert 0 <= low <= high
+
+
+# --- the wrapper ----------------------------------------------------------------------------------
+
+
+class Off:
+    """Truth 10 + x + t, answered with a bias and more noise than is said; refuses x < 0."""
+
+    def __init__(self, bias: float = 0.0, ratio: float = 1.0, stated: float = 0.25) -> None:
+        self.bias, self.ratio, self.stated = bias, ratio, stated
+        self.asked: list[tuple[list[float], float]] = []
+        self.shown: list[Observations] = []
+
+    def query(self, points: Array, t: float) -> Answers:
+        x = points[:, 0]
+        self.asked.append((x.tolist(), t))
+        noise = math.sqrt(self.ratio * self.stated) * keyed_normal(0, 5, points, t)
+        values = np.where(x < 0, np.nan, 10 + x + t + self.bias + noise)
+        return Answers(values, self.stated, float(len(x)), ("inner",))
+
+    def observe(self, rewards: Observations) -> None:
+        self.shown.append(rewards)
+
+
+def reward(x: float, t: float, variance: float = 0.04) -> Observations:
+    noise = math.sqrt(variance) * keyed_normal(0, 6, np.array([[x]]), t)[0]
+    return Observations([[x]], [t], [10 + x + t + noise], [variance])  # type: ignore[arg-type]
+
+
+POINTS = np.arange(6.0)[:, None]
+
+
+def taught(expert: Calibrated, steps: int) -> Calibrated:
+    for t in range(1, steps + 1):
+        expert.observe(reward(float(t % 6), float(t)))
+        expert.query(POINTS, float(t))
+    return expert
+
+
+def test_answers_are_corrected() -> None:
+    expert = taught(Calibrated(Off(bias=2.0, ratio=9.0)), 200)
+    found = expert.report()
+    assert found.verdict == "over-confident"
+    assert found.pairs == 200
+    fresh = [expert.query(POINTS, 1000.0 + k) for k in range(100)]
+    truth = np.array([10 + POINTS[:, 0] + 1000.0 + k for k in range(100)])
+    z = (np.array([s.values for s in fresh]) - truth) / np.sqrt([s.variance for s in fresh])
+    assert abs(z.mean()) < 0.2
+    assert z.std() == pytest.approx(1.0, abs=0.1)
+    assert fresh[0].notes == ("inner", f"calibration: {found}")
+    expected = found.used * 0.25 + found.standard_error**2
+    np.testing.assert_allclose(fresh[0].variance, expected)
+    assert Calibrated(Off(), note=False).query(POINTS, 1.0).notes == ("inner",)
+
+
+def test_an_honest_expert_is_left_nearly_alone() -> None:
+    expert = taught(Calibrated(Off()), 200)
+    said, plain = expert.query(POINTS, 999.0), Off().query(POINTS, 999.0)
+    assert np.abs(said.values - plain.values).max() < 0.15
+    np.testing.assert_allclose(said.variance, plain.variance, rtol=0.35)
+    assert said.notes == ("inner",)
+
+
+def test_only_earlier_pairs_correct_a_query() -> None:
+    expert = Calibrated(Off(bias=5.0))
+    for t in range(1, 12):
+        expert.observe(reward(0.0, float(t)))
+        assert expert.report().pairs == t - 1
+        before = expert.report()
+        said, raw = expert.query(POINTS, float(t)), Off(bias=5.0).query(POINTS, float(t))
+        shift = before.bias if t > calibrated.FEWEST else 0.0
+        np.testing.assert_allclose(raw.values - said.values, shift)
+    assert said.variance[0] > 0.25
+
+
+@given(
+    events=st.lists(st.tuples(st.booleans(), st.integers(-1, 3), st.integers(0, 3)), max_size=30)
+)
+@settings(deadline=None)
+def test_a_pair_is_an_answer_and_a_reward_at_one_point_and_time(
+    events: list[tuple[bool, int, int]],
+) -> None:
+    expert = Calibrated(Off())
+    asked, told = set(), set()
+    for is_query, x, t in events:
+        if is_query:
+            expert.query(np.array([[float(x)], [float(x)]]), float(t))
+            asked |= {(x, t)} if x >= 0 else set()
+        else:
+            expert.observe(reward(float(x), float(t)))
+            expert.observe(reward(float(x), float(t), variance=9.0))  # the first one counts
+            told.add((x, t))
+    pairs = sorted(asked & told)
+    assert expert.report().pairs == len(pairs)
+    differences = [
+        float(Off().query(np.array([[float(x)]]), float(t)).values[0]) - reward(x, t).y[0]
+        for x, t in pairs
+    ]
+    np.testing.assert_allclose(
+        sorted(row[0] for row in expert._pairs), sorted(differences), atol=1e-12
+    )
+    assert all(row[1:] == (0.25, 0.04) for row in expert._pairs)
+
+
+def test_times_within_a_span_pair_the_nearest() -> None:
+    expert = Calibrated(Off(), within=1.0)
+    for t in (1.0, 1.5, 4.0):
+        expert.query(POINTS[:1], t)
+    expert.observe(reward(0.0, 1.75))  # with 1.5
+    expert.observe(reward(0.0, 2.0))  # with 1.0, exactly within
+    expert.observe(reward(0.0, 2.1))  # with nobody
+    assert expert.report().pairs == 2
+    expert.query(POINTS[:1], 3.0)  # with 2.1
+    assert expert.report().pairs == 3
+    other = Calibrated(Off(), within=0.5)
+    other.query(POINTS[:1], 1.0)
+    other.observe(reward(0.0, 1.75))
+    other.observe(reward(1.0, 1.0))
+    assert other.report().pairs == 0
+
+
+def test_answers_of_experts_are_no_rewards() -> None:
+    expert = Calibrated(Off())
+    expert.query(POINTS, 1.0)
+    seen = reward(0.0, 1.0)
+    expert.observe(Observations(seen.X, seen.t, seen.y, seen.variance, np.array([Source.EXPERT])))
+    assert expert.report().pairs == 0
+    expert.observe(seen)
+    assert expert.report().pairs == 1
+
+
+def test_minus_zero_is_zero() -> None:
+    expert = Calibrated(Off())
+    expert.query(np.array([[-0.0]]), 1.0)
+    expert.observe(reward(0.0, 1.0))
+    assert expert.report().pairs == 1
+
+
+def test_old_answers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrated, "REMEMBERED", 10)
+    expert = Calibrated(Off())
+    for t in range(1, 5):
+        expert.query(POINTS, float(t))
+    assert len(expert._answers.seen) == sum(map(len, expert._answers.by_point.values())) == 10
+    expert.observe(reward(0.0, 1.0))
+    expert.observe(reward(0.0, 4.0))
+    assert expert.report().pairs == 1
+
+
+# --- the probe ------------------------------------------------------------------------------------
+
+
+def test_the_probe_asks_about_the_newest_point_too() -> None:
+    off = Off()
+    expert = Calibrated(off, probe=True)
+    expert.observe(reward(9.0, 3.0))
+    said = expert.query(POINTS[:2], 3.0)
+    assert off.asked == [([9.0, 0.0, 1.0], 3.0)]
+    assert (len(said), said.cost) == (2, 3.0)
+    assert said.notes == ("inner", "calibration: [9.0], last rewarded, was asked about too")
+    assert expert.report().pairs == 1
+    np.testing.assert_array_equal(said.values, Off().query(POINTS[:2], 3.0).values)
+
+
+def test_the_probe_is_not_needed_always() -> None:
+    off = Off()
+    expert = Calibrated(off, probe=True)
+    expert.query(POINTS[:2], 3.0)  # nothing rewarded yet
+    expert.observe(reward(1.0, 3.0))
+    said = expert.query(POINTS[:2], 3.0)  # among the points
+    assert off.asked[-1] == ([1.0, 0.0], 3.0)
+    np.testing.assert_array_equal(said.values, Off().query(POINTS[:2], 3.0).values)
+    expert.observe(reward(9.0, 3.0))
+    expert.query(POINTS[:2], 4.0)  # not about this time
+    expert.observe(reward(5.0, 2.0))  # late: the newest is still that of t = 3
+    expert.query(POINTS[:2], 3.0)
+    assert [len(x) for x, _ in off.asked] == [2, 2, 2, 3]
+    Calibrated(off).query(POINTS[:2], 3.0)
+    assert len(off.asked[-1][0]) == 2
+
+
+def test_the_probe_makes_pairs_in_a_real_run() -> None:
+    problem = DriftingBump(candidates=101, horizon=40)
+
+    def pairs(probe: bool) -> tuple[int, int]:
+        noise = problem.noise_variance
+        expert = Calibrated(SimulatorExpert(problem), probe=probe)
+        bandit = policies.sparq_gp_ucb(
+            problem.domain, problem.kernel, noise, expert=expert, confidence=2.0, seed=0
+        )
+        for t in range(1, 41):
+            x = bandit.ask(float(t))
+            bandit.tell(x, problem.value(x, t) + 0.1 * keyed_normal(0, 1, x, float(t)))
+        return expert.report().pairs, bandit.info.total_asked
+
+    assert pairs(True)[0] == 39  # no question is asked after the first reward
+    assert pairs(False)[0] <= 39
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def test_rewards_are_handed_on_and_a_copy_goes_on() -> None:
+    off = Off(bias=1.0)
+    expert = taught(Calibrated(Calibrated(off), within=0.5, probe=True), 8)
+    assert len(off.shown) == 8
+    again = pickle.loads(pickle.dumps(expert))
+    assert again.report() == expert.report()
+    for one in (expert, again):
+        one.observe(reward(2.0, 9.0))
+    np.testing.assert_array_equal(again.query(POINTS, 9.0).values, expert.query(POINTS, 9.0).values)
+    assert again.report() == expert.report()
+    assert repr(expert).endswith(", prior_weight=10, within=0.5, probe=True)")
+    assert isinstance(expert, Expert)
+
+
+def test_refusals_stay_refusals() -> None:
+    expert = taught(Calibrated(Off(bias=2.0, ratio=9.0)), 50)
+    said = expert.query(np.array([[-1.0], [1.0]]), 99.0)
+    np.testing.assert_array_equal(said.answered, [False, True])
+    assert len(expert.query(np.empty((0, 1)), 99.0)) == 0
+
+
+def test_what_fails_is_not_remembered() -> None:
+    class Short:
+        def query(self, points: Array, _t: float) -> Answers:
+            return Answers(points[1:, 0], 1.0)
+
+    expert = Calibrated(Short())
+    expert.observe(reward(0.0, 1.0))
+    with pytest.raises(ExpertError, match="Short must answer 6 points, got 5 values"):
+        expert.query(POINTS, 1.0)
+    assert expert.report().pairs == 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"prior_weight": 0.0}, "prior_weight must be positive and finite, got 0"),
+        ({"prior_weight": math.inf}, "prior_weight must be positive and finite, got inf"),
+        ({"within": -1.0}, "within must be finite and not negative, got -1"),
+        ({"clip": 1.0}, r"clip must be at least 1\.5, got 1"),
+        ({"clip": math.nan}, r"clip must be at least 1\.5, got nan"),
+    ],
+)
+def test_bad_parameters(parameters: dict[str, float], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Calibrated(Off(), **parameters)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"expert must have a method query\(X, t\), got 3"):
+        Calibrated(3)  # type: ignore[arg-type]

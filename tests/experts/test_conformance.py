@@ -1,0 +1,544 @@
+"""The conformance kit: ours pass it, and each way to be broken is found, and nothing else with it."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvbandits import Answers, Bandit, Expert, ExpertUnavailableError, Observations, policies
+from tvbandits.core.arrays import Array
+from tvbandits.datasets import DriftingBump, GPDrift, ozone_network
+from tvbandits.experts import CallableExpert, SimulatorExpert
+from tvbandits.experts.conformance.check_expert import check_expert
+from tvbandits.experts.conformance.report import Finding, Outcome, Report
+from tvbandits.experts.wrappers.budgeted import Budgeted
+from tvbandits.experts.wrappers.calibrated import Calibrated
+from tvbandits.experts.wrappers.ensemble import Ensemble
+from tvbandits.experts.wrappers.retrying import Retrying
+
+BUMP = DriftingBump(candidates=101)
+X = BUMP.domain.X[20:60:7]  # type: ignore[union-attr]
+SIMULATOR = SimulatorExpert(BUMP, variance=0.3, cost=1.0)
+
+
+def some_missing(points: Array, t: float) -> Array:
+    return np.where(points[:, 0] < -15, np.nan, t)
+
+
+def nothing(points: Array, _t: float) -> Array:
+    return np.full(len(points), np.nan)
+
+
+def failures(report: Report | str) -> list[str]:
+    return [line[7:].split(":")[0] for line in str(report).splitlines() if line[:4] == "FAIL"]
+
+
+def remarks(report: Report) -> dict[str, str]:
+    return {f.sentence: f.detail for f in report.findings if f.outcome is Outcome.REMARK}
+
+
+# --- ours -----------------------------------------------------------------------------------------
+
+WRAPPERS: dict[str, Callable[[Expert], Expert]] = {
+    "budgeted": lambda expert: Budgeted(expert, total=10_000, cost=1e6, price=1.0),
+    "retrying": lambda expert: Retrying(expert, time_out=60.0, refusals=True),
+    "calibrated": lambda expert: Calibrated(expert, probe=True),
+    "ensemble": lambda expert: Ensemble([expert, CallableExpert(BUMP.value, 0.1)]),
+}
+
+
+@pytest.mark.parametrize(
+    "expert",
+    [
+        SimulatorExpert(BUMP),
+        SimulatorExpert(BUMP, variance=100.0, seed=3, cost=1.0),
+        CallableExpert(BUMP.value, 1e-12),
+        CallableExpert(some_missing, 0.1, nan_means_no_answer=True),
+    ],
+)
+def test_ours_keep_to_the_protocol(expert: Expert) -> None:
+    report = check_expert(expert, X, 5.0, deterministic=True)
+    assert report.passed
+    assert [finding.outcome for finding in report.findings] == [Outcome.OK] * 13
+    assert len(check_expert(expert, X[:1], 5).findings) == 12
+
+
+@pytest.mark.parametrize("outer", WRAPPERS)
+@pytest.mark.parametrize("inner", WRAPPERS)
+def test_wrappers_keep_to_it_in_every_order(outer: str, inner: str) -> None:
+    expert = WRAPPERS[outer](WRAPPERS[inner](SIMULATOR))
+    report = check_expert(expert, X, 5.0, deterministic=True)
+    outcomes = {f.sentence: f.outcome for f in report.findings}
+    pickling = outcomes.pop("can be pickled")
+    assert pickling is Outcome.OK
+    assert set(outcomes.values()) == {Outcome.OK}
+    assert "counts rewards once that are shown twice" in outcomes
+
+
+def test_all_wrappers_at_once() -> None:
+    for names in (list(WRAPPERS), list(WRAPPERS)[::-1]):
+        expert: Expert = SIMULATOR
+        for name in names:
+            expert = WRAPPERS[name](expert)
+        assert remarks(check_expert(expert, X, 5.0, deterministic=True)) == {}
+
+
+class Flaky:
+    """Fails on some of the days, refuses some of the points; no state, so that a copy goes on."""
+
+    def query(self, points: Array, t: float) -> Answers:
+        if t % 7 in (3, 4):
+            raise ExpertUnavailableError("no line")
+        said = SIMULATOR.query(points, t)
+        return Answers(np.where(points[:, 0] < -20, np.nan, said.values), 0.05, said.cost)
+
+
+def test_a_bandit_with_all_of_it_can_be_saved_and_goes_on() -> None:
+    budget = Budgeted(Flaky(), per_step=6, total=150)
+    inner = Calibrated(Retrying(budget, sleep=operator.abs, attempts=2), probe=True)
+    expert = Ensemble([inner, CallableExpert(BUMP.value, 0.5)])
+
+    def played(bandit: Bandit, first: int, last: int) -> Bandit:
+        for t in range(first, last + 1):
+            x = bandit.ask(float(t))
+            bandit.tell(x, BUMP.value(x, float(t)), float(t))
+        return bandit
+
+    bandit = policies.sparq_gp_ucb(
+        BUMP.domain, BUMP.kernel, 0.01, expert=expert, confidence=2.0, seed=0
+    )
+    played(bandit, 1, 20)
+    again = pickle.loads(pickle.dumps(bandit))
+    first, second = played(bandit, 21, 40), played(again, 21, 40)
+    np.testing.assert_array_equal(first.state.rewards.X, second.state.rewards.X)
+    np.testing.assert_array_equal(first.state.answers.y, second.state.answers.y)
+    assert first.info.notes == second.info.notes
+    assert first.info.expert_failures == 0  # the other one of the ensemble was there
+    assert inner.report().pairs > 10
+    assert budget.spent.asked == 150
+    copied = second.recipe.expert
+    assert isinstance(copied, Ensemble)
+    assert repr(copied._experts[0]._expert._expert.spent) == repr(budget.spent)  # type: ignore[attr-defined]
+
+
+def test_a_budget_that_runs_out_is_a_remark() -> None:
+    # Six answers for the form, six for a question, and three for the same one again.
+    report = check_expert(Budgeted(SIMULATOR, total=15), X, 5.0, deterministic=True)
+    assert remarks(report)["answers the same question the same way"] == (
+        "asking again changed which of them were answered, and the expert said why: "
+        "budget: 3 of 6 points asked, 15 of 15 in total"
+    )
+    assert report.cost == 15.0
+
+
+def test_time_and_place_beyond_what_is_known() -> None:
+    drift = GPDrift(points_per_axis=5, horizon=9)
+    points = drift.domain.X[:4]
+    report = check_expert(SimulatorExpert(drift), points, 9.0, outside=[[7.0, 7.0]])
+    found = remarks(report)
+    times = found["answers, refuses or declines other times"]
+    assert times.startswith("t = 10 raised ValueError: gp-drift is known at t = 1, 2, ..., 9; got")
+    assert "t = 9.5 raised" in times
+    assert "t = 8" not in times
+    beyond = found["refuses or declines points outside"]
+    assert beyond.startswith("raised ValueError: X must be candidates, but [7.0, 7.0]")
+    assert beyond.endswith("(a bandit stops, as it is broken)")
+
+
+def test_a_guess_outside_is_a_remark() -> None:
+    report = check_expert(SIMULATOR, X, 5.0, outside=[[900.0], [901.0]])
+    said = "2 of 2 are answered, 2 of them as surely as inside"
+    assert remarks(report) == {"refuses or declines points outside": said}
+    careful = By(lambda x, _t: Answers(x[:, 0], 0.1 + np.abs(x[:, 0])))
+    said = "1 of 1 are answered, 0 of them as surely as inside"
+    assert said in str(check_expert(careful, X, 5.0, outside=[[900.0]]))
+    refusing = By(lambda x, _t: Answers(np.where(x[:, 0] > 99, np.nan, 1.0), 0.1))
+    report = check_expert(refusing, X, 5.0, outside=[[900.0]])
+    assert "ok     refuses or declines points outside\n" in str(report)
+
+
+def test_networks_too() -> None:
+    problem = ozone_network(stations=5, days=9)
+    expert = Calibrated(SimulatorExpert(problem))
+    assert check_expert(expert, problem.domain.X, 3.0, deterministic=True).passed
+
+
+def test_what_cannot_be_pickled_is_a_remark() -> None:
+    report = check_expert(CallableExpert(lambda x, t: x[:, 0] + t, 0.1), X, 5.0)
+    assert "a bandit with it cannot be saved" in remarks(report)["can be pickled"]
+    report = check_expert(Calibrated(CallableExpert(lambda x, t: x[:, 0] + t, 0.1)), X, 5.0)
+    shown = "counts rewards once that are shown twice"
+    assert remarks(report)[shown].startswith("not tried: rewards are shown to copies only")
+
+
+def test_one_that_answers_nothing_is_a_remark() -> None:
+    report = check_expert(CallableExpert(nothing, 1.0, True), X, 5.0, deterministic=True)
+    found = remarks(report)
+    assert found["returns valid Answers, one for each point"] == "none of the 6 points was answered"
+    times = found["answers, refuses or declines other times"]
+    assert times == "t = 6 is refused; t = 4 is refused; t = 5.5 is refused"
+
+
+def test_the_report_counts_what_it_asked() -> None:
+    asked = []
+
+    def answer(points: Array, _t: float) -> Answers:
+        asked.append(len(points))
+        return Answers(points[:, 0], 0.1, 2.0)
+
+    report = check_expert(By(answer), X, 5.0, deterministic=True, outside=X, threads=3)
+    assert (report.questions, report.points, report.cost) == (
+        len(asked),
+        sum(asked),
+        2.0 * len(asked),
+    )
+    assert str(report).splitlines()[-1] == f"{len(asked)} questions about {sum(asked)} points, " + (
+        f"cost {2 * len(asked)}"
+    )
+
+
+def test_nobody_is_asked_in_threads_who_must_not_be() -> None:
+    seen = set()
+
+    def answer(points: Array, _t: float) -> Answers:
+        seen.add(threading.get_ident())
+        return Answers(points[:, 0], 0.1)
+
+    report = check_expert(By(answer), X, 5.0, threads=0)
+    assert not any("threads at once" in finding.sentence for finding in report.findings)
+    assert seen == {threading.get_ident()}
+
+
+class Fresh:
+    """Honest noise that is drawn anew for every question."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def query(self, points: Array, t: float) -> Answers:
+        noise = 0.5 * self.rng.standard_normal(len(points))
+        return Answers(BUMP.value(points, t) + noise, 0.25)
+
+
+def test_honest_noise_passes_unless_the_same_answer_was_promised() -> None:
+    expert = Fresh()
+    for _ in range(100):
+        assert check_expert(expert, X, 5.0, threads=0).passed
+    with pytest.raises(AssertionError, match="FAIL   answers the same question the same wa") as no:
+        check_expert(expert, X, 5.0, deterministic=True)
+    assert failures(str(no.value)) == ["answers the same question the same way"]
+
+
+# --- broken ones: each fails its own finding, and no other ------------------------------------------
+
+
+def plainly(points: Array, t: float) -> Answers:
+    return Answers(BUMP.value(points, t), 0.01)
+
+
+@dataclass(frozen=True)
+class By:
+    """An expert by its method."""
+
+    query: Callable[[Array, float], Any]
+
+
+def mutating(points: Array, t: float) -> Answers:
+    said = plainly(points, t)
+    points += 1.0
+    return said
+
+
+def scribbling(points: Array, t: float) -> Answers:
+    points[0] += 1.0
+    points[0] -= 1.0
+    return plainly(points, t)
+
+
+def too_short(points: Array, t: float) -> Answers:
+    return plainly(points[:-1], t)
+
+
+def down(_points: Array, _t: float) -> Answers:
+    raise OSError("no such sensor")
+
+
+def mistaken(_points: Array, _t: float) -> Answers:
+    raise TypeError("no such thing")
+
+
+def only_many(points: Array, t: float) -> Answers:
+    if len(points) < 2:
+        raise IndexError("one point is not enough")
+    return plainly(points, t)
+
+
+def distinct(points: Array, t: float) -> Answers:
+    return plainly(np.unique(points, axis=0)[::-1] if len(points) > 6 else points, t)
+
+
+def sorting(points: Array, t: float) -> Answers:
+    return Answers(np.sort(BUMP.value(points, t)), 0.01)
+
+
+def quietly_order_dependent(points: Array, t: float) -> Answers:
+    return Answers(BUMP.value(points, t) + 1e-4 * np.arange(len(points)), 0.01)
+
+
+def refusing_the_last(points: Array, t: float) -> Answers:
+    values = BUMP.value(points, t)
+    values[-1:] = np.nan
+    return Answers(values, 0.01)
+
+
+def an_array(points: Array, t: float) -> Any:
+    return BUMP.value(points, t)
+
+
+def negative(points: Array, t: float) -> Answers:
+    return Answers(BUMP.value(points, t), -0.01)
+
+
+def secretly_negative(points: Array, t: float) -> Answers:
+    said = plainly(points, t)
+    object.__setattr__(said, "variance", -said.variance)
+    return said
+
+
+def endless_cost(points: Array, t: float) -> Answers:
+    said = plainly(points, t)
+    object.__setattr__(said, "cost", np.inf)
+    return said
+
+
+def floats_only(points: Array, t: float) -> Answers:
+    if not isinstance(t, float):
+        raise TypeError("a float, please")
+    return plainly(points, t)
+
+
+def ints_are_steps(points: Array, t: float) -> Answers:
+    return plainly(points, t + isinstance(t, int))
+
+
+def one_table(points: Array, t: float) -> Answers:
+    return plainly(points, {5.0: 5.0}[t])
+
+
+def silent_elsewhere(points: Array, t: float) -> Answers:
+    if t != 5.0:
+        raise ValueError
+    return plainly(points, t)
+
+
+def crashing_outside(points: Array, t: float) -> Answers:
+    rows = {float(x): row for row, x in enumerate(X[:, 0])}
+    assert all(rows[float(x)] >= 0 for x in points[:, 0])
+    return plainly(points, t)
+
+
+class Remembering:
+    """Keeps its last question, and gives the last answer to it again."""
+
+    X: Array | None = None
+
+    def query(self, points: Array, t: float) -> Answers:
+        if self.X is None or not np.array_equal(self.X, points):
+            self.X, self.said = points, plainly(points, t)
+        return self.said
+
+
+class Sharing:
+    """Puts the question where another thread may change it."""
+
+    def query(self, points: Array, t: float) -> Answers:
+        self.points = points
+        time.sleep(0.05)
+        return plainly(self.points, t)
+
+
+class Busy:
+    """Cannot be asked while it answers."""
+
+    def __init__(self) -> None:
+        self.busy = False
+
+    def query(self, points: Array, t: float) -> Answers:
+        if self.busy:
+            raise ExpertUnavailableError("busy")
+        self.busy = True
+        time.sleep(0.05)
+        self.busy = False
+        return plainly(points, t)
+
+
+class Forgetful:
+    """Its copy is another one."""
+
+    def __init__(self) -> None:
+        self.shift = 0.0
+
+    def query(self, points: Array, t: float) -> Answers:
+        return plainly(points, t + self.shift)
+
+    def __getstate__(self) -> dict[str, float]:
+        return {"shift": 20.0}
+
+
+@dataclass
+class Counting:
+    """Learns from the same reward each time it is shown."""
+
+    seen: list[Array] = field(default_factory=list)
+
+    def query(self, points: Array, t: float) -> Answers:
+        said = plainly(points, t)
+        return Answers(said.values + sum(float(y.sum()) for y in self.seen), said.variance)
+
+    def observe(self, rewards: Observations) -> None:
+        self.seen.append(rewards.y)
+
+
+class Blind:
+    """Cannot be shown what it asks for."""
+
+    def query(self, points: Array, t: float) -> Answers:
+        return plainly(points, t)
+
+    def observe(self, rewards: Observations) -> None:
+        raise KeyError(len(rewards))
+
+
+METHOD = "has a method query(X, t)"
+FORM = "returns valid Answers, one for each point"
+SAME = "answers the same question the same way"
+ORDER = "does not mind the order of points"
+INT = "takes a whole t as an int"
+TIMES = "answers, refuses or declines other times"
+OUTSIDE = "refuses or declines points outside"
+THREADS = "answers 4 threads at once"
+SHOWN = "counts rewards once that are shown twice"
+BROKEN: dict[str, tuple[Any, str, str]] = {
+    "no method": (object(), METHOD, "<object object at"),
+    "a number": (By(3.0), METHOD, "By(query=3.0) has none"),  # type: ignore[arg-type]
+    "a class": (By, METHOD, "By'> has none"),
+    "too short": (By(too_short), FORM, "5 values for 6 points"),
+    "down": (
+        By(down),
+        FORM,
+        "raised OSError: no such sensor (a bandit goes on without it, as it is",
+    ),
+    "mistaken": (
+        By(mistaken),
+        FORM,
+        "raised TypeError: no such thing (a bandit stops, as it is bro",
+    ),
+    "an array": (By(an_array), FORM, "returned ndarray, not Answers"),
+    "negative": (By(negative), FORM, "raised ValueError: variance must be positive and finite"),
+    "secret": (By(secretly_negative), FORM, "variance must be positive and finite, got -0.01"),
+    "cost": (By(endless_cost), FORM, "cost must be finite and not negative, got inf"),
+    "fresh": (Fresh(), SAME, "asking again changed the answer for row 0"),
+    "mutating": (By(mutating), "leaves X as it was", "X was changed in place"),
+    "scribbling": (
+        By(scribbling),
+        "takes an X that cannot be written to",
+        "raised ValueError: output array is read-only",
+    ),
+    "only many": (By(only_many), "answers a single point", "raised IndexError: one point is not"),
+    "distinct": (By(distinct), "answers points that are asked about twice", "6 values for 12 poin"),
+    "sorting": (By(sorting), ORDER, "reversing the points changed the answer for row 0"),
+    "quietly": (By(quietly_order_dependent), ORDER, "reversing the points changed the answer"),
+    "refusing": (By(refusing_the_last), ORDER, "changed which of them were answered, and no note"),
+    "remembering": (
+        Remembering(),
+        "does not mind if X is changed after the answer",
+        "reversing X itself between two queries changed the answer for row 0",
+    ),
+    "floats only": (By(floats_only), INT, "raised TypeError: a float, please"),
+    "ints are steps": (By(ints_are_steps), INT, "an int for a float changed the answer for row"),
+    "one table": (By(one_table), TIMES, "raised KeyError: 6.0"),
+    "silent": (
+        By(silent_elsewhere),
+        TIMES,
+        "raised ValueError:  (a bandit stops, as it is broken)",
+    ),
+    "outside": (By(crashing_outside), OUTSIDE, "raised KeyError: 900.0"),
+    "sharing": (Sharing(), THREADS, "changed the answer for row"),
+    "busy": (Busy(), THREADS, "raised ExpertUnavailableError: busy (a bandit goes on without it"),
+    "forgetful": (Forgetful(), "can be pickled", "a copy changed the answer for row"),
+    "counting": (Counting(), SHOWN, "showing the rewards again changed the answer for row 0"),
+    "blind": (Blind(), SHOWN, "raised KeyError: 6"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_broken_experts_are_found_out(broken: str) -> None:
+    expert, sentence, detail = BROKEN[broken]
+    before = X.copy()
+    with pytest.raises(AssertionError, match="the expert does not keep to the protocol:") as caught:
+        check_expert(expert, X, 5.0, deterministic=True, outside=[[900.0], [901.0]])
+    np.testing.assert_array_equal(X, before)
+    lines = str(caught.value).splitlines()
+    assert failures(str(caught.value)) == [sentence]
+    (failed,) = (line for line in lines if line.startswith("FAIL "))
+    assert failed.startswith(f"FAIL   {sentence}: ")
+    assert detail in failed
+    assert len(lines) in (16, 17)  # a heading, 14 findings or 15, the account
+    skipped = [line for line in lines if line.startswith("- ")]
+    assert all(
+        f'not tried, because of "{sentence}"' in line or sentence in (METHOD,) for line in skipped
+    )
+    assert len(skipped) == (
+        {METHOD: 13, FORM: 12, "leaves X as it was": 1, ORDER: 2}.get(sentence, 0)
+    )
+
+
+def test_every_finding_has_its_broken_expert() -> None:
+    report = check_expert(Calibrated(SIMULATOR), X, 5.0, deterministic=True, outside=X)
+    assert {f.sentence for f in report.findings} == {sentence for _, sentence, _ in BROKEN.values()}
+
+
+def test_a_clear_error_in_a_thread_or_a_copy_is_a_failure_too() -> None:
+    class Once:
+        """Cannot be asked by anyone but its maker."""
+
+        def __init__(self) -> None:
+            self.mine = threading.get_ident()
+
+        def query(self, points: Array, t: float) -> Answers:
+            if threading.get_ident() != self.mine:
+                raise ExpertUnavailableError("not your expert")
+            return plainly(points, t)
+
+    with pytest.raises(AssertionError, match="FAIL   answers 2 threads at once: raised ExpertUnav"):
+        check_expert(Once(), X, 5.0, threads=2)
+    assert check_expert(Once(), X, 5.0, threads=0).passed
+
+
+def test_a_report_by_hand() -> None:
+    report = Report(
+        (Finding("sings", Outcome.OK), Finding("dances", Outcome.REMARK, "badly")), 2, 3
+    )
+    assert report.passed
+    assert str(report) == "ok     sings\nremark dances: badly\n2 questions about 3 points, cost 0"
+    assert not Report((Finding("sings", Outcome.FAIL),)).passed
+
+
+def test_the_kit_needs_a_question() -> None:
+    with pytest.raises(ValueError, match=r"X must have at least one point, got shape \(0, 1\)"):
+        check_expert(SIMULATOR, np.empty((0, 1)), 1.0)
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
+        check_expert(SIMULATOR, X, np.nan)
+    with pytest.raises(ValueError, match=r"outside must have shape \(n, 1\), got \(1, 2\)"):
+        check_expert(SIMULATOR, X, 1.0, outside=[[1.0, 2.0]])
+    for threads in (-1, 2.5, True):
+        with pytest.raises(ValueError, match="threads must be a whole number of at least 0, got"):
+            check_expert(SIMULATOR, X, 1.0, threads=threads)  # type: ignore[arg-type]

@@ -1,0 +1,540 @@
+"""Answers out of a log of recorded evaluations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF
+from sqlalchemy import create_engine
+
+from tvbandits import Candidates, Expert, policies
+from tvbandits.core.arrays import Array
+from tvbandits.experts import check_expert
+from tvbandits.experts.records.log import CachedLogExpert
+from tvbandits.forgetting.aging import (
+    Ages,
+    Aging,
+    Constant,
+    DiscardAbove,
+    Exponential,
+    Linear,
+    LogThreshold,
+    ResetEvery,
+    Wiener,
+    Window,
+    compose,
+)
+
+
+def table(*rows: tuple[float | None, ...], columns: str = "x0 t value variance") -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=columns.split())
+
+
+# --- the oracle: every row looked at, one question at a time ----------------------------------------
+
+
+@dataclass(frozen=True)
+class Rules:
+    tolerance: Any = 0.0
+    staleness: float = 0.0
+    duplicates: str = "last"
+    future: bool = False
+
+
+def plainly(
+    frame: pd.DataFrame, x: Array, t: float, rules: Rules
+) -> tuple[float, float, float] | None:
+    """Value, variance and age of the row that answers (x, t), as the docstring says it."""
+    names = [name for name in frame.columns if name.startswith("x")]
+    ranked = []
+    for row in frame.itertuples(index=False):
+        point = np.array([getattr(row, name) for name in names], dtype=float)
+        if math.isnan(row.value):  # type: ignore[arg-type]
+            continue
+        if np.ndim(rules.tolerance):
+            distance = math.sqrt(sum(((point - x) / rules.tolerance) ** 2))
+            near = distance <= 1.0
+        else:
+            distance = math.sqrt(sum((point - x) ** 2))
+            near = distance <= rules.tolerance
+        before, after = t - row.t, row.t - t  # type: ignore[operator]
+        past = 0 <= before <= rules.staleness
+        ahead = rules.future and 0 < after <= rules.staleness
+        if near and (past or ahead):
+            key = (abs(before), ahead, distance, *point)
+            ranked.append((key, row.value, row.variance))
+    if not ranked:
+        return None
+    best = min(key for key, _, _ in ranked)
+    alike = [(value, variance) for key, value, variance in ranked if key == best]
+    if rules.duplicates == "mean":
+        precision = sum(1 / variance for _, variance in alike)
+        value = sum(value / variance for value, variance in alike) / precision
+        return value, 1 / precision, best[0]
+    value, variance = alike[0 if rules.duplicates == "first" else -1]
+    return value, variance, best[0]
+
+
+def random_table(rng: np.random.Generator, n: int, d: int) -> pd.DataFrame:
+    """Few points and times, so that there are duplicates, ties and late rows in plenty."""
+    columns = {f"x{i}": rng.integers(-2, 3, n) * 0.25 for i in range(d)}
+    columns["t"] = rng.integers(0, 6, n) * 0.5
+    columns["value"] = np.where(rng.random(n) < 0.15, np.nan, rng.standard_normal(n))
+    columns["variance"] = rng.integers(1, 5, n) / 4
+    return pd.DataFrame(columns)
+
+
+REACHES = [
+    Rules(*parts)
+    for parts in itertools.product(
+        (0.0, 0.25, 0.6), (0.0, 0.5, 1.2, math.inf), ("last", "first", "mean"), (False, True)
+    )
+]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from(REACHES), st.booleans())
+@settings(deadline=None, max_examples=150)
+def test_answers_are_those_of_a_look_at_every_row(
+    seed: int, d: int, rules: Rules, stretched: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    frame = random_table(rng, int(rng.integers(0, 60)), d)
+    if stretched:
+        axes = rng.choice([0.25, 0.5, 1.0], d)
+        rules = Rules(axes, rules.staleness, rules.duplicates, rules.future)
+    aging = Linear(0.7)
+    cuts = np.sort(rng.integers(0, len(frame) + 1, int(rng.integers(0, 5))))
+    batches = np.split(np.arange(len(frame)), cuts)
+    expert = CachedLogExpert(frame.iloc[batches[0]], aging=aging, **vars(rules))
+    for batch in batches[1:]:
+        expert.extend(frame.iloc[batch])
+    assert len(expert) + expert.refusals == len(frame)
+    for t in (0.0, 1.25, 2.0, 9.0):
+        points = rng.integers(-3, 4, (7, d)) * 0.25 + rng.choice([0.0, 0.05], (7, 1))
+        said = expert.query(points, t)
+        wanted = [plainly(frame, x, t, rules) for x in points]
+        np.testing.assert_array_equal(said.answered, [each is not None for each in wanted])
+        for row, each in enumerate(wanted):
+            if each is not None:
+                value, variance, age = each
+                aged = variance * (1 + (0.7 * age) ** 2)
+                relative = 1e-12 if rules.duplicates == "mean" else 0.0
+                assert said.values[row] == pytest.approx(value, rel=relative, abs=relative)
+                assert said.variance[row] == pytest.approx(aged, rel=1e-14)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["last", "first"]))
+@settings(deadline=None, max_examples=30)
+def test_batches_of_any_size_make_the_same_log(seed: int, duplicates: str) -> None:
+    rng = np.random.default_rng(seed)
+    frame = random_table(rng, 200, 2)
+    options: Any = {"tolerance": 0.3, "staleness": 1.0, "duplicates": duplicates}
+    whole = CachedLogExpert(frame, **options)
+    grown = CachedLogExpert(frame.iloc[:0], **options)
+    for row in range(len(frame)):
+        grown.extend(frame.iloc[[row]])
+    assert len(grown._shelves) <= math.log2(200)
+    points = rng.uniform(-0.6, 0.6, (50, 2))
+    for t in (0.5, 2.0, 2.7):
+        one, other = whole.query(points, t), grown.query(points, t)
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.variance, other.variance)
+        assert one.notes == other.notes
+
+
+# --- what the rules mean ----------------------------------------------------------------------------
+
+
+def test_a_log_is_an_expert() -> None:
+    frame = table(*((float(x), 5.0, x**0.5, 0.1) for x in range(6)))
+    expert = CachedLogExpert(frame)
+    assert isinstance(expert, Expert)
+    check_expert(expert, np.arange(6.0)[:, None], 5.0, deterministic=True)
+    check_expert(expert, np.arange(-3.0, 6.0)[:, None], 5.0, deterministic=True)
+    assert len(expert.query(np.empty((0, 1)), 5.0)) == 0
+
+
+def test_the_future_is_not_told() -> None:
+    frame = table((0.0, 3.0, 30.0, 1.0), (0.0, 4.0, 40.0, 1.0))
+    expert = CachedLogExpert(frame, staleness=math.inf)
+    values = [expert.query([[0.0]], t).values[0] for t in (2.9, 3.0, np.nextafter(4, 0), 4.0, 1e9)]
+    np.testing.assert_array_equal(values, [np.nan, 30.0, 30.0, 40.0, 40.0])
+    told = CachedLogExpert(frame, staleness=1.0, future=True, aging=Wiener(1.0))
+    said = [told.query([[0.0]], t) for t in (1.9, 2.25, 3.5, 3.6)]
+    np.testing.assert_array_equal([s.values[0] for s in said], [np.nan, 30.0, 30.0, 40.0])
+    np.testing.assert_allclose([s.variance[0] for s in said], [np.nan, 1.75, 1.5, 1.4])
+
+
+def test_a_late_row_counts_from_its_own_time() -> None:
+    expert = CachedLogExpert(table((0.0, 5.0, 50.0, 1.0)), staleness=10.0, aging=Wiener(1.0))
+    expert.extend(table((0.0, 2.0, 20.0, 1.0)))
+    expert.extend(table((0.0, 3.0, 30.0, 1.0)))
+    said = [expert.query([[0.0]], t) for t in (1.0, 2.5, 4.0, 6.0)]
+    np.testing.assert_array_equal([s.values[0] for s in said], [np.nan, 20.0, 30.0, 50.0])
+    np.testing.assert_array_equal([s.variance[0] for s in said], [np.nan, 1.5, 2.0, 2.0])
+
+
+def test_a_refusal_answers_nothing_and_takes_nothing_back() -> None:
+    expert = CachedLogExpert(table((0.0, 1.0, 7.0, 1.0), (0.0, 1.0, None, None)))
+    expert.extend(table((1.0, 1.0, math.nan, -3.0)))
+    said = expert.query([[0.0], [1.0]], 1.0)
+    np.testing.assert_array_equal(said.values, [7.0, np.nan])
+    assert (len(expert), expert.refusals) == (1, 2)
+    assert "1 at times 1 to 1, 2 refusals" in repr(expert)
+
+
+def test_zero_has_one_sign() -> None:
+    expert = CachedLogExpert(table((-0.0, -0.0, 7.0, 1.0)))
+    assert expert.query([[0.0]], 0.0).values[0] == 7.0
+    expert = CachedLogExpert(table((0.0, 0.0, 7.0, 1.0)))
+    assert expert.query([[-0.0]], -0.0).values[0] == 7.0
+
+
+def test_only_the_very_same_numbers_match_without_a_tolerance() -> None:
+    frame = table((0.1 + 0.2, 1.0, 7.0, 1.0))
+    assert CachedLogExpert(frame).query([[0.1 + 0.2]], 1.0).answered[0]
+    assert not CachedLogExpert(frame).query([[0.3]], 1.0).answered[0]
+    assert CachedLogExpert(frame, tolerance=1e-15).query([[0.3]], 1.0).answered[0]
+
+
+def test_the_mean_is_by_precision_and_survives_tiny_variances() -> None:
+    frame = table((0.0, 1.0, 1.0, 1e-320), (0.0, 1.0, 3.0, 1e-320), (1.0, 1.0, 0.1, 0.3))
+    said = CachedLogExpert(frame, duplicates="mean").query([[0.0], [1.0]], 1.0)
+    np.testing.assert_array_equal(said.values, [2.0, 0.1])  # a single one to the last bit
+    assert said.variance[0] == pytest.approx(5e-321, rel=0.01)
+    assert said.variance[1] == 0.3
+
+
+def test_notes_and_costs_count() -> None:
+    rows = table((0.0, 1.0, 1.0, 1.0), (1.0, 4.0, 2.0, 1.0))
+    expert = CachedLogExpert(rows, staleness=9.0, aging=Window(within=2.0), cost=0.5)
+    said = expert.query([[0.0], [1.0], [2.0], [3.0]], 5.0)
+    np.testing.assert_array_equal(said.answered, [False, True, False, False])
+    assert said.cost == 0.5
+    assert said.notes == (
+        "2 of 4 points have no recorded answer for t = 5",
+        "1 of 4 recorded answers are too old at t = 5",
+    )
+    assert CachedLogExpert(rows).query([[0.0]], 1.0).notes == ()
+
+
+def half(variance: Array, ages: Ages) -> Array:
+    assert ages.told == 1
+    assert not ages.newer.any()
+    return variance / 2
+
+
+@pytest.mark.parametrize(
+    ("aging", "wanted"),
+    [
+        (None, 0.3),
+        (Constant(), 0.3),
+        (Linear(0.5), 0.3 * 2.0),
+        (Wiener(0.1), 0.5),
+        (Exponential(0.5), 1.2),
+        (Window(within=2.5), 0.3),
+        (Window(within=2.0), math.nan),
+        (compose(Wiener(0.1), compose(Linear(0.5), Window(within=3.0))), 1.0),
+        (half, 0.15),
+    ],
+)
+def test_variances_age(aging: Aging | None, wanted: float) -> None:
+    expert = CachedLogExpert(table((0.0, 1.0, 7.0, 0.3)), staleness=5.0, aging=aging)
+    said = expert.query([[0.0]], 3.0)
+    np.testing.assert_allclose(said.variance, [wanted], rtol=1e-15)
+    np.testing.assert_array_equal(said.answered, [not math.isnan(wanted)])
+
+
+@pytest.mark.parametrize(
+    "aging",
+    [
+        Window(last=3),
+        Window(last=3, within=2.0),
+        ResetEvery(5),
+        DiscardAbove(LogThreshold(1.0)),
+        compose(Linear(1.0), compose(Constant(), ResetEvery(5))),
+    ],
+)
+def test_maps_that_count_rewards_are_refused(aging: Aging) -> None:
+    with pytest.raises(ValueError, match=r"but (Window|ResetEvery|DiscardAbove)\(.*counts rewards"):
+        CachedLogExpert(table((0.0, 1.0, 7.0, 0.3)), aging=aging)
+
+
+# --- columns and bad rows ---------------------------------------------------------------------------
+
+
+def test_columns_by_name() -> None:
+    frame = table((9.0, 8.0, 7.0, 6.0), columns="y lat lon hour")
+    expert = CachedLogExpert(frame, points=("lon", "lat"), time="hour", value="y", variance=0.25)
+    said = expert.query([[7.0, 8.0], [8.0, 7.0]], 6.0)
+    np.testing.assert_array_equal(said.values, [9.0, np.nan])
+    assert said.variance[0] == 0.25
+
+
+def test_eleven_coordinates_are_in_their_order() -> None:
+    frame = pd.DataFrame({f"x{i}": [float(i)] for i in reversed(range(11))})
+    expert = CachedLogExpert(frame.assign(t=1.0, value=2.0), variance=1.0)
+    assert expert.dimension == 11
+    assert expert.query(np.arange(11.0)[None], 1.0).answered[0]
+
+
+GOOD = {"x0": [0.0, 1.0], "t": [1.0, 2.0], "value": [3.0, 4.0], "variance": [0.1, 0.2]}
+BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "coordinate": ({"x0": [0.0, math.nan]}, "column 'x0' must be finite, got nan in row 1"),
+    "time": ({"t": [math.inf, 0.0]}, "column 't' must be finite, got inf in row 0"),
+    "value": ({"value": [1.0, -math.inf]}, "column 'value' must be finite.*got -inf in row 1"),
+    "zero": ({"variance": [1.0, 0.0]}, "'variance' must be positive and finite, got 0.0 in row 1"),
+    "no variance": ({"variance": [1.0, None]}, "'variance' must be positive and.*got nan in row 1"),
+    "infinite": ({"variance": [math.inf, 1.0]}, "'variance' must be positive and finite, got inf"),
+    "text": ({"value": ["1.0", "2.0"]}, "column 'value' must be numeric, got "),
+    "mixed": ({"value": [1.0, "2.0"]}, "column 'value' must be numeric, got '2.0' in row 1"),
+    "date": ({"t": pd.to_datetime(["2020-01-01"] * 2)}, "column 't' must be numeric, got datetime"),
+    "truth": ({"value": [True, False]}, "column 'value' must be numeric, got bool"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ROWS)
+def test_bad_rows_are_named_and_change_nothing(bad: str) -> None:
+    columns, match = BAD_ROWS[bad]
+    frame = pd.DataFrame({**GOOD, **columns})
+    with pytest.raises(ValueError, match=match):
+        CachedLogExpert(frame)
+    expert = CachedLogExpert(pd.DataFrame(GOOD), staleness=5.0)
+    before = repr(expert), expert.query([[0.0], [1.0]], 3.0).values.tolist()
+    with pytest.raises(ValueError, match=match):
+        expert.extend(frame)
+    assert (repr(expert), expert.query([[0.0], [1.0]], 3.0).values.tolist()) == before
+
+
+def test_a_bad_row_is_also_named_by_its_index() -> None:
+    frame = pd.DataFrame({**GOOD, "x0": [0.0, math.nan]}, index=["monday", "tuesday"])
+    with pytest.raises(ValueError, match=r"got nan in row 1 \(index 'tuesday'\)"):
+        CachedLogExpert(frame)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"tolerance": -1.0}, r"tolerance must be finite and not negative, got -1\.0"),
+        ({"tolerance": math.nan}, "tolerance must be finite and not negative, got nan"),
+        ({"tolerance": [1.0, 1.0]}, r"a number or 1 positive finite numbers, got \[1\.0, 1\.0\]"),
+        ({"tolerance": [0.0]}, r"a number or 1 positive finite numbers, got \[0\.0\]"),
+        ({"staleness": -1.0}, r"staleness must not be negative, got -1\.0"),
+        ({"staleness": math.nan}, "staleness must not be negative, got nan"),
+        ({"duplicates": "both"}, 'must be "last", "first" or "mean", got \'both\''),
+        ({"aging": 3.0}, r"aging must be an aging map such as Linear\(0\.1\), got 3\.0"),
+        ({"aging": Linear}, "aging must be an aging map such as"),
+        ({"cost": math.inf}, "cost must be finite and not negative, got inf"),
+        ({"variance": 0.0}, r"must be a column or a positive finite number, got 0\.0"),
+        ({"variance": "noise"}, "one column 'noise', got the columns x0, t, value, variance"),
+        ({"time": "hour"}, "one column 'hour', got the columns x0, t, value, variance"),
+        ({"points": "x0"}, "points must be a sequence of columns, got the text 'x0'"),
+        ({"points": ()}, "points must name at least one column, got none"),
+        ({"points": ("x1",)}, "one column 'x1', got the columns"),
+    ],
+)
+def test_bad_parameters(change: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        CachedLogExpert(pd.DataFrame(GOOD), **change)
+
+
+def test_bad_tables() -> None:
+    with pytest.raises(ValueError, match=r"frame must be a pandas\.DataFrame, got dict"):
+        CachedLogExpert(GOOD)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"x0, x1, \.\.\. without a gap.*got x0, x2"):
+        CachedLogExpert(pd.DataFrame({**GOOD, "x2": [0.0, 0.0]}))
+    with pytest.raises(ValueError, match=r"or be named by points=; got a, b"):
+        CachedLogExpert(pd.DataFrame({"a": [], "b": []}))
+    twice = pd.concat([pd.DataFrame(GOOD), pd.DataFrame({"t": [1.0, 2.0]})], axis=1)
+    with pytest.raises(ValueError, match="there must be one column 't', got the columns x0, t, va"):
+        CachedLogExpert(twice)
+
+
+def test_bad_questions() -> None:
+    expert = CachedLogExpert(pd.DataFrame(GOOD))
+    with pytest.raises(ValueError, match=r"X must have shape \(n, 1\), got \(1, 2\)"):
+        expert.query(np.zeros((1, 2)), 1.0)
+    with pytest.raises(ValueError, match="t must be finite, got nan"):
+        expert.query(np.zeros((1, 1)), math.nan)
+
+
+def test_an_empty_log_answers_nothing() -> None:
+    expert = CachedLogExpert(pd.DataFrame(GOOD).iloc[:0], tolerance=1.0, staleness=math.inf)
+    said = expert.query([[0.0], [1.0]], 1.0)
+    assert not said.answered.any()
+    assert said.notes == ("2 of 2 points have no recorded answer for t = 1",)
+    assert "answers none" in repr(expert)
+
+
+def test_a_log_can_be_pickled_and_goes_on() -> None:
+    for tolerance in (0.0, 0.1):
+        expert = CachedLogExpert(pd.DataFrame(GOOD), tolerance=tolerance)
+        again = pickle.loads(pickle.dumps(expert))
+        again.extend(table((5.0, 1.0, 9.0, 1.0)))
+        np.testing.assert_array_equal(again.query([[0.0], [5.0]], 1.0).values, [3.0, 9.0])
+        assert not expert.query([[5.0]], 1.0).answered[0]
+        assert repr(again) == repr(expert).replace("2 at times", "3 at times")
+
+
+# --- files and databases ----------------------------------------------------------------------------
+
+AWKWARD = pd.DataFrame(
+    {
+        "x0": [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, 2.5],
+        "x1": [0.1 + 0.2, -1e-9, 123456789.123456789, 1e22, 2.5],
+        "t": [1 / 7, 1e9 + 1e-6, 0.1, 3.0, 3.0],
+        "value": [math.pi, -2 / 3, 1e-300, 9.007199254740993e15, None],
+        "variance": [0.1, 1e-12, 1 / 3, 2.2250738585072014e-308, None],
+    }
+)
+"""Numbers that lose their last bit where they are read carelessly."""
+
+
+def as_csv(folder: Path) -> CachedLogExpert:
+    AWKWARD.to_csv(folder / "log.csv", index=False)
+    return CachedLogExpert.from_csv(folder / "log.csv", staleness=0.0)
+
+
+def as_gz(folder: Path) -> CachedLogExpert:
+    AWKWARD.to_csv(folder / "log.csv.gz", index=False)
+    return CachedLogExpert.from_csv(str(folder / "log.csv.gz"))
+
+
+def as_parquet(folder: Path) -> CachedLogExpert:
+    AWKWARD.to_parquet(folder / "log.parquet")
+    return CachedLogExpert.from_parquet(folder / "log.parquet")
+
+
+def as_sqlite(folder: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(folder / "log.db")
+    AWKWARD.to_sql("log", connection, index=False)
+    return connection
+
+
+def by_path(folder: Path) -> CachedLogExpert:
+    as_sqlite(folder).close()
+    return CachedLogExpert.from_sql("SELECT * FROM log", folder / "log.db")
+
+
+def by_connection(folder: Path) -> CachedLogExpert:
+    connection = as_sqlite(folder)
+    expert = CachedLogExpert.from_sql("SELECT * FROM log WHERE t < ?", connection, params=(1e99,))
+    connection.close()
+    return expert
+
+
+def by_url(folder: Path) -> CachedLogExpert:
+    as_sqlite(folder).close()
+    return CachedLogExpert.from_sql("SELECT * FROM log", f"sqlite:///{folder / 'log.db'}")
+
+
+def by_engine(folder: Path) -> CachedLogExpert:
+    as_sqlite(folder).close()
+    engine = create_engine(f"sqlite:///{folder / 'log.db'}")
+    expert = CachedLogExpert.from_sql("SELECT * FROM log", engine)
+    engine.dispose()
+    return expert
+
+
+def by_alchemy(folder: Path) -> CachedLogExpert:
+    as_sqlite(folder).close()
+    engine = create_engine(f"sqlite:///{folder / 'log.db'}")
+    with engine.connect() as connection:
+        expert = CachedLogExpert.from_sql("SELECT * FROM log", connection)
+    engine.dispose()
+    return expert
+
+
+@pytest.mark.parametrize(
+    "read",
+    [as_csv, as_gz, as_parquet, by_path, by_connection, by_url, by_engine, by_alchemy],
+)
+def test_what_is_read_is_what_was_written(
+    tmp_path: Path, read: Callable[[Path], CachedLogExpert]
+) -> None:
+    expert = read(tmp_path)
+    assert (len(expert), expert.refusals) == (4, 1)
+    for row in AWKWARD.to_dict("records"):
+        said = expert.query([[row["x0"], row["x1"]]], row["t"])
+        np.testing.assert_array_equal(said.values, [row["value"]])
+        if not math.isnan(row["value"]):
+            assert said.variance[0] == row["variance"]
+
+
+def test_a_column_of_nulls_is_a_column_of_refusals(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "log.db")
+    connection.execute("CREATE TABLE log (x0 REAL, t REAL, value REAL, variance REAL)")
+    connection.execute("INSERT INTO log VALUES (0, 1, NULL, NULL)")
+    connection.commit()
+    connection.close()
+    expert = CachedLogExpert.from_sql("SELECT * FROM log", str(tmp_path / "log.db"))
+    assert (len(expert), expert.refusals) == (0, 1)
+
+
+def test_bad_sources(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no SQLite file '.*nothing\.db'"):
+        CachedLogExpert.from_sql("SELECT 1", tmp_path / "nothing.db")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="query must be a text of SQL, got 3"):
+        CachedLogExpert.from_sql(3, tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tolerence'"):
+        CachedLogExpert.from_csv(as_path(tmp_path), tolerence=1.0)  # type: ignore[call-arg]
+
+
+def as_path(folder: Path) -> Path:
+    AWKWARD.to_csv(folder / "log.csv", index=False)
+    return folder / "log.csv"
+
+
+def test_a_path_needs_no_sqlalchemy(tmp_path: Path) -> None:
+    as_sqlite(tmp_path).close()
+    program = f"""
+import sys
+sys.modules["sqlalchemy"] = None
+from tvbandits.experts.records.log import CachedLogExpert
+print(len(CachedLogExpert.from_sql("SELECT * FROM log", {str(tmp_path / "log.db")!r})))
+try:
+    CachedLogExpert.from_sql("SELECT * FROM log", "sqlite:///log.db")
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "4"
+    assert second.startswith("a database URL needs SQLAlchemy and the driver")
+    assert second.endswith('pip install "tvbandits[sql]"')
+
+
+# --- with a bandit ----------------------------------------------------------------------------------
+
+
+def test_a_bandit_asks_a_log() -> None:
+    points = np.linspace(0, 1, 6)[:, None]
+    frame = pd.DataFrame(
+        [(x, t, math.sin(6 * x + t / 9), 0.01) for x in points[:, 0] for t in range(0, 30, 2)],
+        columns=["x0", "t", "value", "variance"],
+    )
+    expert = CachedLogExpert(frame, staleness=1.0, aging=Wiener(0.01))
+    bandit = policies.sparq_gp_ucb(
+        Candidates(points), RBF(0.3), 0.01, expert=expert, confidence=2.0
+    )
+    for t in range(20):
+        bandit.tell(bandit.ask(t), math.sin(t / 9), t)
+    assert bandit.info.total_asked > 0
+    assert bandit.info.total_refused == 0

@@ -1,0 +1,797 @@
+"""Stations over MQTT: messages, and a real broker with stations in processes of their own."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.places import TESTS
+from tvbandits import Bandit, Candidates, policies
+from tvbandits.core.protocols import ExpertDownWarning
+from tvbandits.experts import check_expert
+from tvbandits.experts.sensors.expert import Reading, SensorExpert, Transport, stations_at
+from tvbandits.experts.sensors.stub import StubTransport
+
+paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+
+from tvbandits.experts.mqtt.link import Address  # noqa: E402
+from tvbandits.experts.mqtt.messages import Question, answer, object_in, reading_in  # noqa: E402
+from tvbandits.experts.mqtt.station import MQTTStation  # noqa: E402
+from tvbandits.experts.mqtt.transport import MQTTTransport  # noqa: E402
+
+MOSQUITTO = shutil.which(
+    "mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+)
+needs_broker = pytest.mark.skipif(MOSQUITTO is None, reason="the broker mosquitto is not installed")
+
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl is not installed"
+)
+
+T, A = 40, 8
+LEVELS = np.random.default_rng(0).normal(size=(T, A)).cumsum(axis=0)
+IDS = ["plain", "with space", "a/b", "50%", "+", "#", "$SYS/ü", "ozone.7"]
+PLACES = np.random.default_rng(1).random((A, 2))
+STUB = StubTransport(LEVELS, IDS, noise_variance=np.linspace(0.1, 0.3, A), seed=5)
+STATIONS = stations_at(PLACES, IDS, noise_variance=1.0)
+PROCESSES = [IDS[0:2], IDS[2:4], IDS[4:6], IDS[6:8]]
+PATIENCE = 20.0
+"""Seconds until something that must happen has not: reached only by a failure."""
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(value=FLOATS, when=FLOATS, variance=st.none() | st.floats(5e-324, 1e308))
+@settings(deadline=None)
+def test_numbers_cross_exactly(value: float, when: float, variance: float | None) -> None:
+    sent = Reading("A", when, value, variance)
+    assert repr(reading_in(object_in(answer(3, "A", sent).encode()), "A")) == repr(sent)
+    asked = Question(3, "c0", when)
+    assert repr(Question.read(asked.written().encode())) == repr(asked)
+
+
+def test_numbers_of_numpy_cross_too() -> None:
+    sent = Reading("A", np.float32(2.5), np.float64(0.1), np.float32(0.5))  # type: ignore[arg-type]
+    assert reading_in(object_in(answer(3, "A", sent).encode()), "A") == Reading("A", 2.5, 0.1, 0.5)
+
+
+@given(station=st.text(min_size=1).filter(lambda text: text.isprintable()))
+@settings(deadline=None)
+def test_any_id_fits_into_a_topic(station: str) -> None:
+    address = Address("localhost", 1883, "my/prefix", None)
+    topic = address.topic(station, "say", "c0")
+    assert not set(topic) & set("+#\0 ")
+    assert topic.count("/") == 4
+    assert address.split(topic) == (station, "say")
+
+
+GOOD = {"request": 1, "station": "liar", "time": 5.0, "value": 1.5, "variance": 0.5, "note": ""}
+RUBBISH: dict[str, tuple[Any, str]] = {
+    "no JSON": ("{", "malformed JSON: "),
+    "no text": (b"\xff\xfe\x00", "malformed JSON: "),
+    "empty": ("", "malformed JSON: "),
+    "deep": ("[" * 50_000, "malformed JSON: "),
+    "a long number": ('{"request": ' + "9" * 5000 + "}", "malformed JSON: "),
+    "too long": ('"' + "x" * 70_000 + '"', "a message of 70002 bytes, more than 65536"),
+    "a list": ("[1]", "a message must be a JSON object, got list"),
+    "no request": ({"station": "liar"}, 'the field "request" is missing'),
+    "a text for a request": (
+        {**GOOD, "request": "1"},
+        "\"request\" must be a whole number, got '1'",
+    ),
+    "a truth for a request": ({**GOOD, "request": True}, '"request" must be a whole number, got T'),
+    "no station": ({"request": 1, "value": 1.0}, 'the field "station" is missing'),
+    "wrong station": (
+        {**GOOD, "station": "B"},
+        "\"station\" must be 'liar', as in the topic, got 'B'",
+    ),
+    "no value": ({"request": 1, "station": "liar"}, 'the field "value" is missing'),
+    "a text": ({**GOOD, "value": "1.5"}, "\"value\" must be a finite number, got '1.5'"),
+    "NaN": ({**GOOD, "value": math.nan}, "malformed JSON: NaN is not JSON"),
+    "infinite": ({**GOOD, "value": math.inf}, "malformed JSON: Infinity is not JSON"),
+    "too large": (
+        '{"request": 1, "station": "liar", "value": 1e999}',
+        "must be a finite number, got inf",
+    ),
+    "no time": ({"request": 1, "station": "liar", "value": 1.0}, 'the field "time" is missing'),
+    "no variance": ({**GOOD, "variance": 0}, '"variance" must be positive, got 0.0'),
+    "a note": ({**GOOD, "note": 3}, '"note" must be a text, got 3'),
+}
+
+
+def written(message: Any, number: int = 1) -> str | bytes:
+    """A message as it is sent, about the request of that number where it is about number 1."""
+    if isinstance(message, dict):
+        about = {"request": number} if repr(message.get("request")) == "1" else {}
+        return json.dumps({**message, **about})
+    if isinstance(message, str):
+        return message.replace('"request": 1,', f'"request": {number},')
+    return message  # type: ignore[no-any-return]
+
+
+def test_extra_fields_are_left_alone_and_optional_ones_may_be_absent() -> None:
+    short = {"request": 1, "station": "A", "time": 5, "value": 2, "battery": "low"}
+    assert reading_in(short, "A") == Reading("A", 5.0, 2.0, None)
+    assert reading_in({"station": "A", "value": None}, "A") is None
+
+
+@pytest.mark.parametrize("client", ["", "a/b", "+", "x" * 65, 3, None])
+def test_the_name_of_a_client_is_checked(client: Any) -> None:
+    message = json.dumps({"request": 1, "client": client, "time": 1.0}).encode()
+    with pytest.raises(ValueError, match='"client" must be 1 to 64 letters, digits, _ or -, got'):
+        Question.read(message)
+
+
+# --- without a broker -------------------------------------------------------------------------------
+
+
+def test_without_paho_the_extra_is_named() -> None:
+    hidden = "import sys; sys.modules['paho'] = None; import tvbandits.experts.mqtt"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert last.endswith('pip install "tvbandits[mqtt]"')
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"host": ""}, "host must be a name or an address, got ''"),
+        ({"port": 0}, "port must be a whole number from 1 to 65535, got 0"),
+        ({"port": "1883"}, "port must be a whole number from 1 to 65535, got '1883'"),
+        ({"prefix": "a/+"}, r"prefix must be a topic without \+ and #, .*, got 'a/\+'"),
+        ({"prefix": ""}, r"prefix must be a topic without \+ and #, .*, got ''"),
+        ({"prefix": "a/"}, r"must not begin or end with /, got 'a/'"),
+        ({"time_out": 0.0}, "time_out must be positive and finite, got 0.0"),
+        ({"client": "me"}, "client must be a client of paho, or make one, got 'me'"),
+    ],
+)
+def test_bad_options(options: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        MQTTTransport(**options)
+
+
+def test_bad_stations() -> None:
+    with pytest.raises(ValueError, match=r"read must be a function of t, got 3\.0"):
+        MQTTStation("A", 3.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the id of a station must be a text that is not empty"):
+        MQTTStation("", STUB.read)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
+        MQTTTransport().request(["A"], math.nan)
+    with pytest.raises(ValueError, match="the id of a station must be a text that is not empty"):
+        MQTTTransport().request([""], 1.0)
+
+
+def test_a_client_must_speak_as_ours() -> None:
+    with pytest.warns(DeprecationWarning, match="Callback API version 1 is deprecated"):
+        old = paho.Client(paho.CallbackAPIVersion.VERSION1)
+    for client in (old, lambda: old):
+        with pytest.raises(ValueError, match=r"made with paho's CallbackAPIVersion\.VERSION2"):
+            MQTTTransport(client=client).request(["A"], 1.0)
+    with pytest.raises(ValueError, match="client must make a client of paho, it made 3"):
+        MQTTTransport(client=lambda: 3).request(["A"], 1.0)  # type: ignore[arg-type,return-value]
+
+
+def test_a_broker_that_is_not_there() -> None:
+    port = free_port()
+    with MQTTTransport("127.0.0.1", port, time_out=0.05, client=quick) as transport:
+        for _ in range(2):
+            with pytest.raises(ConnectionError, match=rf"to the broker 127\.0\.0\.1:{port}"):
+                transport.request(["A"], 1.0)
+    with pytest.raises(ValueError, match=r"<MQTTTransport: .*> is closed"):
+        transport.request(["A"], 1.0)
+    transport.close()
+
+
+# --- a broker ---------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
+        time.sleep(0.005)
+
+
+@dataclass
+class Broker:
+    """A mosquitto of our own."""
+
+    folder: Path
+    port: int
+    options: Sequence[str] = ("allow_anonymous true",)
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        assert MOSQUITTO is not None
+        lines = [
+            f"listener {self.port} 127.0.0.1",
+            *self.options,
+            "user root",
+            "set_tcp_nodelay true",
+        ]
+        (self.folder / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+        with (self.folder / "mosquitto.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [MOSQUITTO, "-c", str(self.folder / "mosquitto.conf")], stdout=log, stderr=log
+            )
+        eventually(self.listens, (self.folder / "mosquitto.log").read_text())
+
+    def listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def a_broker(folder: Path, *options: str) -> Iterator[Broker]:
+    broker = Broker(folder, free_port(), options or ("allow_anonymous true",))
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with a_broker(tmp_path_factory.mktemp("broker")) as started:
+        yield started
+
+
+@dataclass
+class Processes:
+    """Processes that run stations, and the one that starts them."""
+
+    starter: subprocess.Popen[str]
+
+    def start(self, ids: Sequence[str]) -> int:
+        """The id of a new process with these stations."""
+        assert self.starter.stdin is not None
+        assert self.starter.stdout is not None
+        self.starter.stdin.write(json.dumps(ids) + "\n")
+        self.starter.stdin.flush()
+        return int(self.starter.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def processes(broker: Broker) -> Iterator[Processes]:
+    table = broker.folder / "table.npz"
+    np.savez(table, values=LEVELS, ids=IDS, noise_variance=np.linspace(0.1, 0.3, A))
+    script = str(TESTS / "helpers" / "mqtt_station.py")
+    command = [sys.executable, script, str(broker.port), str(table), "5"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as starter:
+        yield Processes(starter)
+
+
+@pytest.fixture(scope="module")
+def network(broker: Broker, processes: Processes) -> list[int]:
+    """Four processes with two stations each: their ids."""
+    running = [processes.start(ids) for ids in PROCESSES]
+    with MQTTTransport("127.0.0.1", broker.port, time_out=3 * PATIENCE) as transport:
+        assert transport.await_stations(IDS) == ()
+    return running
+
+
+@pytest.fixture
+def transport(broker: Broker, network: list[int]) -> Iterator[MQTTTransport]:  # noqa: ARG001 - answers
+    with MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE) as connected:
+        assert connected.await_stations(IDS) == ()
+        yield connected
+
+
+def sparq(expert: SensorExpert) -> Bandit:
+    return policies.sparq_gp_ucb(Candidates(PLACES), RBF(0.5), 0.2, expert=expert, seed=3)
+
+
+def played(bandit: Bandit, times: range) -> list[Any]:
+    """A run: all that can be seen of it, step by step."""
+    seen: list[Any] = []
+    for t in times:
+        X = bandit.ask(float(t))
+        column = (X[0] == PLACES).all(axis=1).argmax()
+        info = bandit.tell(X, LEVELS[t - 1, [column]], t=float(t))
+        answers = bandit.state.answers
+        mean, deviation = bandit.predict(PLACES)
+        arrays = (X, answers.X, answers.t, answers.y, answers.variance, mean, deviation)
+        seen.append(([a.tobytes() for a in arrays], info.queries_answered, info.notes, info.beta))
+    return seen
+
+
+@needs_broker
+def test_readings_are_those_of_the_stations(transport: MQTTTransport) -> None:
+    assert isinstance(transport, Transport)
+    for t in (1.0, 7.0, 7.5, 40.0):
+        assert transport.request(IDS, t) == STUB.request(IDS, t)
+        assert transport.request(IDS[3:1:-1], t) == STUB.request(IDS[3:1:-1], t)
+    assert transport.request(IDS, 0.0) == STUB.request(IDS, 0.0) == []
+    assert transport.request([], 1.0) == []
+    expert = SensorExpert(STATIONS, transport)
+    assert check_expert(expert, PLACES[:3], 5.0, deterministic=True).passed
+    assert transport.dropped == {}
+
+
+@needs_broker
+def test_a_run_is_the_run_without_a_network(transport: MQTTTransport) -> None:
+    over_mqtt = played(sparq(SensorExpert(STATIONS, transport)), range(1, 31))
+    in_process = played(sparq(SensorExpert(STATIONS, STUB)), range(1, 31))
+    assert over_mqtt == in_process
+    assert sum(answered for _, answered, _, _ in over_mqtt) > 100
+    assert transport.dropped == {}
+
+
+@needs_broker
+def test_a_pickled_bandit_goes_on(transport: MQTTTransport) -> None:
+    bandit = sparq(SensorExpert(STATIONS, transport))
+    played(bandit, range(1, 9))
+    again = pickle.loads(pickle.dumps(bandit))
+    assert played(again, range(9, 15)) == played(bandit, range(9, 15))
+    again.recipe.expert.transport.close()
+    with pytest.raises(TypeError, match="give client= a function that makes the client"):
+        pickle.dumps(MQTTTransport(client=paho.Client(paho.CallbackAPIVersion.VERSION2)))
+
+
+@needs_broker
+def test_threads_may_share_a_transport(transport: MQTTTransport) -> None:
+    wrong: list[float] = []
+
+    def ask(t: float) -> None:
+        if transport.request(IDS, t) != STUB.request(IDS, t):
+            wrong.append(t)
+
+    threads = [threading.Thread(target=ask, args=(float(t),)) for t in range(1, 13)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (wrong, transport.dropped) == ([], {})
+
+
+@needs_broker
+def test_a_station_that_dies(
+    processes: Processes, network: list[int], transport: MQTTTransport
+) -> None:
+    others = [name for name in IDS if name not in PROCESSES[3]]
+    bandit = sparq(SensorExpert(STATIONS, transport))
+    played(bandit, range(1, 13))
+    os.kill(network[3], signal.SIGKILL)
+    asked = time.monotonic()
+    seen = played(bandit, range(13, 16))
+    # The broker tells that they are offline: they are not waited for.
+    assert time.monotonic() - asked < PATIENCE
+    for _, answered, notes, _ in seen:
+        assert answered > 0
+        assert all(note.startswith("no answer from ") for note in notes)
+        assert all(repr(name) not in note for note in notes for name in others)
+    said = SensorExpert(STATIONS, transport).query(PLACES, 9.0)
+    assert said.notes == ("no answer from '$SYS/ü', 'ozone.7'",)
+    np.testing.assert_array_equal(said.answered, [name in others for name in IDS])
+    assert transport.request(IDS, 9.0) == STUB.request(others, 9.0)
+    network[3] = processes.start(PROCESSES[3])
+    assert transport.await_stations(IDS) == ()
+    assert transport.request(IDS, 9.0) == STUB.request(IDS, 9.0)
+
+
+@needs_broker
+def test_a_station_that_hangs(broker: Broker, transport: MQTTTransport) -> None:
+    awake = threading.Event()
+
+    def read(t: float) -> Reading:
+        assert awake.wait(PATIENCE)
+        return Reading("slow", t, 1.0)
+
+    with (
+        MQTTStation("slow", read, host="127.0.0.1", port=broker.port),
+        MQTTTransport("127.0.0.1", broker.port, time_out=1.0) as impatient,
+    ):
+        assert impatient.await_stations(["slow", "plain"], PATIENCE) == ()
+        both = stations_at([[0.0], [1.0]], ["slow", "plain"], noise_variance=1.0)
+        said = SensorExpert(both, impatient).query(np.array([[0.0], [1.0]]), 3.0)
+        assert said.notes == ("no answer from 'slow'",)
+        np.testing.assert_array_equal(said.answered, [False, True])
+        awake.set()  # what it says now comes late
+        eventually(lambda: impatient.dropped == {"late": 1}, "a late answer")
+    assert transport.dropped == {}
+
+
+# --- stations that lie ------------------------------------------------------------------------------
+
+
+def sent_as_is(message: Any) -> str | bytes:
+    return json.dumps(message) if isinstance(message, dict) else message
+
+
+@dataclass
+class Liar:
+    """A station whose answers we write ourselves, one list of messages for a question."""
+
+    client: Any
+    says: Callable[[dict[str, Any]], Sequence[Any]] = lambda _question: ()
+
+    def heard(self, _client: object, _data: object, message: Any) -> None:
+        question = json.loads(message.payload)
+        for each in self.says(question):
+            for_two = isinstance(each, dict) and each.get("station") == "second"
+            station = "second" if for_two else "liar"
+            topic = f"tvbandits/{station}/say/{question['client']}"
+            self.client.publish(topic, sent_as_is(each), qos=1)
+
+
+@pytest.fixture
+def liar(broker: Broker) -> Iterator[Liar]:
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    ready = threading.Event()
+    made = Liar(client)
+    client.on_subscribe = lambda *_: ready.set()
+    client.on_connect = lambda *_: client.subscribe("tvbandits/liar/ask", qos=1)
+    client.on_message = made.heard
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    assert ready.wait(PATIENCE)
+    yield made
+    client.disconnect()
+    client.loop_stop()
+
+
+TRUTH = Reading("liar", 5.0, 1.5, 0.5)
+
+
+@pytest.fixture
+def asking(broker: Broker, liar: Liar) -> Iterator[tuple[Liar, MQTTTransport]]:  # the liar listens
+    with MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE) as connected:
+        yield liar, connected
+
+
+@needs_broker
+def test_rubbish_is_dropped_counted_and_noted(asking: tuple[Liar, MQTTTransport]) -> None:
+    liar, transport = asking
+    station = stations_at([[0.0]], ["liar"], noise_variance=1.0)
+    expert = SensorExpert(station, transport)
+    for count, (message, note) in enumerate(RUBBISH.values(), start=1):
+        text = written(message, count)
+        liar.says = partial(lambda text, _question: [text], text)
+        said = expert.query(np.zeros((1, 1)), 5.0)
+        assert not said.answered[0]
+        (only,) = said.notes
+        assert only.startswith("the reading of 'liar' is refused: ")
+        assert note[:77] in only
+        assert transport.dropped == {"malformed": count}
+
+
+@needs_broker
+def test_the_first_good_answer_counts(asking: tuple[Liar, MQTTTransport]) -> None:
+    liar, transport = asking
+
+    def several(question: dict[str, Any]) -> list[Any]:
+        good = {**GOOD, "request": question["request"]}
+        bad, stranger = {**good, "value": None, "note": 3}, {**good, "request": 9999}
+        second = {**good, "station": "second"}
+        # The request is open until the second station answers, and messages keep their order.
+        return [bad, stranger, good, {**good, "value": 7.0}, bad, good, second]
+
+    liar.says = several
+    assert transport.request(["liar", "second"], 5.0) == [TRUTH, replace(TRUTH, station="second")]
+    assert transport.dropped == {"malformed": 1, "late": 1, "duplicate": 3}
+
+
+@needs_broker
+def test_an_answer_of_one_that_was_not_asked(asking: tuple[Liar, MQTTTransport]) -> None:
+    liar, transport = asking
+
+    def both(question: dict[str, Any]) -> list[Any]:
+        good = {**GOOD, "request": question["request"]}
+        return [{**good, "station": "second"}, good]
+
+    liar.says = both
+    assert transport.request(["liar"], 5.0) == [TRUTH]
+    assert transport.dropped == {"not asked": 1}
+
+
+@needs_broker
+def test_a_state_may_be_taken_back(asking: tuple[Liar, MQTTTransport]) -> None:
+    liar, transport = asking
+    liar.says = lambda question: [{**GOOD, "request": question["request"]}]
+    for state, missing in (("online", ()), ("offline", ("liar",)), ("", ("liar",)), ("online", ())):
+        liar.client.publish("tvbandits/liar/state", state, qos=1, retain=True)
+        eventually(lambda: transport.await_stations(["liar"], 0.0) == missing, state)  # noqa: B023
+    liar.client.publish("tvbandits/liar/state", "offline", qos=1, retain=True)
+    eventually(lambda: transport.await_stations(["liar"], 0.0) == ("liar",), "offline")
+    liar.client.publish("tvbandits/liar/state", "", qos=1, retain=True)
+    # Once nothing is known of it, it is waited for.
+    eventually(lambda: transport.request(["liar"], 5.0) == [TRUTH], "an answer")
+    assert all(transport.request(["liar"], 5.0) == [TRUTH] for _ in range(20))
+
+
+@needs_broker
+def test_an_answer_to_another_question_is_no_answer(broker: Broker, liar: Liar) -> None:
+    with MQTTTransport("127.0.0.1", broker.port, time_out=1.0) as transport:
+        liar.says = lambda _question: [{**GOOD, "request": 9999}]
+        (refused,) = transport.request(["liar"], 5.0)
+        assert math.isnan(refused.value)
+        assert refused.note == "it answered request 9999, which is not open"
+        assert transport.dropped == {"late": 1}
+
+
+# --- one station ------------------------------------------------------------------------------------
+
+
+@needs_broker
+def test_a_station_answers_a_repeated_question_with_the_same_message(
+    broker: Broker, liar: Liar
+) -> None:
+    reads: list[float] = []
+
+    def read(t: float) -> Reading:
+        reads.append(t)
+        return Reading("A", t, float(len(reads)))
+
+    heard: list[bytes] = []
+    liar.client.on_message = lambda _client, _data, message: heard.append(message.payload)
+    ready = threading.Event()
+    liar.client.on_subscribe = lambda *_: ready.set()
+    liar.client.subscribe([("tvbandits/A/say/me", 1), ("tvbandits/A/state", 1)])
+    assert ready.wait(PATIENCE)
+    with MQTTStation("A", read, host="127.0.0.1", port=broker.port):
+        eventually(lambda: b"online" in heard, "a station online")
+        for bad in ("{", '{"request": 1}', '{"request": 1, "client": "a/b", "time": 2.0}'):
+            liar.client.publish("tvbandits/A/ask", bad, qos=1)  # not understood, not answered
+        for number in (1, 1, 2, 1):
+            liar.client.publish("tvbandits/A/ask", Question(number, "me", 4.0).written(), qos=1)
+        eventually(lambda: len(heard) >= 5, "four answers")
+    eventually(lambda: heard[-1] == b"offline", "a station offline")
+    answers = [message for message in heard if message.startswith(b"{")]
+    assert [json.loads(message)["value"] for message in answers] == [1.0, 1.0, 2.0, 1.0]
+    assert answers[0] == answers[1] == answers[3]
+    assert reads == [4.0, 4.0]
+
+
+def dry(t: float) -> Reading:
+    raise OSError(f"the sensor is dry at {t}")
+
+
+NO_READING: dict[str, tuple[Any, str]] = {
+    "none": (lambda _t: None, "no answer from 'A'"),
+    "raises": (dry, "the reading of 'A' is refused: OSError: the sensor is dry at 5.0"),
+    "says why": (
+        lambda t: Reading("A", t, math.nan, note="calibrating"),
+        "the reading of 'A' is refused: calibrating",
+    ),
+    "NaN": (
+        lambda t: Reading("A", t, math.nan),
+        "the reading of 'A' is refused: ValueError: its value must be a finite number, got nan",
+    ),
+    "no reading": (
+        lambda _t: 3.0,
+        "the reading of 'A' is refused: TypeError: read must return a Reading or None, got 3.0",
+    ),
+}
+
+
+@needs_broker
+@pytest.mark.parametrize("why", NO_READING)
+def test_a_station_without_a_reading_says_why(why: str, broker: Broker) -> None:
+    read, note = NO_READING[why]
+    with (
+        MQTTStation("A", read, host="127.0.0.1", port=broker.port, prefix=why.replace(" ", "/")),
+        MQTTTransport(
+            "127.0.0.1", broker.port, prefix=why.replace(" ", "/"), time_out=PATIENCE
+        ) as transport,
+    ):
+        assert transport.await_stations(["A"]) == ()
+        expert = SensorExpert(stations_at([[0.0]], ["A"], noise_variance=1.0), transport)
+        assert expert.query(np.zeros((1, 1)), 5.0).notes == (note,)
+
+
+@needs_broker
+def test_a_station_runs_until_it_is_closed(broker: Broker) -> None:
+    station = MQTTStation("B", lambda t: Reading("B", t, 1.0), host="127.0.0.1", port=broker.port)
+    assert repr(station).startswith("<MQTTStation 'B': the broker 127.0.0.1:")
+    thread = threading.Thread(target=station.run)
+    thread.start()
+    with MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE) as transport:
+        assert transport.await_stations(["B"]) == ()
+        assert transport.request(["B"], 2.0) == [Reading("B", 2.0, 1.0)]
+        station.close()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        eventually(lambda: transport.await_stations(["B"], 0.0) == ("B",), "offline")
+    with pytest.raises(ValueError, match="has been started before"):
+        station.start()
+
+
+# --- brokers that go away, and that want to know who we are ----------------------------------------
+
+
+def quick() -> Any:
+    """A client that tries again soon."""
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    client.reconnect_delay_set(0.05, 0.1)
+    return client
+
+
+@contextmanager
+def stations_of(broker: Broker, client: Callable[[], Any]) -> Iterator[None]:
+    with ExitStack() as running:
+        for name in IDS:
+            read = partial(STUB.read, name)
+            station = MQTTStation(name, read, host="127.0.0.1", port=broker.port, client=client)
+            running.enter_context(station)
+        yield
+
+
+@needs_broker
+def test_a_broker_goes_away_and_comes_back(tmp_path: Path) -> None:
+    with (
+        a_broker(tmp_path) as broker,
+        stations_of(broker, quick),
+        MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, client=quick) as transport,
+    ):
+        assert transport.await_stations(IDS) == ()
+        bandit = sparq(SensorExpert(STATIONS, transport))
+        played(bandit, range(1, 6))
+        lost = MQTTStation("lost", partial(STUB.read, IDS[0]), host="127.0.0.1", port=broker.port)
+        with lost:
+            assert transport.await_stations(["lost"]) == ()
+            broker.stop()
+        with pytest.warns(ExpertDownWarning, match="Connect") as warned:
+            played(bandit, range(6, 9))
+        assert len(warned) == 1
+        assert "no connection to the broker" in bandit.info.notes[0]
+        broker.start()
+        eventually(lambda: reconnected(transport), "stations after a restart")
+        assert transport.request(IDS, 9.0) == STUB.request(IDS, 9.0)
+        assert transport.await_stations(["lost"], 0.0) == ("lost",)  # it did not come back
+        played(bandit, range(9, 12))
+        assert bandit.info.queries_refused == 0
+
+
+def reconnected(transport: MQTTTransport) -> bool:
+    try:
+        return transport.await_stations(IDS) == ()
+    except ConnectionError:
+        return False
+
+
+@needs_broker
+def test_a_connection_lost_while_waiting(tmp_path: Path) -> None:
+    asked = threading.Event()
+    with a_broker(tmp_path) as broker:
+
+        def read(_t: float) -> None:
+            asked.set()
+            broker.stop()
+
+        with (
+            MQTTStation("A", read, host="127.0.0.1", port=broker.port, client=quick),
+            MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, client=quick) as transport,
+        ):
+            assert transport.await_stations(["A"]) == ()
+            with pytest.raises(ConnectionError, match="lost the connection to the broker 127"):
+                transport.request(["A"], 1.0)
+            assert asked.is_set()
+
+
+PASSWORD = "correct horse"
+
+
+def with_password(password: str) -> Any:
+    client = quick()
+    client.username_pw_set("bandit", password)
+    return client
+
+
+@needs_broker
+def test_a_broker_with_a_password(tmp_path: Path) -> None:
+    tool = shutil.which("mosquitto_passwd")
+    if tool is None:
+        pytest.skip("mosquitto_passwd is not installed")
+    passwords = tmp_path / "passwords"
+    subprocess.run([tool, "-b", "-c", str(passwords), "bandit", PASSWORD], check=True)
+    right = partial(with_password, PASSWORD)
+    options = ("allow_anonymous false", f"password_file {passwords}")
+    with a_broker(tmp_path, *options) as broker, stations_of(broker, right):
+        at = partial(MQTTTransport, "127.0.0.1", broker.port, time_out=PATIENCE)
+        for client in (right, right()):
+            with at(client=client) as transport:
+                assert transport.await_stations(IDS) == ()
+                assert transport.request(IDS, 4.0) == STUB.request(IDS, 4.0)
+        for stranger in (None, partial(with_password, "wrong")):
+            with (
+                at(client=stranger) as transport,
+                pytest.raises(ConnectionError, match=r"no connection to .*: Not authorized"),
+            ):
+                transport.request(IDS, 4.0)
+
+
+def with_certificate(authority: str) -> Any:
+    client = quick()
+    client.tls_set(ca_certs=authority)
+    return client
+
+
+def certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate for the address 127.0.0.1 that vouches for itself, and its key."""
+    key, made = folder / f"{name}.key", folder / f"{name}.crt"
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    )
+    output = ["-keyout", str(key), "-out", str(made)]
+    subprocess.run([*command.split(), *output], check=True, capture_output=True)
+    return made, key
+
+
+@needs_broker
+@needs_openssl
+def test_a_broker_with_tls(tmp_path: Path) -> None:
+    made, key = certificate(tmp_path, "broker")
+    options = ("allow_anonymous true", f"certfile {made}", f"keyfile {key}")
+    right = partial(with_certificate, str(made))
+    with (
+        a_broker(tmp_path, *options) as broker,
+        stations_of(broker, right),
+        MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, client=right) as transport,
+    ):
+        assert transport.await_stations(IDS) == ()
+        assert transport.request(IDS, 4.0) == STUB.request(IDS, 4.0)
+
+
+# paho leaves the connection open when a certificate does not convince it.
+@needs_broker
+@needs_openssl
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <ssl:pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.filterwarnings("ignore:unclosed <ssl:ResourceWarning")
+def test_certificates_are_looked_at(tmp_path: Path) -> None:
+    (made, key), (other, _) = certificate(tmp_path, "broker"), certificate(tmp_path, "other")
+    with a_broker(tmp_path, "allow_anonymous true", f"certfile {made}", f"keyfile {key}") as broker:
+        for client in (partial(with_certificate, str(other)), quick):
+            with (
+                MQTTTransport("127.0.0.1", broker.port, time_out=0.3, client=client) as stranger,
+                pytest.raises(ConnectionError, match="no connection to the broker"),
+            ):
+                stranger.request(IDS, 4.0)
+        gc.collect()

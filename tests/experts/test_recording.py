@@ -1,0 +1,543 @@
+"""Answers that are kept in a file."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.places import ROOT
+from tvbandits import Answers, Bandit, Candidates, Expert, ExpertError, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import ExpertUnavailableError, Observer
+from tvbandits.experts import CallableExpert, check_expert
+from tvbandits.experts.records.log import CachedLogExpert
+from tvbandits.experts.records.recording import Recording, recorded
+from tvbandits.experts.records.sqlite_file import APPLICATION, SCHEMA
+
+
+class Counting:
+    """Answers with a new number for every answer it gives, and remembers what it was asked."""
+
+    def __init__(self, *refuses: float) -> None:
+        self.refuses = refuses
+        self.asked: list[tuple[float, ...]] = []
+        self.seen: list[int] = []
+
+    def query(self, X: Array, t: float) -> Answers:
+        values = []
+        for point in X.tolist():
+            self.asked.append((*point, t))
+            values.append(math.nan if point[0] in self.refuses else len(self.asked) + 0.1)
+        return Answers(np.array(values), 0.5, cost=2.0 * len(X), notes=("counted",))
+
+    def observe(self, rewards: Observations) -> None:
+        self.seen.append(len(rewards))
+
+
+class Failing:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def query(self, X: Array, t: float) -> Answers:  # noqa: ARG002
+        raise self.error
+
+
+def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    """Read by plain SQL, by another connection."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "answers.db"
+
+
+# --- what is kept -----------------------------------------------------------------------------------
+
+
+def test_a_recording_is_an_expert(path: Path) -> None:
+    with Recording(CallableExpert(lambda X, t: X[:, 0] + t, 0.1), path) as expert:
+        assert isinstance(expert, Expert)
+        assert isinstance(expert, Observer)
+        check_expert(expert, np.arange(5.0)[:, None], 3.0, deterministic=True)
+        assert len(expert.query(np.empty((0, 1)), 3.0)) == 0
+    with Recording(Counting(), path, reuse=True) as expert:
+        # With reuse even an expert that never says the same twice does.
+        check_expert(expert, np.arange(5.0)[:, None], 4.0, deterministic=True)
+
+
+def test_the_tables_say_what_happened(path: Path) -> None:
+    before = datetime.now(UTC)
+    inner = Counting(2.0)
+    with Recording(inner, path) as expert:
+        said = expert.query([[1.0, 9.0], [2.0, 9.0]], 5.0)
+        assert rows(path, "SELECT x0, x1, t, value, variance, repeat, question FROM answers") == [
+            (1.0, 9.0, 5.0, 1.1, 0.5, 0, 1),
+            (2.0, 9.0, 5.0, None, None, None, 1),
+        ]
+        assert rows(path, "SELECT question, place, x0, x1 FROM asked") == [
+            (1, 0, 1.0, 9.0),
+            (1, 1, 2.0, 9.0),
+        ]
+        (question,) = rows(path, "SELECT t, points, state, cost, notes, error FROM questions")
+        assert question == (5.0, 2, "answered", 4.0, '["counted"]', None)
+        assert expert.cost == 4.0
+        assert expert.in_doubt == ()
+    np.testing.assert_array_equal(said.values, [1.1, np.nan])
+    assert said.notes == ("counted",)
+    ((asked, answered),) = rows(path, "SELECT asked_at, answered_at FROM questions")
+    times = [before, *map(datetime.fromisoformat, (asked, answered)), datetime.now(UTC)]
+    assert times == sorted(times)
+    assert rows(path, "PRAGMA application_id") == [(APPLICATION,)]
+    assert rows(path, "PRAGMA user_version") == [(SCHEMA,)]
+    assert rows(path, "PRAGMA journal_mode") == [("delete",)]
+
+
+class Witness:
+    """Looks into the file at the moment it is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.found: list[tuple[Any, ...]] = []
+
+    def query(self, X: Array, t: float) -> Answers:  # noqa: ARG002
+        self.found = rows(self.path, "SELECT state, x0 FROM questions JOIN asked ON question = id")
+        return Answers(np.ones(len(X)), 1.0)
+
+
+def test_a_question_is_on_the_disk_before_it_is_asked(path: Path) -> None:
+    witness = Witness(path)
+    Recording(witness, path).query([[1.0], [2.0]], 3.0)
+    assert witness.found == [("open", 1.0), ("open", 2.0)]
+
+
+def test_writing_waits_for_the_disk(path: Path) -> None:
+    expert = Recording(Counting(), path)
+    assert expert._file.open().execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+
+
+def test_nothing_is_asked_twice(path: Path) -> None:
+    inner = Counting(2.0)
+    expert = Recording(inner, path)
+    first = expert.query([[1.0], [2.0]], 5.0)
+    again = expert.query([[3.0], [2.0], [1.0], [3.0]], 5.0)
+    # 2 was refused, and is asked again; 3 is asked once.
+    assert inner.asked == [(1.0, 5.0), (2.0, 5.0), (3.0, 5.0), (2.0, 5.0)]
+    np.testing.assert_array_equal(again.values, [3.1, np.nan, first.values[0], 3.1])
+    assert again.cost == 4.0
+    assert again.notes == ("1 of 4 answers were in the recording", "counted")
+    for t, asked in ((5.0, 4), (6.0, 5)):  # another time is another question
+        said = expert.query([[1.0]], t)
+        assert len(inner.asked) == asked
+    assert (said.values[0], said.notes) == (5.1, ("counted",))
+    said = expert.query([[1.0], [3.0]], 5.0)
+    assert (said.cost, said.notes) == (0.0, ("all 2 answers were in the recording",))
+    assert expert.cost == 10.0
+
+
+def test_without_reuse_answers_are_numbered(path: Path) -> None:
+    inner = Counting()
+    with Recording(inner, path, reuse=False) as expert:
+        expert.query([[1.0], [1.0]], 5.0)
+        np.testing.assert_array_equal(expert.query([[1.0]], 5.0).values, [3.1])
+    wanted = [(1.1, 0), (2.1, 1), (3.1, 2)]
+    assert rows(path, "SELECT value, repeat FROM answers ORDER BY id") == wanted
+    with Recording(inner, path) as expert:  # the last one counts
+        np.testing.assert_array_equal(expert.query([[1.0]], 5.0).values, [3.1])
+    assert len(inner.asked) == 3
+
+
+def test_the_file_itself_refuses_an_answer_that_is_there(path: Path) -> None:
+    Recording(Counting(), path).query([[1.0]], 5.0)
+    copied = (
+        "INSERT INTO answers (question, place, asked_at, x0, t, value, variance, repeat) "
+        "SELECT question, 7, asked_at, x0, t, value + 1, variance, repeat FROM answers"
+    )
+    with (
+        closing(sqlite3.connect(path)) as connection,
+        pytest.raises(
+            sqlite3.IntegrityError, match=r"UNIQUE constraint failed: answers\.t, answers"
+        ),
+    ):
+        connection.execute(copied)
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(
+    st.lists(st.tuples(finite, finite, finite), min_size=1, max_size=6),
+    finite,
+    st.floats(min_value=5e-324, allow_infinity=False),
+)
+@settings(deadline=None, max_examples=25)
+def test_floats_come_back_bit_for_bit(
+    tmp_path_factory: pytest.TempPathFactory,
+    points: list[tuple[float, float, float]],
+    t: float,
+    variance: float,
+) -> None:
+    path = tmp_path_factory.mktemp("recording") / "answers.db"
+    X = np.array(points)[:, :2]
+    answers = CallableExpert(lambda X, t: X[:, 0] / 3 - X[:, 1] / 7, variance)  # noqa: ARG005
+    with Recording(answers, path) as expert:
+        said = expert.query(X, t)
+        again = expert.query(X, t)
+    cached = CachedLogExpert.from_recording(path).query(X, t)
+    for other in (again, cached):
+        assert other.values.tobytes() == said.values.tobytes()
+        assert other.variance.tobytes() == said.variance.tobytes()
+
+
+def test_the_sign_of_zero_is_the_same_before_and_after(path: Path) -> None:
+    with Recording(CallableExpert(lambda X, t: -0.0 * X[:, 0], 1.0), path) as expert:  # noqa: ARG005
+        said = expert.query([[1.0], [-0.0]], -0.0)
+        again = expert.query([[1.0], [0.0]], 0.0)
+    assert said.values.tobytes() == again.values.tobytes() == np.zeros(2).tobytes()
+    assert len(rows(path, "SELECT * FROM questions")) == 1
+
+
+def test_a_point_has_one_sign_of_zero(path: Path) -> None:
+    inner = Counting()
+    Recording(inner, path).query([[0.0], [-0.0]], 1.0)
+    assert inner.asked == [(0.0, 1.0)]
+
+
+def test_a_log_is_made_of_a_recording(path: Path) -> None:
+    with Recording(Counting(2.0), path) as expert:
+        for t in (1.0, 2.0, 4.0):
+            expert.query([[1.0], [2.0], [3.0]], t)
+        log = CachedLogExpert.from_recording(path, staleness=1.0)  # while it is open
+    assert (len(log), log.refusals) == (6, 3)
+    said = log.query([[1.0], [2.0], [3.0]], 3.0)
+    np.testing.assert_array_equal(said.values, [4.1, np.nan, 6.1])
+    frame = recorded(path)
+    names = ["question", "asked_at", "x0", "t", "value", "variance", "repeat"]
+    assert list(frame.columns) == names
+    assert frame["value"].isna().sum() == 3
+
+
+# --- what goes wrong --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("no wire"), ExpertUnavailableError("at night"), ValueError("a mistake")]
+)
+def test_errors_go_through_and_are_noted(path: Path, error: Exception) -> None:
+    expert = Recording(Failing(error), path)
+    with pytest.raises(type(error), match=str(error)) as caught:
+        expert.query([[1.0]], 5.0)
+    assert caught.value is error
+    wanted = [("failed", f"{type(error).__name__}: {error}")]
+    assert rows(path, "SELECT state, error FROM questions") == wanted
+    assert rows(path, "SELECT * FROM answers") == []
+    assert expert.in_doubt == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
+        (np.ones(2), "the expert must return Answers, got ndarray"),
+        (Answers(np.ones(1), 1.0), "the expert must answer 2 points, got 1 values"),
+    ],
+)
+def test_malformed_answers_are_not_written(path: Path, said: Any, match: str) -> None:
+    class Broken:
+        def query(self, X: Array, t: float) -> Answers:  # noqa: ARG002
+            return said  # type: ignore[no-any-return]
+
+    with pytest.raises(ExpertError, match=match):
+        Recording(Broken(), path).query([[1.0], [2.0]], 5.0)
+    assert rows(path, "SELECT state FROM questions") == [("failed",)]
+    assert rows(path, "SELECT * FROM answers") == []
+
+
+def test_an_interrupt_leaves_the_question_in_doubt(path: Path) -> None:
+    with (
+        Recording(Failing(KeyboardInterrupt("enough")), path) as expert,
+        pytest.raises(KeyboardInterrupt, match="enough"),
+    ):
+        expert.query([[1.0, 2.0], [3.0, 4.0]], 5.0)
+    with Recording(Counting(), path) as expert:
+        (doubt,) = expert.in_doubt
+        assert (doubt.question, doubt.t) == (1, 5.0)
+        np.testing.assert_array_equal(doubt.X, [[1.0, 2.0], [3.0, 4.0]])
+        assert datetime.fromisoformat(doubt.asked_at) <= datetime.now(UTC)
+        expert.query([[1.0, 2.0]], 5.0)  # it is asked again, and stays in doubt
+        assert len(expert.in_doubt) == 1
+
+
+class Locking:
+    """Another process begins to write while the expert thinks."""
+
+    def __init__(self, path: Path) -> None:
+        self.other = sqlite3.connect(path, isolation_level=None)
+
+    def query(self, X: Array, t: float) -> Answers:  # noqa: ARG002
+        self.other.execute("BEGIN EXCLUSIVE")
+        return Answers(np.ones(len(X)), 1.0)
+
+
+def test_answers_that_cannot_be_written_stop_the_run(path: Path) -> None:
+    expert = Recording(Counting(), path, timeout=0.0)
+    expert.expert = locking = Locking(path)
+    match = "the answers to question 1 arrived, but cannot write the recording '.*': database is lo"
+    with pytest.raises(ExpertError, match=match):
+        expert.query([[1.0]], 5.0)
+    with pytest.raises(ExpertError, match=r"^cannot read the recording '.*': database is locked"):
+        expert.query([[1.0]], 5.0)
+    locking.other.execute("ROLLBACK")
+    assert len(expert.in_doubt) == 1
+    assert rows(path, "SELECT * FROM answers") == []
+    locking.other.execute("BEGIN IMMEDIATE")
+    expert.expert = Counting()
+    with pytest.raises(ExpertError, match=r"^cannot write the recording '.*': database is locked"):
+        expert.query([[1.0]], 5.0)
+    assert expert.expert.asked == []  # what cannot be written down is not asked
+    locking.other.close()
+    assert expert.query([[1.0]], 5.0).answered.all()
+
+
+def test_a_bandit_stops_where_its_recording_does(path: Path) -> None:
+    expert = Recording(Counting(), path, timeout=0.0)
+    domain = Candidates([[0.0], [1.0]])
+    bandit = policies.sparq_gp_ucb(domain, RBF(), 0.1, expert=expert, confidence=2.0)
+    bandit.tell([[0.0], [1.0]], [0.0, 1.0], 1.0)
+    state = bandit.state
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ExpertError, match="cannot read the recording"):
+            bandit.tell([[1.0]], [1.0], 2.0)
+    assert bandit.state is state
+    bandit.tell([[1.0]], [1.0], 2.0)
+    assert bandit.info.total_answered > 0
+    assert expert.expert.seen == [2, 1, 1]  # type: ignore[attr-defined]
+
+
+def foreign_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE answers (x0 REAL)")
+        connection.commit()
+
+
+def later_schema(path: Path) -> None:
+    Recording(Counting(), path).query([[1.0]], 1.0)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+
+
+def not_a_database(path: Path) -> None:
+    path.write_text("t,x0,value\n" * 100)
+
+
+def table_of_another(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA application_id = 17")
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (
+            foreign_database,
+            r"answers.db' is not a recording, but another SQLite file \(applicat.* 0,",
+        ),
+        (table_of_another, r"not a recording, but another SQLite file \(application_id 17, expec"),
+        (not_a_database, r"answers.db' is not a recording: file is not a database"),
+        (later_schema, r"the recording '.*answers.db' has schema 2, expected 1"),
+    ],
+)
+def test_files_of_another_kind_are_left_alone(
+    path: Path, make: Callable[[Path], None], match: str
+) -> None:
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=match):
+        Recording(Counting(), path)
+    with pytest.raises(ValueError, match=match):
+        CachedLogExpert.from_recording(path)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in path.parent.iterdir()) == ["answers.db"]
+
+
+def test_points_of_another_dimension_are_refused(path: Path) -> None:
+    Recording(Counting(), path).query([[1.0]], 1.0)
+    for reuse in (True, False):
+        with (
+            Recording(Counting(), path, reuse=reuse) as expert,
+            pytest.raises(ValueError, match="has points of 1 coordinates, got 2"),
+        ):
+            expert.query([[1.0, 2.0]], 1.0)
+    assert rows(path, "SELECT COUNT(*) FROM questions") == [(1,)]
+
+
+def test_bad_arguments(path: Path) -> None:
+    with pytest.raises(ValueError, match=r"expert must have a method query\(X, t\), got 3"):
+        Recording(3, path)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expert must have a method query"):
+        Recording(Counting, path)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"timeout must be finite and not negative, got -1\.0"):
+        Recording(Counting(), path, timeout=-1.0)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere'"):
+        Recording(Counting(), path.parent / "nowhere" / "answers.db")
+    with pytest.raises(FileNotFoundError, match=r"there is no SQLite file '.*answers\.db'"):
+        CachedLogExpert.from_recording(path)
+    assert not path.exists()
+    expert = Recording(Counting(), path)
+    with pytest.raises(ValueError, match=r"answers.db' is empty: nothing was asked yet"):
+        CachedLogExpert.from_recording(path)
+    with pytest.raises(ValueError, match="t must be finite, got nan"):
+        expert.query([[1.0]], math.nan)
+    with pytest.raises(ValueError, match="X must be finite"):
+        expert.query([[math.nan]], 1.0)
+    assert (expert.in_doubt, expert.cost) == ((), 0.0)
+
+
+def test_a_closed_recording_says_so(path: Path) -> None:
+    inner = Counting()
+    expert = Recording(inner, path)
+    expert.query([[1.0]], 1.0)
+    expert.close()
+    expert.close()
+    for ask in (lambda: expert.query([[1.0]], 1.0), lambda: expert.in_doubt):
+        with pytest.raises(ValueError, match=r"the recording '.*answers\.db' is closed"):
+            ask()
+    assert len(inner.asked) == 1
+
+
+# --- several of them ---------------------------------------------------------------------------------
+
+
+def test_a_pickled_recording_goes_on(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    expert = Recording(Counting(), "answers.db")
+    first = expert.query([[1.0]], 1.0)
+    stored = pickle.dumps(expert)
+    expert.close()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = pickle.loads(stored)
+    assert again.query([[1.0]], 1.0).values[0] == first.values[0]
+    again.query([[2.0]], 1.0)
+    assert len(again.expert.asked) == 2
+    assert repr(again) == f"Recording({again.expert!r}, {str(path)!r}, reuse=True)"
+
+
+def test_a_resumed_bandit_pays_nothing_twice(path: Path) -> None:
+    inner = Counting()
+    domain = Candidates(np.linspace(0, 1, 9)[:, None])
+    bandit = policies.sparq_gp_ucb(
+        domain, RBF(0.3), 0.1, expert=Recording(inner, path), confidence=2.0
+    )
+    for t in range(1, 8):
+        bandit.tell(bandit.ask(), math.sin(t))
+    stored = pickle.dumps((bandit.recipe, bandit.state))
+    bandit.tell(bandit.ask(), 0.5)
+    asked = len(inner.asked)
+    resumed = Bandit.from_state(*pickle.loads(stored))
+    resumed.tell(resumed.ask(), 0.5)
+    assert bandit.state.answers.y.tobytes() == resumed.state.answers.y.tobytes()
+    assert resumed.info.cost == 0.0 < bandit.info.cost
+    before = resumed.recipe.expert.expert  # type: ignore[union-attr]
+    assert len(before.asked) < asked == len(inner.asked)
+
+
+def test_threads_pay_once(path: Path) -> None:
+    inner = Counting()
+    expert = Recording(inner, path)
+    start = threading.Barrier(6)
+    found = []
+
+    def ask() -> None:
+        start.wait()
+        found.append(expert.query(np.arange(4.0)[:, None], 1.0).values.tolist())
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(inner.asked) == 4
+    assert found == [found[0]] * 6
+
+
+WRITER = """
+import sys
+import numpy as np
+from tvbandits.experts import CallableExpert
+from tvbandits.experts import Recording
+expert = Recording(CallableExpert(lambda X, t: X[:, 0] + t, 0.1), sys.argv[1], reuse=False)
+for t in range(25):
+    expert.query(np.arange(3.0)[:, None], t)
+"""
+
+
+def test_a_change_shuts_out_others_from_its_first_moment(path: Path) -> None:
+    # One that only read at first could not go on where another has begun to write, not even by waiting.
+    expert = Recording(Counting(), path)
+    with closing(sqlite3.connect(path, timeout=0.0, isolation_level=None)) as other:
+        with (
+            expert._file._transaction(),
+            pytest.raises(sqlite3.OperationalError, match="database is locked"),
+        ):
+            other.execute("BEGIN IMMEDIATE")
+        other.execute("BEGIN IMMEDIATE")
+
+
+def test_processes_share_a_file(path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(path)]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    found = rows(path, "SELECT x0, t, repeat FROM answers")
+    wanted = [(float(x), float(t), n) for x in range(3) for t in range(25) for n in (0, 1)]
+    assert sorted(found) == wanted
+    assert rows(path, "SELECT COUNT(DISTINCT asked_by) FROM questions") == [(2,)]
+
+
+# --- killed again and again -------------------------------------------------------------------------
+
+
+def test_a_killed_run_loses_nothing_and_pays_nothing_twice(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.crash", "--times", "6", "--folder", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["faults"] == []
+    assert sum(report["windows"].values()) == report["kills"] == 6
+    # What the program says about the files, seen in the files.
+    killed, twin = tmp_path / "killed", tmp_path / "twin"
+    entries = [json.loads(line) for line in (killed / "ledger.jsonl").read_text().splitlines()]
+    sold = Counter((e["x"], e["t"], e["value"]) for e in entries if e["kind"] == "sale")
+    kept = Counter(rows(killed / "answers.db", "SELECT x0, t, value FROM answers"))
+    assert sold == kept == Counter(rows(twin / "answers.db", "SELECT x0, t, value FROM answers"))
+    assert set(kept.values()) == {1}
+    assert len({key[:2] for key in kept}) == len(kept) == report["sold"]
+    with Recording(Counting(), killed / "answers.db") as expert:
+        assert len(expert.in_doubt) == report["in_doubt"] >= report["windows"]["sold, not recorded"]
+    states = [pickle.loads((folder / "state.pickle").read_bytes()) for folder in (killed, twin)]
+    for part in ("X", "t", "y", "variance"):
+        one, other = (getattr(state.answers, part).tobytes() for state in states)
+        assert one == other
+        one, other = (getattr(state.rewards, part).tobytes() for state in states)
+        assert one == other

@@ -1,0 +1,472 @@
+"""How fast observations age, learned by prediction: against plain loops and brute force."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from tvbandits import Bandit, Box, Candidates, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations
+from tvbandits.experts import CallableExpert
+from tvbandits.forgetting.aging import (
+    Constant,
+    DiscardAbove,
+    Exponential,
+    Linear,
+    LogThreshold,
+    ResetEvery,
+    Wiener,
+    Window,
+    compose,
+)
+from tvbandits.forgetting.learned_rate import (
+    FASTEST,
+    FEWEST,
+    FROM,
+    PREDICTED,
+    SLOWEST,
+    Predictions,
+    learned_pace,
+    pace_unit,
+)
+from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.structure import inputs
+
+KERNEL = ConstantKernel(0.9) * RBF(0.8)
+
+Effective = Callable[[float, float, int, int], float]
+"""Variance of one reward, of its variance, age, number of newer rewards and number told."""
+
+
+def log_threshold(v: float, newer: int, told: int) -> float:
+    return v if v <= 0.4 * math.log(told) or newer == 0 else math.inf
+
+
+MAPS: dict[str, tuple[Any, Effective]] = {
+    "never": (Constant(), lambda v, _a, _n, _t: v),
+    "wiener": (Wiener(0.3), lambda v, a, _n, _t: v + 0.3 * a),
+    "linear": (Linear(0.2), lambda v, a, _n, _t: v * (1 + (0.2 * a) ** 2)),
+    "exponential": (Exponential(0.8), lambda v, a, _n, _t: v / 0.8**a),
+    "discarded": (
+        compose(Linear(0.5), DiscardAbove(LogThreshold(0.4))),
+        lambda v, a, n, t: log_threshold(v * (1 + (0.5 * a) ** 2), n, t),
+    ),
+    "wiener in a window": (
+        compose(Wiener(0.1), Window(last=7)),
+        lambda v, a, n, _t: v + 0.1 * a if n < 7 else math.inf,
+    ),
+    "exponential in a span": (
+        compose(Window(within=6.0), Exponential(0.9)),
+        lambda v, a, _n, _t: v / 0.9**a if a < 6.0 else math.inf,
+    ),
+    "resets": (
+        compose(Wiener(0.1), ResetEvery(5)),
+        # Reward number t - n (from 1) is kept in the block that the next one belongs to.
+        lambda v, a, n, t: v + 0.1 * a if (t - n - 1) // 5 == t // 5 else math.inf,
+    ),
+}
+
+
+def sample(n: int, seed: int, rate: float = 20.0, noise: float = 0.05) -> Observations:
+    """Rewards at uneven times (some of them equal), which drift with the time scale `rate`."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 3, (n, 2))
+    t = np.cumsum(rng.choice([0.0, 1.0, 1.0, 2.5], n))
+    K = KERNEL(X) * np.exp(-np.abs(t[:, None] - t) / rate)
+    variance = noise * rng.uniform(0.5, 2.0, n)
+    y = np.linalg.cholesky(K + np.diag(variance)) @ rng.standard_normal(n)
+    return Observations(X, t, y, variance)
+
+
+def restated(
+    kernel: Any, rewards: Observations, effective: Effective, parts: tuple[float, float, int]
+) -> float:
+    """Each of the latest rewards from at most 30 before it, one after the other, by plain algebra."""
+    centre, scale, told = parts
+    n, total = len(rewards), 0.0
+    for i in range(max(n - PREDICTED, 1), n):
+        earlier = range(max(i - FROM, 0), i)
+        noise = {
+            j: effective(
+                float(rewards.variance[j]),
+                float(rewards.t[i] - rewards.t[j]),
+                i - 1 - j,
+                told - n + i,
+            )
+            for j in earlier
+        }
+        rows = [j for j in earlier if math.isfinite(noise[j])]
+        mean, variance = centre, scale**2 * float(kernel(rewards.X[[i]])[0, 0])
+        if rows:
+            A = scale**2 * kernel(rewards.X[rows]) + np.diag([noise[j] for j in rows])
+            k = scale**2 * kernel(rewards.X[[i]], rewards.X[rows])[0]
+            mean += k @ np.linalg.solve(A, rewards.y[rows] - centre)
+            variance -= k @ np.linalg.solve(A, k)
+        variance += rewards.variance[i]
+        # The density of the standardised reward: scale times that of the reward.
+        total += -0.5 * (rewards.y[i] - mean) ** 2 / variance
+        total += -0.5 * math.log(2 * math.pi * variance) + math.log(scale)
+    return float(total)
+
+
+# --- the score ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("n", [2, 9, 41, 70])
+def test_predictions_are_those_of_a_plain_loop(name: str, n: int) -> None:
+    each, effective = MAPS[name]
+    rewards = sample(n, 1)
+    for centre, scale, told in ((0.0, 1.0, n), (0.4, 2.5, n + 13)):
+        score = Predictions(KERNEL, rewards, centre, scale, told=told)
+        expected = restated(KERNEL, rewards, effective, (centre, scale, told))
+        assert score(each) == pytest.approx(expected, rel=1e-9)
+
+
+@given(seed=st.integers(0, 999), n=st.integers(2, 50), name=st.sampled_from(sorted(MAPS)))
+@settings(deadline=None, max_examples=25)
+def test_any_rewards(seed: int, n: int, name: str) -> None:
+    each, effective = MAPS[name]
+    rewards = sample(n, seed)
+    expected = restated(KERNEL, rewards, effective, (0.1, 0.7, n))
+    assert Predictions(KERNEL, rewards, 0.1, 0.7, told=n)(each) == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_kernel_that_sees_time_is_held_still() -> None:
+    still, rewards = OnSpace(RBF(0.8)), sample(30, 2)
+    moving = still * OnTime(Matern(2.0, nu=0.5))
+    score = Predictions(moving, rewards, 0.0, 1.0, told=30)
+    expected = Predictions(still, rewards, 0.0, 1.0, told=30)
+    assert score(Wiener(0.2)) == pytest.approx(expected(Wiener(0.2)), rel=1e-12)
+    assert inputs(moving, rewards.X, rewards.t).shape == (30, 3)
+
+
+def test_repeated_rewards_without_noise_have_a_score() -> None:
+    rewards = Observations(np.ones((20, 2)), np.arange(20.0), np.zeros(20), np.full(20, 1e-12))
+    for each, _ in MAPS.values():
+        assert math.isfinite(Predictions(KERNEL, rewards, 0.0, 1.0, told=20)(each))
+
+
+def test_noise_far_below_the_rewards_has_a_pace() -> None:
+    rewards = Observations(
+        np.ones((20, 2)), np.arange(20.0), np.sin(np.arange(20.0)), np.full(20, 1e-18)
+    )
+    for each, _ in MAPS.values():
+        assert math.isfinite(Predictions(KERNEL, rewards, 0.0, 1.0, told=20)(each))
+    pace = learned_pace(Exponential(0.9), KERNEL, rewards, 0.0, 1.0)
+    assert pace is not None
+    assert SLOWEST <= pace <= FASTEST
+
+
+# --- the pace -------------------------------------------------------------------------------------
+
+PACED: dict[str, Any] = {
+    "wiener": Wiener(0.5),
+    "linear": Linear(1.0),
+    "exponential": Exponential(0.95),
+    "discarded": compose(Linear(1.0), DiscardAbove(LogThreshold(0.4))),
+    "in a window": compose(Window(last=12), Wiener(0.5)),
+}
+
+
+@pytest.mark.parametrize("rate", [3.0, 100.0])
+@pytest.mark.parametrize("name", PACED)
+def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
+    each, scale = PACED[name], 1.3
+    for seed in range(3):
+        rewards = sample(80, seed, rate)
+        pace = learned_pace(each, KERNEL, rewards, 0.1, scale)
+        assert pace is not None
+        unit = pace_unit(each, scale)
+        assert SLOWEST * unit * 0.999 <= pace <= FASTEST * unit * 1.001
+        score = Predictions(
+            KERNEL, rewards.take(slice(-(PREDICTED + FROM), None)), 0.1, scale, told=80
+        )
+        grid = np.geomspace(SLOWEST * unit, FASTEST * unit, 120)
+        best = max(score(each.at_pace(float(x))) for x in grid)
+        # A threshold makes the score jump wherever a reward is discarded.
+        assert score(each.at_pace(pace)) > best - (1.5 if name == "discarded" else 0.1)
+        # Where the score tells paces apart, it is no accident.
+        assert best - score(each.at_pace(float(grid[-1]))) > 1.0
+
+
+@pytest.mark.parametrize("name", PACED)
+def test_what_drifts_faster_ages_faster(name: str) -> None:
+    def middle(rate: float) -> float:
+        found = [learned_pace(PACED[name], KERNEL, sample(80, s, rate), 0.0, 1.0) for s in range(5)]
+        return float(np.median([math.log(pace) for pace in found if pace is not None]))
+
+    still, slow, fast = middle(1e4), middle(60.0), middle(3.0)
+    assert still < slow < fast
+    assert fast - still > math.log(5.0)
+
+
+@pytest.mark.parametrize("name", PACED)
+def test_the_start_does_not_matter(name: str) -> None:
+    rewards = sample(40, 3)
+    pace = learned_pace(PACED[name], KERNEL, rewards, 0.0, 1.0)
+    assert learned_pace(PACED[name].at_pace(7.0), KERNEL, rewards, 0.0, 1.0) == pace
+
+
+def test_the_order_does_not_matter_and_the_distant_past_neither() -> None:
+    rewards = sample(100, 4)
+    rewards = Observations(rewards.X, np.arange(100.0), rewards.y, rewards.variance)
+    pace = learned_pace(Wiener(0.5), KERNEL, rewards, 0.0, 1.0)
+    shuffled = rewards.take(np.random.default_rng(0).permutation(100))
+    assert learned_pace(Wiener(0.5), KERNEL, shuffled, 0.0, 1.0) == pace
+    old = np.arange(100) < 100 - PREDICTED - FROM
+    changed = Observations(rewards.X, rewards.t, np.where(old, 9.0, rewards.y), rewards.variance)
+    assert learned_pace(Wiener(0.5), KERNEL, changed, 0.0, 1.0) == pace
+    recent = Observations(rewards.X, rewards.t, np.where(old, rewards.y, 9.0), rewards.variance)
+    assert learned_pace(Wiener(0.5), KERNEL, recent, 0.0, 1.0) != pace
+
+
+def test_schedules_count_all_rewards_told() -> None:
+    counts = set()
+
+    def threshold(told: int) -> float:
+        counts.add(told)
+        return 9.0
+
+    learned_pace(compose(Linear(1.0), DiscardAbove(threshold)), KERNEL, sample(100, 6), 0.0, 1.0)
+    assert counts == set(range(100 - PREDICTED, 100))
+
+
+@pytest.mark.parametrize("unit", [2.0**10, 2.0**-10])
+def test_another_unit_of_reward(unit: float) -> None:
+    rewards = sample(40, 5)
+    scaled = Observations(rewards.X, rewards.t, unit * rewards.y, unit**2 * rewards.variance)
+    for name in ("wiener", "linear", "exponential"):
+        one = learned_pace(PACED[name], KERNEL, rewards, 0.2, 1.5)
+        other = learned_pace(PACED[name], KERNEL, scaled, unit * 0.2, unit * 1.5)
+        assert one is not None
+        assert other == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-6)
+
+
+def test_too_few_rewards_teach_nothing() -> None:
+    assert learned_pace(Wiener(0.5), KERNEL, sample(FEWEST - 1, 0), 0.0, 1.0) is None
+    assert learned_pace(Wiener(0.5), KERNEL, sample(FEWEST, 0), 0.0, 1.0) is not None
+
+
+@pytest.mark.parametrize(
+    "each", [Constant(), Window(last=5), compose(Window(last=5), Constant()), compose()], ids=str
+)
+def test_maps_without_a_pace(each: Any) -> None:
+    assert learned_pace(each, KERNEL, sample(30, 0), 0.0, 1.0) is None
+
+
+def test_a_composition_within_a_composition() -> None:
+    nested = compose(Constant(), compose(Wiener(0.5), Window(last=12)))
+    assert pace_unit(nested, 7.0) == 49.0
+    assert pace_unit(compose(compose(Linear(0.5)), Constant()), 7.0) == 1.0
+    assert compose(compose(Constant()), Linear(2.0)).pace == 2.0
+    rewards = sample(40, 3)
+    found, flat = (
+        learned_pace(each, KERNEL, rewards, 0.0, 1.3)
+        for each in (nested, compose(Wiener(0.5), Window(last=12)))
+    )
+    assert found == flat
+    assert found is not None
+    assert nested.at_pace(found).pace == found
+
+
+def test_the_unit_of_a_pace() -> None:
+    # Noise a step: in the variance of the reward for one that grows by it, by itself for others.
+    assert pace_unit(Wiener(0.5), 7.0, 10.0) == pytest.approx(4.9)
+    assert pace_unit(Linear(0.5), 7.0, 10.0) == pytest.approx(0.1)
+    assert pace_unit(Exponential(0.5), 7.0) == 1.0
+
+
+@pytest.mark.parametrize("step", [86400.0, 1e-3])
+@pytest.mark.parametrize("name", [name for name in PACED if name != "in a window"])
+def test_paces_are_searched_for_a_step(name: str, step: float) -> None:
+    rewards = sample(60, 3)
+    scaled = Observations(rewards.X, step * rewards.t, rewards.y, rewards.variance)
+    one, other = (learned_pace(PACED[name], KERNEL, each, 0.1, 1.3) for each in (rewards, scaled))
+    assert one is not None
+    assert other is not None
+    assert other * step == pytest.approx(one, rel=1e-4)
+    assert one < FASTEST * pace_unit(PACED[name], 1.3)  # so that a limit would be seen
+
+
+# --- in a bandit ----------------------------------------------------------------------------------
+
+DOMAIN = Candidates.grid([[0, 3]], 10)
+LEARN = Every(steps=10, first=(8,))
+
+
+def value(X: Array, t: float) -> Array:
+    return np.asarray(np.sin(2.0 * X[:, 0] + t / 4.0))
+
+
+def recipe(name: str, unit: float = 1.0, learn: Any = LEARN) -> Bandit:
+    parts: Any = (DOMAIN, RBF(0.8), 0.01 * unit**2)
+    if name == "sparq":
+        expert = CallableExpert(lambda X, t: unit * value(X, t), 0.01 * unit**2)
+        return policies.sparq_gp_ucb(*parts, expert=expert, rate=None, learn=learn)
+    if name == "w":
+        return policies.w_gp_ucb(*parts, learn=learn)
+    return policies.ui_gp_ucb(*parts, growth="linear" if name == "ui" else "wiener", learn=learn)
+
+
+NAMES = ["ui", "ui wiener", "w", "sparq"]
+
+
+def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
+    plays = []
+    for t in times:
+        x = bandit.ask(t)
+        noise = np.random.default_rng(t).standard_normal()
+        bandit.tell(x, unit * (value(x, t) + 0.1 * noise), t)
+        plays.append(x[0])
+    return np.array(plays)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bandit_learns_its_pace(name: str) -> None:
+    bandit = recipe(name)
+    play(bandit, range(1, 8))
+    assert math.isnan(bandit.info.pace)
+    assert bandit.state.aging == bandit.recipe.aging
+    for stop, fits in ((8, 1), (9, 1), (10, 2), (20, 3)):
+        play(bandit, range(len(bandit.state.rewards) + 1, stop + 1))
+        assert bandit.info.fits == fits
+        state = bandit.state
+        assert state.aging.pace == bandit.info.pace  # type: ignore[attr-defined]
+        assert state.aging == bandit.recipe.aging.at_pace(bandit.info.pace)  # type: ignore[attr-defined]
+        assert state.kernel is bandit.recipe.kernel
+        assert bandit.info.learned == ()
+    assert "learning" in bandit.info.seconds
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pace_is_that_of_the_rewards(name: str) -> None:
+    bandit = recipe(name)
+    play(bandit, range(1, 20))
+    before = bandit.state
+    play(bandit, range(20, 21))
+    scaling = bandit.state.scaling
+    expected = learned_pace(
+        before.aging, before.kernel, bandit.state.rewards, scaling.anchor, scaling.scale
+    )
+    assert bandit.info.pace == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bandit_in_another_unit_of_reward(name: str, unit: float) -> None:
+    one, other = recipe(name), recipe(name, unit)
+    np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
+    factor = unit**2 if name == "ui wiener" else 1.0
+    assert other.info.pace == pytest.approx(factor * one.info.pace, rel=1e-3)
+
+
+GIVEN: dict[str, Callable[..., Bandit]] = {
+    "rate = 0.3": lambda **more: policies.ui_gp_ucb(DOMAIN, RBF(0.8), 0.01, rate=0.3, **more),
+    "discount = 0.9": lambda **more: policies.w_gp_ucb(
+        DOMAIN, RBF(0.8), 0.01, discount=0.9, **more
+    ),
+    "rate = 0.5": lambda **more: policies.sparq_gp_ucb(
+        DOMAIN, RBF(0.8), 0.01, expert=CallableExpert(value, 0.01), rate=0.5, **more
+    ),
+    "epsilon = 0.1": lambda **more: policies.tv_gp_ucb(DOMAIN, RBF(0.8), 0.01, epsilon=0.1, **more),
+}
+
+
+@pytest.mark.parametrize("given_", GIVEN)
+def test_a_number_that_is_given_is_not_learned(given_: str) -> None:
+    bandit = GIVEN[given_]()
+    play(bandit, range(1, 13))
+    assert bandit.info.fits == 0
+    assert math.isnan(bandit.info.pace)
+    assert bandit.state.aging == bandit.recipe.aging
+    assert bandit.state.kernel is bandit.recipe.kernel
+    name = given_.split()[0]
+    with pytest.raises(ValueError, match=f"learn is for a {name} that is not given, got {given_}"):
+        GIVEN[given_](learn=Every(5))
+
+
+def test_a_box_learns_its_pace_too() -> None:
+    box = Box([[0.0, 3.0]], samples=32, starts=2)
+    bandit = policies.ui_gp_ucb(box, RBF(0.8), 0.01, learn=Every(8))
+    play(bandit, range(1, 9))
+    assert bandit.info.pace > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
+    early, late = recipe(name), recipe(name)
+    X = DOMAIN.X[[1, 4, 2, 8, 5, 3, 7, 0, 6, 2]]
+    y = np.concatenate([value(X[[i]], float(i)) for i in range(10)])
+    order = [0, 1, 2, 9, 4, 5, 6, 7, 8, 3]
+    for bandit, rows in ((early, list(range(10))), (late, order)):
+        bandit.tell(X[rows], y[rows], np.array(rows, float))
+    assert late.info.pace == pytest.approx(early.info.pace, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_learned_pace_is_resumed(name: str) -> None:
+    whole = recipe(name)
+    play(whole, range(1, 15))
+    assert whole.state.aging != whole.recipe.aging
+    resumed = Bandit.from_state(whole.recipe, whole.state)
+    assert resumed.state.aging == whole.state.aging
+    assert resumed.info.pace == whole.info.pace
+    np.testing.assert_array_equal(play(resumed, range(15, 19)), play(whole, range(15, 19)))
+
+
+@pytest.mark.parametrize("name", ["w", "ui"])
+def test_rewards_told_without_asking(name: str) -> None:
+    X = DOMAIN.X[np.random.default_rng(0).integers(0, 10, 40)]
+    y = np.concatenate([value(X[[i]], float(i)) for i in range(40)])
+    one, other = recipe(name), recipe(name, 1000.0)
+    one.tell(X, y, np.arange(40.0))
+    other.tell(X, 1000.0 * (y + 50.0), np.arange(40.0))
+    assert other.info.pace == pytest.approx(one.info.pace, rel=1e-3)
+
+
+def test_another_map_has_its_own_pace() -> None:
+    bandit = recipe("ui")
+    play(bandit, range(1, 15))
+    others = [recipe("w"), recipe("ui wiener"), policies.gp_ucb(DOMAIN, RBF(0.8), 0.01)]
+    others.append(policies.ui_gp_ucb(DOMAIN, RBF(0.8), 0.01, rate=0.3, growth="linear"))
+    for other in others:
+        taken = Bandit.from_state(other.recipe, bandit.state)
+        assert taken.state.aging == other.recipe.aging
+        assert math.isnan(taken.info.pace)
+
+
+UNITS: list[Any] = [(name, step) for name in ("ui", "ui wiener") for step in (86400.0, 1e-3)]
+UNITS += [("w", 86400.0), ("w", 0.1)]
+
+
+def test_the_pace_that_is_reported_is_that_of_the_map() -> None:
+    # Steps so short that a discount per unit of time leaves the range of a float: it stays in it.
+    bandit = recipe("w")
+    y = np.random.default_rng(0).standard_normal(12)
+    bandit.tell(DOMAIN.X[np.arange(12) % 2], y, 1e-4 * np.arange(12))
+    assert bandit.info.fits == 1
+    assert bandit.info.pace == bandit.state.aging.pace == 700.0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("name", "step"), UNITS)
+def test_another_unit_of_time(name: str, step: float) -> None:
+    one, other = recipe(name), recipe(name)
+    for t in range(1, 21):  # points of others: before the first fit, paces are per unit of time
+        x = DOMAIN.X[[3 * t % 10]]
+        y = value(x, t) + 0.1 * np.random.default_rng(t).standard_normal()
+        for bandit, unit in ((one, 1.0), (other, step)):
+            bandit.ask(t * unit)
+            bandit.tell(x, y, t * unit)
+    assert one.info.fits == 3
+    assert other.info.pace * step == pytest.approx(one.info.pace, rel=1e-3)
+    assert other.info.pace == pytest.approx(other.state.aging.pace)  # type: ignore[attr-defined]

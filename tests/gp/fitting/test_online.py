@@ -1,0 +1,688 @@
+"""Learning while playing: when, from what, how far; and what a bandit does with it."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from tvbandits import Bandit, Candidates, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations
+from tvbandits.gp.fitting import online
+from tvbandits.gp.fitting.evidence import Evidence
+from tvbandits.gp.fitting.online import Every, Learned, at_step, refit, step_of
+from tvbandits.gp.kernels.additive import structured_kernel
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.terms import same_form
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.policies.ucb_family import ALONE
+
+# --- when -----------------------------------------------------------------------------------------
+
+
+@given(
+    steps=st.integers(1, 12),
+    first=st.lists(st.integers(1, 30), max_size=4),
+    before=st.integers(0, 60),
+    more=st.integers(1, 40),
+)
+def test_due(steps: int, first: list[int], before: int, more: int) -> None:
+    # However many rewards come at once: if any of them is one after which to learn.
+    after = [n in first or n % steps == 0 for n in range(before + 1, before + more + 1)]
+    assert Every(steps, tuple(first)).due(before, before + more) == any(after)
+
+
+def test_nothing_new_is_no_reason() -> None:
+    assert not Every(1, (5,)).due(5, 5)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
+    ({"steps": 2.5}, r"steps must be a whole number of at least 1, got 2\.5"),
+    ({"observations": -1}, "observations must be a whole number of at least 1, got -1"),
+    ({"iterations": 0}, "iterations must be a whole number of at least 1, got 0"),
+    ({"first": (4, 0)}, r"first must be whole numbers of at least 1, got \(4, 0\)"),
+    ({"first": (1.5,)}, r"first must be whole numbers of at least 1, got \(1\.5,\)"),
+    ({"recent": 0.0}, r"recent must lie in \(0, 1\], got 0\.0"),
+    ({"recent": 1.1}, r"recent must lie in \(0, 1\], got 1\.1"),
+    ({"recent": math.nan}, r"recent must lie in \(0, 1\], got nan"),
+    ({"spread": 0.0}, r"spread must be positive, got 0\.0"),
+    ({"spread": math.nan}, "spread must be positive, got nan"),
+    ({"space_spread": 0.0}, r"space_spread must be positive, got 0\.0"),
+    ({"space_spread": -1.0}, r"space_spread must be positive, got -1\.0"),
+    ({"space_spread": math.nan}, "space_spread must be positive, got nan"),
+]
+
+
+@pytest.mark.parametrize(("given_", "message"), BAD, ids=str)
+def test_what_is_no_rule(given_: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Every(**given_)
+
+
+def test_what_is_a_rule() -> None:
+    rule = Every(np.int64(3), [2, np.int64(4)], spread=math.inf, recent=1.0)  # type: ignore[arg-type]
+    assert rule.first == (2, 4)
+    assert hash(rule) == hash(replace(rule))
+
+
+# --- from what ------------------------------------------------------------------------------------
+
+
+def selected(rule: Every, t: Array) -> NDArray[np.int64]:
+    """The rows, once they are seen to be distinct and sorted by time."""
+    rows = rule.select(t)
+    assert len(np.unique(rows)) == len(rows)
+    assert (np.diff(t[rows]) >= 0).all()
+    return rows
+
+
+@given(
+    steps=st.integers(1, 60),
+    size=st.integers(1, 4),
+    observations=st.integers(20, 80),
+    recent=st.floats(0.1, 0.8),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None)
+def test_latest_and_whole_steps(
+    steps: int, size: int, observations: int, recent: float, seed: int
+) -> None:
+    times = np.cumsum(np.random.default_rng(seed).uniform(0.1, 3.0, steps))
+    t = np.random.default_rng(seed).permutation(np.repeat(times, size))
+    rows = selected(Every(observations=observations, recent=recent), t)
+    if len(t) <= observations:
+        assert len(rows) == len(t)
+        return
+    assert len(rows) <= observations
+    chosen, counts = np.unique(t[rows], return_counts=True)
+    assert (counts == size).all()  # whole steps
+    latest = math.ceil(math.ceil(recent * observations) / size)
+    np.testing.assert_array_equal(chosen[-latest:], times[-latest:])
+    # What is left goes to earlier steps, evenly: one more would have been too many.
+    assert len(rows) > observations - 2 * size
+    earlier = np.searchsorted(times, chosen[:-latest])
+    gaps = np.diff(earlier)
+    if len(gaps):
+        assert np.ptp(gaps) <= 1
+        assert (earlier[0], earlier[-1]) == (0, steps - latest - 1)
+
+
+def test_few_are_all_taken_in_the_order_of_time() -> None:
+    t = np.array([3.0, 1.0, 2.0, 1.0])
+    np.testing.assert_array_equal(Every(observations=4).select(t), [1, 3, 2, 0])
+    assert len(Every(observations=4).select(t[:0])) == 0
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[500], [1] * 30 + [200], [20 if i in (0, 13, 26, 39) else 1 for i in range(40)]],
+    ids=["one time", "a last batch", "uneven"],
+)
+def test_never_more_than_allowed(sizes: list[int]) -> None:
+    t = np.repeat(np.arange(float(len(sizes))), sizes)
+    rows = selected(Every(observations=50), t)
+    assert 40 <= len(rows) <= 50
+    assert t[rows[-1]] == t[-1]  # the latest are among them
+    if sizes[-1] > 50:
+        # Of the one step that is larger than what is allowed, evenly many.
+        assert (t[rows] == t[-1]).all()
+        assert np.ptp(np.diff(rows)) <= 1
+
+
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=30),
+    observations=st.integers(1, 60),
+    recent=st.floats(0.01, 1.0),
+)
+@settings(deadline=None)
+def test_any_steps(sizes: list[int], observations: int, recent: float) -> None:
+    t = np.repeat(np.arange(float(len(sizes))), sizes)
+    rows = selected(Every(observations=observations, recent=recent), t)
+    assert 0 < len(rows) <= observations
+    assert len(rows) == len(t) or len(t) > observations
+    assert t[rows[-1]] == t[-1]
+
+
+# --- a fit ----------------------------------------------------------------------------------------
+
+
+def smooth(time: float = 8.0, amplitude: float = 1.0) -> Any:
+    bounds = (1e-2, 1e4)
+    return (
+        ConstantKernel(amplitude, (1e-5, 1e5))
+        * OnSpace(RBF(1.2, bounds))
+        * OnTime(Matern(time, bounds, nu=1.5))
+    )
+
+
+def level(time: float = 3.0, amplitude: float = 0.5) -> Any:
+    return ConstantKernel(amplitude, (1e-5, 1e5)) * OnTime(Matern(time, (1e-2, 1e4), nu=0.5))
+
+
+def rough(time: float = 8.0) -> Any:
+    return ConstantKernel(1.0) * OnSpace(Matern(1.2, nu=0.5)) * OnTime(Matern(time, nu=0.5))
+
+
+def drawn(kernel: Any, n: int, seed: int, noise: float = 0.01, per_step: int = 4) -> Observations:
+    """A sample of the kernel at random points."""
+    rng = np.random.default_rng(seed)
+    X, t = rng.uniform(0, 4, (12, 2))[rng.integers(0, 12, n)], np.arange(n) // per_step + 0.0
+    K = kernel(np.column_stack([X, t])) + noise * np.eye(n)
+    return Observations(X, t, np.linalg.cholesky(K) @ rng.standard_normal(n), np.full(n, noise))
+
+
+def spreads(every: Every, kernel: Any) -> Array:
+    """Deviations of the prior, in the order of the hyperparameters."""
+    if hasattr(kernel, "k1"):
+        return np.concatenate([spreads(every, kernel.k1), spreads(every, kernel.k2)])
+    spread = every.space_spread if isinstance(kernel, OnSpace) else every.spread
+    return np.full(kernel.n_dims, spread)
+
+
+def loss(
+    every: Every, start: Any, kernel: Any, seen: Observations, centre: float, scale: float
+) -> float:
+    values, variance = (seen.y - centre) / scale, seen.variance / scale**2
+    evidence = Evidence(start, seen, values, variance, start.theta, spreads(every, start))
+    return float(evidence(kernel.theta)[0])
+
+
+@pytest.mark.parametrize("spread", [0.5, math.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fit_is_never_worse_than_where_it_started(seed: int, spread: float) -> None:
+    every, start = Every(iterations=4, spread=spread), smooth(1.0) + level(40.0)
+    sample = drawn(smooth() + level(), 50, seed)
+    learned = Learned.nothing(start, every)
+    before, total = loss(every, start, start, sample, 0.2, 1.5), 0.0
+    for fits in range(1, 6):
+        learned = refit(every, start, learned, sample, 0.2, 1.5, 1.0)
+        after = loss(every, start, learned.kernel, sample, 0.2, 1.5)
+        total += after
+        assert learned.losses == pytest.approx((total,), rel=1e-9)
+        assert learned.fits == fits
+        assert after <= before + 1e-9 * abs(before)
+        before = after
+    assert before < loss(every, start, start, sample, 0.2, 1.5) - 1.0
+
+
+def test_a_fit_goes_on_from_the_last_one() -> None:
+    sample, start = drawn(smooth(), 50, 0), smooth(1.0)
+    long, short = Every(iterations=200), Every(iterations=1)
+    found = refit(long, start, Learned.nothing(start, long), sample, 0.0, 1.0, 1.0)
+    warm = refit(short, start, found, sample, 0.0, 1.0, 1.0)
+    cold = refit(short, start, Learned.nothing(start, short), sample, 0.0, 1.0, 1.0)
+    assert warm.losses[0] - found.losses[0] <= found.losses[0] + 1e-9
+    assert cold.losses[0] > found.losses[0] + 1.0
+    assert warm.evaluations - found.evaluations < 25
+
+
+def test_a_fit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    plain = Evidence.__call__
+
+    def counted(self: Evidence, theta: Array) -> tuple[float, Array]:
+        calls.append(theta)
+        return plain(self, theta)
+
+    monkeypatch.setattr(Evidence, "__call__", counted)
+    start, sample = smooth(0.1) + level(100.0), drawn(smooth(), 40, 1)
+    made = {}
+    for iterations in (1, 3, 100):
+        calls.clear()
+        every = Every(iterations=iterations)
+        learned = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+        made[iterations] = learned.evaluations
+        assert learned.evaluations == len(calls)
+    assert made[1] < made[3] < made[100]
+    assert made[3] <= 3 * 21 + 1  # a line search of L-BFGS-B looks at 20 points at the most
+
+
+def test_bounds_hold() -> None:
+    start = ConstantKernel(1.0, (0.9, 1.1)) * OnTime(Matern(3.0, (2.5, 3.5), nu=0.5))
+    every = Every(spread=math.inf)
+    # The scale falls by half, which takes the amplitude out of its bounds.
+    learned = Learned((start,), (0.0,), fits=1)
+    fitted = refit(every, start, learned, drawn(level(100.0), 40, 2), 0.0, 1.0, 2.0).kernel
+    for kernel in (fitted, carried(start, 2.0), carried(start, 0.5)):
+        assert (kernel.theta >= kernel.bounds[:, 0] - 1e-12).all()
+        assert (kernel.theta <= kernel.bounds[:, 1] + 1e-12).all()
+
+
+def test_a_kernel_with_nothing_to_learn_stays() -> None:
+    start = ConstantKernel(1.0, "fixed") * OnTime(Matern(3.0, "fixed", nu=0.5))
+    every = Every()
+    sample = drawn(level(), 20, 0)
+    made = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+    assert (made.kernel, made.fits, made.evaluations) == (start, 1, 1)
+    assert made.losses == pytest.approx((loss(every, start, start, sample, 0.0, 1.0),))
+
+
+@pytest.mark.parametrize("given_", ["smooth", "rough"])
+def test_the_rival_of_larger_evidence_is_used(given_: str) -> None:
+    kernels = {"smooth": smooth(), "rough": rough()}
+    start, other = kernels.pop(given_), next(iter(kernels.values()))
+    every = Every(rivals=(other,), iterations=20)
+    for truth, best in ((start, 0), (other, 1)):
+        sample = drawn(truth, 120, 3, noise=1e-3)
+        learned = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+        assert learned.best == best == int(np.argmin(learned.losses))
+        assert learned.kernel is learned.kernels[best]
+
+
+def test_a_rival_with_nothing_to_learn_is_compared() -> None:
+    poor = ConstantKernel(1e-3, "fixed") * OnSpace(RBF(100.0, "fixed"))
+    every, start = Every(rivals=(poor,)), smooth()
+    sample = drawn(start, 60, 4)
+    learned = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+    assert learned.losses[1] == pytest.approx(loss(every, poor, poor, sample, 0.0, 1.0))
+    assert learned.best == 0
+
+
+def test_when_rivals_are_compared() -> None:
+    every, start = Every(rivals=(rough(), smooth(100.0)), iterations=2), smooth()
+    learned, changed = Learned.nothing(start, every), []
+    last = online.COMPARED_FIRST + 2 * online.COMPARED_EVERY
+    for fit in range(last):
+        fitted = refit(every, start, learned, drawn(smooth(), 30, fit), 0.0, 1.0, 1.0)
+        moved = [new != old for new, old in zip(fitted.kernels, learned.kernels, strict=True)]
+        assert moved[learned.best]
+        changed.append(all(moved))
+        if not changed[-1]:
+            # The others wait, and so do all losses: those of one sample are compared, or none.
+            assert moved.count(True) == 1
+            assert fitted.best == learned.best
+            assert fitted.losses == learned.losses
+        else:
+            sample = drawn(smooth(), 30, fit)
+            more = np.subtract(fitted.losses, learned.losses)
+            for kernel, first, each in zip(fitted.kernels, fitted.starts, more, strict=True):
+                assert each == pytest.approx(loss(every, first, kernel, sample, 0.0, 1.0))
+            assert fitted.best == int(np.argmin(fitted.losses))
+        learned = fitted
+    together = [
+        fit < online.COMPARED_FIRST or (fit + 1) % online.COMPARED_EVERY == 0 for fit in range(last)
+    ]
+    assert changed == together
+    assert not all(together)
+
+
+# --- a new unit -----------------------------------------------------------------------------------
+
+ROWS = np.column_stack([np.random.default_rng(0).uniform(0, 4, (8, 2)), np.arange(8.0)])
+
+
+def carried(kernel: Any, ratio: float) -> Any:
+    """A kernel that is not fitted, after a change of the scale."""
+    every = Every(rivals=(kernel,), iterations=1)
+    known = Learned((smooth(), kernel), (0.0, 1.0), best=0, fits=online.COMPARED_FIRST)
+    while (known.fits + 1) % online.COMPARED_EVERY == 0:
+        known = replace(known, fits=known.fits + 1)
+    return refit(every, smooth(), known, drawn(smooth(), 12, 0), 0.0, 1.0, ratio).kernels[1]
+
+
+@pytest.mark.parametrize("ratio", [0.25, 1.0, 3.0])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        smooth() + level(),
+        ConstantKernel(0.4) * (OnSpace(RBF(1.0)) + OnTime(Matern(2.0, nu=0.5))),
+        structured_kernel(RBF(1.0)),
+        ConstantKernel(0.4) * ConstantKernel(0.3, "fixed") * OnSpace(RBF(1.0)),
+    ],
+    ids=["sum", "one amplitude", "structured", "a fixed factor"],
+)
+def test_amplitudes_go_with_the_scale(kernel: Any, ratio: float) -> None:
+    # scale^2 K is the covariance of the reward: it stays, as the posterior of the reward does.
+    np.testing.assert_allclose(carried(kernel, ratio)(ROWS), ratio**2 * kernel(ROWS), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [OnSpace(RBF(1.0)), ConstantKernel(0.4) * ConstantKernel(2.0) * OnSpace(RBF(1.0))],
+    ids=["none", "two"],
+)
+def test_without_one_amplitude_for_each_term_a_kernel_stays(kernel: Any) -> None:
+    np.testing.assert_allclose(carried(kernel, 2.0)(ROWS), kernel(ROWS), rtol=1e-10)
+
+
+def test_a_new_unit_leaves_the_posterior_of_the_reward() -> None:
+    kernel, seen, ratio = smooth() + level(), drawn(smooth(), 20, 5), 3.0
+    Z = np.column_stack([seen.X, seen.t])
+
+    def posterior(prior: Any, scale: float) -> tuple[Array, Array]:
+        A, k = prior(Z) + np.diag(seen.variance / scale**2), prior(ROWS, Z)
+        covariance = prior(ROWS) - k @ np.linalg.solve(A, k.T)
+        return scale * k @ np.linalg.solve(A, (seen.y - 0.1) / scale), scale**2 * covariance
+
+    before, after = posterior(kernel, 1.2), posterior(carried(kernel, ratio), 1.2 / ratio)
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-10)
+
+
+# --- the prior ------------------------------------------------------------------------------------
+
+
+def moves(every: Every, start: Any) -> Array:
+    """How far a fit takes the logarithms of amplitude, length scale and time scale."""
+    sample = drawn(smooth(time=2.0, amplitude=9.0), 60, 0)
+    made = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+    return np.asarray(np.abs(made.kernel.theta - start.theta))
+
+
+def test_points_have_a_spread_of_their_own() -> None:
+    start = ConstantKernel(0.1, (1e-5, 1e5)) * OnSpace(RBF(0.4)) * OnTime(Matern(30.0, nu=1.5))
+    free = moves(Every(spread=math.inf, space_spread=math.inf, iterations=50), start)
+    assert (free > 0.5).all()
+    held = moves(Every(spread=math.inf, space_spread=1e-3, iterations=50), start)
+    assert held[1] < 0.01
+    assert (held[[0, 2]] > 0.5).all()
+    held = moves(Every(spread=1e-3, space_spread=math.inf, iterations=50), start)
+    assert held[1] > 0.15
+    assert (held[[0, 2]] < 0.01).all()
+
+
+def test_spreads_of_recipes() -> None:
+    assert (Every().spread, Every().space_spread) == (0.65, 0.65)
+    alone = policies.tv_gp_ucb(DOMAIN, None, NOISE).recipe.learn
+    assert alone is not None
+    # Who asks nobody must be able to find out by itself that length scales are short.
+    assert (alone.spread, alone.space_spread) == (0.65, ALONE)
+    own = policies.tv_gp_ucb(DOMAIN, RBF(0.8), NOISE, learn=LEARN).recipe.learn
+    assert own == replace(LEARN, in_steps=True)
+
+
+# --- the unit of time -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "step"),
+    [
+        ([3.0], 1.0),
+        ([2.0, 2.0], 1.0),
+        ([0.0, 10.0], 10.0),
+        ([0.0, 0.0, 0.0, 2.0, 5.0, 105.0], 3.0),
+        ([7.0, 1.0, 4.0, 4.0], 3.0),
+        ([], 1.0),
+    ],
+)
+def test_a_step_is_the_median_gap(times: list[float], step: float) -> None:
+    assert step_of(np.array(times)) == step
+
+
+def test_time_scales_at_a_step() -> None:
+    kernel = structured_kernel(RBF(1.0), Matern(1.0, nu=0.5))
+    expected = structured_kernel(RBF(1.0), Matern(1.0, nu=0.5), step=60.0)
+    made = at_step(kernel, 60.0)
+    assert same_form(made, kernel)
+    np.testing.assert_allclose(made.theta, expected.theta)
+    np.testing.assert_allclose(made.bounds, expected.bounds)
+    fixed = ConstantKernel(2.0) * OnTime(Matern(5.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
+    expected = ConstantKernel(2.0) * OnTime(Matern(300.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
+    assert at_step(fixed, 60.0) == expected
+    assert at_step(smooth(), 1.0) == smooth()
+
+
+def test_the_first_fit_finds_out_how_long_a_step_is() -> None:
+    tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
+    plain, start = drawn(smooth(), 40, 0), smooth()
+    later = Observations(plain.X, 60.0 * plain.t, plain.y, plain.variance)
+    first = refit(tight, start, Learned.nothing(start, tight), later, 0.0, 1.0, 1.0)
+    assert first.starts == (at_step(start, 60.0), at_step(rough(), 60.0))
+    for kernel, median in zip(first.kernels, first.starts, strict=True):
+        np.testing.assert_allclose(kernel.theta, median.theta, atol=1e-6)
+    # It is found out once: medians stay, whatever the steps are later.
+    second = refit(tight, start, first, plain, 0.0, 1.0, 1.0)
+    assert second.starts is first.starts
+    np.testing.assert_allclose(second.kernel.theta, first.kernel.theta, atol=1e-6)
+    # Without the rule, time scales are in the unit of time.
+    given_ = replace(tight, in_steps=False)
+    unmoved = refit(given_, start, Learned.nothing(start, given_), later, 0.0, 1.0, 1.0)
+    assert unmoved.starts == (start, rough())
+    np.testing.assert_allclose(unmoved.kernel.theta, start.theta, atol=1e-6)
+
+
+def test_before_the_first_fit_medians_are_the_kernels() -> None:
+    every = Every(rivals=(rough(),))
+    nothing = Learned.nothing(smooth(), every)
+    assert nothing.starts == nothing.kernels == (smooth(), rough())
+    assert nothing.losses == (0.0, 0.0)
+
+
+def test_the_sum_of_losses_decides() -> None:
+    # The rival suits the next sample better, but has lost more before.
+    every, start = Every(rivals=(rough(),), iterations=1), smooth()
+    sample = drawn(rough(), 60, 3, noise=1e-3)
+    fresh = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+    lead = fresh.losses[0] - fresh.losses[1]
+    assert lead > 1.0
+    for before, best in ((0.5 * lead, 1), (2.0 * lead, 0)):
+        known = replace(Learned.nothing(start, every), losses=(0.0, before))
+        assert refit(every, start, known, sample, 0.0, 1.0, 1.0).best == best
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("truth", [3.0, 25.0])
+def test_time_scales_are_found(truth: float) -> None:
+    found = []
+    every = Every(spread=math.inf, iterations=40)
+    start = smooth(8.0) + level(8.0, 0.05)
+    for seed in range(5):
+        sample = drawn(smooth(truth) + level(4.0, 0.02), 160, seed)
+        kernel = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0).kernel
+        found.append(float(kernel.k1.k2.kernel.length_scale))
+    ratios = np.array(found) / truth
+    assert 1 / 1.6 < np.median(ratios) < 1.6
+    assert ((ratios > 1 / 3) & (ratios < 3)).all()
+
+
+# --- in a bandit ----------------------------------------------------------------------------------
+
+DOMAIN = Candidates.grid([[0, 4]], 12)
+LEARN = Every(steps=6, first=(4, 8), observations=40, iterations=2)
+NOISE = 0.01
+
+
+def reward(x: Array, t: float) -> float:
+    wobble = np.random.default_rng([int(t), int(1e6 * x[0, 0])]).standard_normal()
+    return float(np.sin(x[0, 0] + t / 6.0) + 0.1 * wobble)
+
+
+def bandit_of(unit: float = 1.0, learn: Any = LEARN, kernel: Any = None, **more: Any) -> Bandit:
+    space = RBF(0.8) if kernel is None else kernel
+    return policies.tv_gp_ucb(DOMAIN, space, NOISE * unit**2, learn=learn, **more)
+
+
+def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
+    plays = []
+    for t in times:
+        x = bandit.ask(t)
+        bandit.tell(x, [unit * reward(x, t)], t)
+        plays.append(x[0])
+    return np.array(plays)
+
+
+def test_a_bandit_learns_when_it_is_due() -> None:
+    bandit = bandit_of()
+    fits, due = 0, {4, 8, 6, 12, 18}
+    assert bandit.info.fits == 0
+    assert bandit.info.learned == ()
+    for t in range(1, 20):
+        kernel = bandit.state.kernel
+        play(bandit, range(t, t + 1))
+        fits += t in due
+        assert bandit.info.fits == fits
+        assert (bandit.state.kernel is not kernel) == (t in due)
+    assert bandit.state.learned is not None
+    assert bandit.state.kernel is bandit.state.learned.kernel
+    assert bandit.info.seconds["learning"] > 0.0
+    assert math.isnan(bandit.info.pace)
+
+
+def test_rewards_told_at_once_are_one_fit() -> None:
+    bandit = bandit_of()
+    X = DOMAIN.X[np.arange(20) % 12]
+    info = bandit.tell(X, [reward(x[None], 3.0) for x in X], np.arange(20.0))
+    assert info.fits == 1
+    assert len(bandit.ask()) == 1
+
+
+def test_only_what_was_seen_counts() -> None:
+    whole, kernels = bandit_of(), {}
+    for t in range(1, 20):
+        play(whole, range(t, t + 1))
+        kernels[t] = whole.state.kernel.theta
+    for stop in (5, 11, 18):
+        part = bandit_of()
+        play(part, range(1, stop + 1))
+        np.testing.assert_array_equal(part.state.kernel.theta, kernels[stop])
+
+
+@pytest.mark.parametrize("stop", [3, 9, 12])
+def test_a_state_resumes_bit_for_bit(stop: int) -> None:
+    whole, part = bandit_of(), bandit_of()
+    plays = play(whole, range(1, 20))
+    play(part, range(1, stop + 1))
+    recipe, state = pickle.loads(pickle.dumps((part.recipe, part.state)))
+    resumed = Bandit.from_state(recipe, state)
+    np.testing.assert_array_equal(play(resumed, range(stop + 1, 20)), plays[stop:])
+    np.testing.assert_array_equal(resumed.state.kernel.theta, whole.state.kernel.theta)
+    assert resumed.state.learned == whole.state.learned
+    for mine, its in zip(resumed.predict(DOMAIN.X), whole.predict(DOMAIN.X), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+@pytest.mark.parametrize("deviation", [0.3, 1.0])
+def test_what_was_learned_keeps_its_form(deviation: float) -> None:
+    rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
+    noise = deviation * rng.standard_normal(len(kernel.theta))
+    learned = kernel.clone_with_theta(np.clip(kernel.theta + noise, *kernel.bounds.T))
+    assert same_form(learned, kernel)
+    assert not same_form(learned, structured_kernel(Matern(0.8, nu=0.5)))
+    assert not same_form(learned, structured_kernel(RBF(0.8, "fixed")))
+
+
+def test_rounding_does_not_change_a_form() -> None:
+    rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
+    moves = 0.3 * rng.standard_normal((200, len(kernel.theta)))
+    assert all(same_form(kernel.clone_with_theta(kernel.theta + move), kernel) for move in moves)
+
+
+def test_another_recipe_learns_anew() -> None:
+    bandit = bandit_of()
+    play(bandit, range(1, 14))
+    for other in (bandit_of(kernel=Matern(0.8, nu=1.5)), policies.gp_ucb(DOMAIN, RBF(1.0), NOISE)):
+        taken = Bandit.from_state(other.recipe, bandit.state)
+        assert taken.state.kernel is other.recipe.kernel
+        assert taken.state.learned is None
+        assert len(taken.state.rewards) == 13
+        play(taken, range(14, 20))  # a fit in it
+        assert (taken.state.kernel is other.recipe.kernel) == (other.recipe.learn is None)
+    # The same kernel with another schedule goes on with what was learned.
+    same = Bandit.from_state(bandit_of(learn=Every(7)).recipe, bandit.state)
+    assert same.state.kernel is bandit.state.kernel
+
+
+@pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
+def test_another_unit_of_reward_changes_nothing_but_units(unit: float) -> None:
+    one, other = bandit_of(), bandit_of(unit)
+    np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
+    assert len(one.info.learned) > 1
+    for mine, its in zip(other.info.learned, one.info.learned, strict=True):
+        assert mine.deviation == pytest.approx(unit * its.deviation, rel=1e-3)
+        assert mine.time_scale == pytest.approx(its.time_scale, rel=1e-3)
+        assert (mine.space == "") == (its.space == "")
+    assert other.info.scale == pytest.approx(unit * one.info.scale, rel=1e-6)
+
+
+@pytest.mark.parametrize("step", [2.0**10, 2.0**-10])
+def test_another_unit_of_time_changes_nothing_but_units(step: float) -> None:
+    one, other = bandit_of(posterior=Exact()), bandit_of(posterior=Exact())
+    for t in range(1, 16):  # points of others: before the first fit, scales are in the unit of time
+        x = DOMAIN.X[[5 * t % 12]]
+        one.tell(x, [reward(x, t)], t)
+        other.tell(x, [reward(x, t)], step * t)
+    assert one.info.fits == other.info.fits == 4
+    for mine, its in zip(other.info.learned, one.info.learned, strict=True):
+        assert mine.deviation == pytest.approx(its.deviation, rel=1e-6)
+        assert mine.time_scale == pytest.approx(step * its.time_scale, rel=1e-6)
+    for mine, its in zip(
+        other.predict(DOMAIN.X, 16.0 * step), one.predict(DOMAIN.X, 16.0), strict=True
+    ):
+        np.testing.assert_allclose(mine, its, rtol=1e-6)
+
+
+def test_without_variation_the_unit_is_twice_the_noise() -> None:
+    bandit = bandit_of()
+    bandit.tell(DOMAIN.X[:4], [3.0] * 4, np.arange(4.0))
+    scaling = bandit.state.scaling
+    assert (scaling.anchor, scaling.scale) == (3.0, pytest.approx(2.0 * math.sqrt(NOISE)))
+
+
+def test_a_fit_is_told_what_was_seen_and_how_the_scale_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    def noted(*parts: Any) -> Learned:
+        calls.append(parts)
+        return refit(*parts)
+
+    monkeypatch.setattr("tvbandits.bandit.inference.refit", noted)
+    bandit = bandit_of()
+    for t in range(1, 9):
+        x = bandit.ask(t)
+        old = bandit.state.scaling.scale
+        bandit.tell(x, [(10.0 if t > 6 else 1.0) * reward(x, t)], t)
+    (_, start, known, sample, centre, scale, ratio), state = calls[-1], bandit.state
+    assert start is bandit.recipe.kernel
+    assert known.fits == len(calls) - 1 == 2
+    np.testing.assert_array_equal(sample.y, state.rewards.y)
+    assert (centre, scale) == (state.scaling.anchor, state.scaling.scale)
+    assert ratio == old / scale < 0.9
+    assert centre == pytest.approx(np.mean(sample.y))
+    assert scale == pytest.approx(np.std(sample.y))
+
+
+def test_a_kernel_that_is_no_sum_of_terms() -> None:
+    kernel = OnSpace(RBF(0.8)) * OnTime(RBF(5.0))
+    bandit = bandit_of(kernel=kernel, posterior=Exact())
+    assert bandit.recipe.learn == replace(LEARN, in_steps=False)  # it says itself what it means
+    play(bandit, range(1, 9))
+    assert bandit.info.fits == 3
+    assert bandit.info.learned == ()
+    assert same_form(bandit.state.kernel, kernel)
+    assert bandit.state.kernel != kernel
+    for posterior in ({}, {"posterior": StateSpace()}):
+        with pytest.raises(ValueError, match=r"must be a sum of space-time terms, got .*RBF"):
+            bandit_of(kernel=kernel, **posterior)
+
+
+def test_components_are_those_of_the_kernel() -> None:
+    bandit = bandit_of()
+    play(bandit, range(1, 9))
+    scale = bandit.state.scaling.scale
+    Z = np.array([[1.0, 5.0]])
+    assert sum(c.deviation**2 for c in bandit.info.learned) == pytest.approx(
+        scale**2 * float(bandit.state.kernel(Z)[0, 0])
+    )
+
+
+def test_a_fixed_mean_keeps_the_unit() -> None:
+    bandit = bandit_of(mean=0.25)
+    play(bandit, range(1, 14))
+    assert (bandit.state.scaling.anchor, bandit.state.scaling.scale) == (0.25, 1.0)
+    assert bandit.info.fits > 2
+    assert bandit.info.centre == 0.25

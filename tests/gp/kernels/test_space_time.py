@@ -1,0 +1,556 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Kernel,
+    Matern,
+    Product,
+    RationalQuadratic,
+    StationaryKernelMixin,
+    WhiteKernel,
+)
+
+from tvbandits.core import linalg
+from tvbandits.core.observations import Observations
+from tvbandits.gp.fitting import evidence, maximum_likelihood
+from tvbandits.gp.kernels import structure, validation
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.validation import KernelError
+
+SPACE_TIME = {
+    "drift": Drift(0.1),
+    "drift fixed": Drift(0.1, "fixed"),
+    "space": OnSpace(RBF(0.4)),
+    "space anisotropic": OnSpace(RBF([0.4, 0.7])),
+    "space fixed": OnSpace(Matern(0.4, "fixed", nu=1.5)),
+    "time": OnTime(Matern(2.0, nu=0.5)),
+    "time periodic": OnTime(ExpSineSquared(1.0, 3.0)),
+    "product": OnSpace(Matern([0.3, 0.5], nu=2.5)) * Drift(0.05),
+    "scaled": ConstantKernel(2.0) * OnSpace(RBF(0.4)) * OnTime(RBF(3.0)),
+    "part fixed": ConstantKernel(2.0, "fixed") * OnSpace(RBF([0.4, 0.2], "fixed")) * Drift(0.2),
+    "sum": OnSpace(RBF(0.4)) * Drift(0.2) + 0.5 * OnTime(Matern(2.0, nu=1.5)),
+    "power": (OnSpace(RationalQuadratic(0.4, 2.0)) * Drift(0.2)) ** 2,
+    "joint": RBF([0.3, 0.4, 2.0]) + Drift(0.2),
+    "not stationary": OnSpace(DotProduct(0.5)) * Drift(0.3),
+}
+every_kernel = pytest.mark.parametrize("kernel", SPACE_TIME.values(), ids=SPACE_TIME.keys())
+
+
+def rows(n: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.random((n, 2)), 8.0 * rng.random(n)])
+
+
+def differences(function: Any, theta: np.ndarray, h: float = 1e-5) -> np.ndarray:
+    """Central differences of `function` (any shape) along the last axis."""
+    slopes = [
+        (np.asarray(function(theta + h * e)) - np.asarray(function(theta - h * e))) / (2 * h)
+        for e in np.eye(len(theta))
+    ]
+    return np.stack(slopes, axis=-1)
+
+
+# --- scikit-learn's contract ---------------------------------------------------------------------
+
+
+@every_kernel
+def test_gradient_is_the_finite_difference(kernel: Kernel) -> None:
+    Z = rows(9)
+    K, gradient = kernel(Z, eval_gradient=True)
+    np.testing.assert_array_equal(K, kernel(Z))
+    assert gradient.shape == (9, 9, kernel.n_dims)
+    if kernel.n_dims:
+        expected = differences(lambda theta: kernel.clone_with_theta(theta)(Z), kernel.theta)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-8)
+
+
+@every_kernel
+def test_matrix_diagonal_and_definiteness(kernel: Kernel) -> None:
+    Z, other = rows(12), rows(5, seed=1)
+    K = kernel(Z)
+    np.testing.assert_allclose(K, kernel(Z, Z), rtol=1e-12)
+    np.testing.assert_allclose(K, K.T, rtol=1e-12)
+    np.testing.assert_allclose(kernel.diag(Z), np.diagonal(K), rtol=1e-12)
+    np.testing.assert_allclose(kernel(Z, other), kernel(np.vstack([Z, other]))[:12, 12:])
+    assert np.linalg.eigvalsh(K).min() > -1e-10 * K.max()
+    validation.check_kernel(kernel, Z)
+
+
+@every_kernel
+def test_clone_theta_parameters_and_pickle(kernel: Kernel) -> None:
+    Z = rows(6)
+    assert clone(kernel) == kernel
+    assert clone(kernel) is not kernel
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+    assert kernel.bounds.shape[:1] == kernel.theta.shape
+    if kernel.n_dims:
+        moved = kernel.clone_with_theta(kernel.theta - 0.1)
+        np.testing.assert_allclose(moved.theta, kernel.theta - 0.1)
+        np.testing.assert_allclose(moved.clone_with_theta(kernel.theta)(Z), kernel(Z))
+        assert moved != kernel
+    names = [part.name for part in kernel.hyperparameters]
+    assert set(names) <= set(kernel.get_params())
+    assert isinstance(kernel.is_stationary(), bool | np.bool_)
+    assert type(kernel).__name__ in repr(kernel) or " " in repr(kernel)
+
+
+def test_nested_parameters_are_set_by_name() -> None:
+    kernel = OnSpace(RBF(0.4)) * Drift(0.1)
+    kernel.set_params(k1__kernel__length_scale=0.7, k2__epsilon=0.2)
+    assert kernel == OnSpace(RBF(0.7)) * Drift(0.2)
+    assert repr(kernel) == "OnSpace(RBF(length_scale=0.7)) * Drift(epsilon=0.2)"
+    assert [p.name for p in kernel.hyperparameters] == ["k1__kernel__length_scale", "k2__epsilon"]
+    kernel.k1.theta = [0.0]
+    assert kernel.k1.kernel.length_scale == 1.0
+
+
+def test_stationarity_and_vector_input_are_the_inner_kernels() -> None:
+    assert OnSpace(RBF()).is_stationary()
+    assert Drift().is_stationary()
+    assert not OnTime(DotProduct()).is_stationary()
+    assert OnSpace(RBF()).requires_vector_input
+
+
+def test_regressor_fits_a_space_time_kernel() -> None:
+    Z = rows(30)
+    y = np.sin(4 * Z[:, 0]) + 0.1 * Z[:, 2]
+    model = GaussianProcessRegressor(OnSpace(RBF(0.4)) * Drift(0.02), alpha=0.01).fit(Z, y)
+    start = model.log_marginal_likelihood(np.log([0.4, 0.02]))
+    assert model.log_marginal_likelihood_value_ >= start
+    assert np.abs(model.predict(Z) - y).mean() < 0.3
+
+
+# --- formulas ------------------------------------------------------------------------------------
+
+
+def test_gram_matrices_are_the_plain_formulas() -> None:
+    Z = rows(7)
+    age = np.abs(Z[:, None, 2] - Z[None, :, 2])
+    squared = ((Z[:, None, :2] - Z[None, :, :2]) ** 2).sum(axis=-1)
+    space, drift = np.exp(-squared / (2 * 0.4**2)), 0.9 ** (age / 2)
+    np.testing.assert_allclose(Drift(0.1)(Z), drift)
+    np.testing.assert_allclose(OnSpace(RBF(0.4))(Z), space)
+    np.testing.assert_allclose(OnTime(Matern(2.0, nu=0.5))(Z), np.exp(-age / 2))
+    both = 3.0 * OnSpace(RBF(0.4)) * Drift(0.1) + OnTime(RBF(2.0))
+    np.testing.assert_allclose(both(Z), 3 * space * drift + np.exp(-(age**2) / 8))
+
+
+def test_drift_without_forgetting_is_constant() -> None:
+    kernel = Drift(0.0, "fixed")
+    K, gradient = kernel(rows(4), eval_gradient=True)
+    np.testing.assert_array_equal(K, np.ones((4, 4)))
+    assert gradient.shape == (4, 4, 0)
+
+
+@given(st.floats(1e-6, 0.99), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12))
+def test_drift_is_a_covariance_at_any_times(epsilon: float, times: list[float]) -> None:
+    Z = np.column_stack([np.zeros(len(times)), times])
+    K = Drift(epsilon)(Z)
+    assert np.linalg.eigvalsh(K).min() > -1e-10
+    np.testing.assert_array_equal(np.diagonal(K), 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.0, np.nan, 2.0])
+def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be at least 0 and below 1, got"):
+        Drift(epsilon)
+    with pytest.raises(ValueError, match="epsilon must be at least 0 and below 1, got"):
+        Drift(0.1).set_params(epsilon=epsilon)(rows(3))
+
+
+def test_kernels_refuse_what_they_cannot_see() -> None:
+    with pytest.raises(ValueError, match='give epsilon_bounds="fixed"'):
+        Drift(0.0)
+    with pytest.raises(ValueError, match="gradient can only be evaluated when Y is None"):
+        Drift(0.1)(rows(3), rows(3), eval_gradient=True)
+    with pytest.raises(ValueError, match=r"must have shape \(n, d \+ 1\), got \(3, 1\)"):
+        OnSpace(RBF())(np.zeros((3, 1)))
+
+
+# --- inputs and structure ------------------------------------------------------------------------
+
+
+def test_inputs_follow_the_kernel() -> None:
+    X, t = np.arange(6.0).reshape(3, 2), np.array([1.0, 2.0, 5.0])
+    assert structure.inputs(RBF(), X, t) is X
+    np.testing.assert_array_equal(structure.inputs(Drift(), X, t), np.column_stack([X, t]))
+    np.testing.assert_array_equal(structure.inputs(Drift(), X, 4.0)[:, 2], [4.0, 4.0, 4.0])
+    with pytest.raises(ValueError, match=r"t must be a number or have shape \(3,\), got \(2,\)"):
+        structure.inputs(Drift(), X, [1.0, 2.0])
+
+
+def test_space_time_wraps_only_pure_space_kernels() -> None:
+    plain, drifting = 2.0 * RBF(), RBF() + 2.0 * OnTime(RBF()) ** 2
+    assert not structure.is_space_time(plain)
+    assert structure.is_space_time(drifting)
+    assert structure.is_space_time(CompoundKernel([RBF(), Drift()]))
+    assert structure.space_time(drifting) is drifting
+    assert structure.space_time(plain) == OnSpace(plain)
+
+
+ADVANCING = [
+    OnSpace(RBF(0.4)),
+    Drift(0.1),
+    Drift(0.0, "fixed"),
+    OnTime(Matern(2.0, nu=0.5)),
+    OnTime(Matern([2.0], nu=0.5) * 2.0),
+    2.0 * OnSpace(Matern(0.3)) * Drift(0.1) * OnTime(Matern(2.0, nu=0.5)),
+    OnSpace(RBF(0.4)) * Drift(0.1) + 0.5 * OnSpace(Matern(0.1)) * Drift(0.1),
+    OnSpace(RBF(0.4)) + 2.0,
+    (OnSpace(RBF(0.4)) * Drift(0.1)) ** 3,
+]
+
+
+@pytest.mark.parametrize("kernel", ADVANCING, ids=repr)
+@pytest.mark.parametrize("h", [0.0, 0.7, 20.0])
+def test_advance_is_what_direct_evaluation_gives(kernel: Kernel, h: float) -> None:
+    past = rows(8)
+    now = np.column_stack([rows(5, seed=2)[:, :2], np.linspace(8.0, 9.0, 5)])
+    factor = structure.advance(kernel, h)
+    assert factor is not None
+    later = now + np.array([0.0, 0.0, h])
+    np.testing.assert_allclose(kernel(later, past), factor * kernel(now, past), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        OnTime(RBF(2.0)),
+        OnTime(Matern(2.0, nu=1.5)),
+        OnTime(ExpSineSquared()),
+        Drift(0.1) + Drift(0.2),
+        Drift(0.1) + OnSpace(RBF()),
+        RBF([0.3, 0.3, 2.0]) * Drift(0.1),
+        Matern(0.3, nu=0.5) * Drift(0.1),
+        OnTime(RBF(2.0)) ** 2,
+        OnTime(DotProduct()) * Drift(0.1),
+    ],
+    ids=repr,
+)
+def test_advance_is_none_where_nothing_is_guaranteed(kernel: Kernel) -> None:
+    assert structure.advance(kernel, 1.0) is None
+
+
+def test_advance_of_pure_space_and_of_bad_steps() -> None:
+    assert structure.advance(2.0 * RBF() + DotProduct(), 3.0) == 1.0
+    for h in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="h must be finite and not negative, got"):
+            structure.advance(Drift(), h)
+
+
+# --- check_kernel --------------------------------------------------------------------------------
+
+
+class Broken(StationaryKernelMixin, Kernel):  # type: ignore[misc]
+    """A kernel that breaks one property."""
+
+    def __init__(self, how: str = "") -> None:
+        self.how = how
+
+    def __call__(self, X: Any, Y: Any = None) -> Any:
+        K = RBF()(X, Y)
+        if self.how == "shape":
+            return K[:-1]
+        if self.how == "nan":
+            K[1, 2] = np.nan
+        elif self.how == "asymmetric":
+            K[0, 1] += 0.25
+        elif self.how == "zero":
+            K[1, :] = K[:, 1] = 0.0
+        elif self.how == "indefinite":
+            return 1.0 + 0.5 * np.abs(X[:, :1] - X[:, 0])
+        elif self.how == "raises":
+            raise RuntimeError("no luck")
+        return K
+
+    def diag(self, X: Any) -> Any:
+        return np.full(len(X), 2.0 if self.how == "diagonal" else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("shape", r"prior must give a matrix of shape \(9, 9\) for 9 points: \(8, 9\)"),
+        ("nan", "prior must be finite, got nan"),
+        ("asymmetric", r"prior must be symmetric, but K - K\^T is as large as 0.25"),
+        ("zero", "prior must have a positive diagonal, got 0"),
+        ("diagonal", r"prior: diag\(X\) differs from the diagonal of the matrix by 1"),
+        ("indefinite", "prior must be positive semi-definite, but the eigenvalues .* range from -"),
+        ("raises", r"prior fails on points of shape \(9, 3\): no luck"),
+    ],
+)
+def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        validation.check_kernel(Broken(how), rows(9), "prior")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda X: X, "kernel must be a scikit-learn kernel object, got <function"),
+        (RBF, "kernel must be a scikit-learn kernel object, got <class"),
+        (RBF() + WhiteKernel(), "give the noise through noise_variance"),
+        (OnSpace(RBF() + WhiteKernel()) * Drift(), "give the noise through noise_variance"),
+        (RBF([1.0, 1.0]), "has 2 length scales, but sees points of dimension 3"),
+        (2.0 * OnSpace(RBF([1.0] * 3)), "has 3 length scales, but sees points of dimension 2"),
+        (OnTime(RBF([1.0, 1.0])), "has 2 length scales, but sees points of dimension 1"),
+        (OnSpace(Drift()), "a space-time kernel is nested in another"),
+    ],
+)
+def test_check_kernel_refuses_structures(kernel: Any, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        validation.check_kernel(kernel, rows(9))
+
+
+def test_check_kernel_edges() -> None:
+    with pytest.raises(KernelError, match=r"sees rows \[x, t\], got points of dimension 1"):
+        validation.check_kernel(OnTime(RBF()), [[1.0], [2.0]])
+    validation.check_kernel(Broken(), rows(9))
+    validation.check_kernel(RBF(), np.empty((0, 2)))
+    validation.check_kernel(1e12 * RBF(), np.zeros((5, 2)))
+    seen: list[int] = []
+
+    class Counting(Broken):
+        def diag(self, X: Any) -> Any:
+            seen.append(len(X))
+            return np.ones(len(X))
+
+    validation.check_kernel(Counting(), rows(1000))
+    assert seen == [validation.CHECKED_POINTS]
+
+
+# --- evidence ------------------------------------------------------------------------------------
+
+
+@every_kernel
+@pytest.mark.parametrize("seed", [0, 1])
+def test_log_evidence_is_scikit_learns(kernel: Kernel, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, y, variance = rows(20, seed), rng.standard_normal(20), rng.uniform(0.01, 2.0, 20)
+    oracle = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
+    value, gradient = evidence.log_evidence(kernel, Z, y, variance, eval_gradient=True)
+    assert evidence.log_evidence(kernel, Z, y, variance) == value
+    if kernel.n_dims == 0:
+        assert value == pytest.approx(oracle.log_marginal_likelihood_value_, rel=1e-10)
+        assert gradient.shape == (0,)
+        return
+    theirs = oracle.log_marginal_likelihood(kernel.theta, eval_gradient=True)
+    assert value == pytest.approx(theirs[0], rel=1e-10)
+    np.testing.assert_allclose(gradient, theirs[1], rtol=1e-7, atol=1e-8)
+    expected = differences(
+        lambda theta: evidence.log_evidence(kernel.clone_with_theta(theta), Z, y, variance),
+        kernel.theta,
+    )
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 15), st.integers(0, 10**6), st.floats(1e-3, 1e3))
+def test_profiled_mean_is_the_best_constant(n: int, seed: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    Z = rows(n, seed)
+    data = Observations(Z[:, :2], Z[:, 2], scale * (3 + rng.standard_normal(n)), scale**2 * 0.1)
+    kernel = ConstantKernel(scale**2, "fixed") * OnSpace(RBF(0.4, "fixed"))
+    found = maximum_likelihood.fit(kernel, data)
+    for shift in (-0.1, 0.1):
+        near = evidence.log_evidence(kernel, Z, data.y - found.mean - shift * scale, data.variance)
+        assert near < found.log_evidence
+    assert found.kernel is kernel
+    assert found.converged
+    assert found.at_bounds == ()
+
+
+def drawn(kernel: Kernel, n: int, mean: float, seed: int) -> Observations:
+    """Observations of one path of the process, with a noise variance of 0.01 each."""
+    rng = np.random.default_rng(seed)
+    X, t = rng.random((n, 2)), np.arange(n, dtype=float)
+    K = kernel(structure.inputs(kernel, X, t)) + 0.01 * np.eye(n)
+    return Observations(X, t, mean + np.linalg.cholesky(K) @ rng.standard_normal(n), 0.01)
+
+
+def test_fit_recovers_the_parameters_of_a_space_time_process() -> None:
+    truth = ConstantKernel(2.0) * OnSpace(RBF(0.3)) * Drift(0.02)
+    data = drawn(truth, 150, mean=5.0, seed=3)
+    start = ConstantKernel(1.0) * OnSpace(RBF(1.0)) * Drift(0.2)
+    before = start.theta.copy()
+    found = maximum_likelihood.fit(start, data)
+    np.testing.assert_array_equal(start.theta, before)
+    assert found.converged
+    assert found.log_evidence > found.initial_log_evidence + 10
+    variance, length_scale, epsilon = np.exp(found.kernel.theta)
+    assert 1.0 < variance < 4.0
+    assert 0.22 < length_scale < 0.4
+    assert 0.008 < epsilon < 0.05
+    assert abs(found.mean - 5.0) < 2.0
+    assert 2 < found.evaluations < 100
+    assert maximum_likelihood.fit(start, data, mean=5.0).mean == 5.0
+
+
+def test_fit_of_a_pure_space_kernel_sees_points_alone() -> None:
+    data = drawn(1.0 * RBF([0.2, 0.6]), 120, mean=0.0, seed=1)
+    found = maximum_likelihood.fit(1.0 * RBF([1.0, 1.0]), data, mean=0.0)
+    np.testing.assert_allclose(found.kernel.k2.length_scale, [0.2, 0.6], rtol=0.3)
+    expected = evidence.log_evidence(found.kernel, data.X, data.y, data.variance)
+    assert found.log_evidence == expected
+
+
+def test_gradient_of_the_profiled_evidence() -> None:
+    kernel = ConstantKernel(2.0) * OnSpace(RBF([0.3, 0.5])) * Drift(0.1)
+    data = drawn(kernel, 15, mean=4.0, seed=5)
+    Z = structure.inputs(kernel, data.X, data.t)
+
+    def profiled(theta: np.ndarray, gradient: bool = False) -> Any:
+        moved = kernel.clone_with_theta(theta)
+        return evidence.profiled_evidence(moved, Z, data.y, data.variance, None, gradient)
+
+    expected = differences(lambda theta: profiled(theta)[0], kernel.theta)
+    np.testing.assert_allclose(profiled(kernel.theta, True)[1], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_fit_names_the_bounds_it_ends_at() -> None:
+    data = drawn(1.0 * RBF([0.2, 0.6]), 80, mean=0.0, seed=2)
+    found = maximum_likelihood.fit(1.0 * RBF([1.0, 1.0], (0.4, 10.0)), data, mean=0.0)
+    assert found.at_bounds == ("k2__length_scale[0]",)
+    wrapped = maximum_likelihood.fit(OnSpace(RBF(1.0, (0.7, 10.0))) * Drift(1e-3, "fixed"), data)
+    assert wrapped.at_bounds == ("k1__kernel__length_scale",)
+
+
+def test_fit_restarts_leave_a_poor_optimum_and_repeat() -> None:
+    data = drawn(1.0 * RBF(0.2), 60, mean=0.0, seed=4)
+    start = ConstantKernel(1.0) * RBF(1e5)  # flat: the evidence hardly changes around here
+    stuck = maximum_likelihood.fit(start, data, mean=0.0)
+    free = [
+        maximum_likelihood.fit(start, data, mean=0.0, restarts=4, rng=np.random.default_rng(1))
+        for _ in range(2)
+    ]
+    assert free[0].log_evidence > stuck.log_evidence + 10
+    assert free[0].kernel == free[1].kernel
+    assert stuck.log_evidence >= stuck.initial_log_evidence
+
+
+def test_fit_stops_when_told_to_and_never_gets_worse() -> None:
+    data = drawn(1.0 * RBF(0.2), 40, mean=0.0, seed=6)
+    found = maximum_likelihood.fit(ConstantKernel(1.0) * RBF(1.0), data, max_iterations=1)
+    assert not found.converged
+    assert found.log_evidence >= found.initial_log_evidence
+    best = maximum_likelihood.fit(ConstantKernel(1.0) * RBF(1.0), data)
+    again = maximum_likelihood.fit(best.kernel, data)
+    assert again.log_evidence >= best.log_evidence
+    assert again.log_evidence == pytest.approx(best.log_evidence, abs=1e-3)
+
+
+def test_fit_takes_a_matrix_without_a_factor_as_a_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = drawn(1.0 * RBF(0.2), 40, mean=0.0, seed=6)
+    calls, walls = iter(range(1000)), (2, 4)  # 0 and 1 look at the start
+    real = linalg.cholesky
+
+    def sometimes(A: Any) -> Any:
+        if next(calls) in walls:
+            raise linalg.FactorisationError("no factor")
+        return real(A)
+
+    monkeypatch.setattr(linalg, "cholesky", sometimes)
+    found = maximum_likelihood.fit(ConstantKernel(1.0) * RBF(1.0), data)
+    assert found.log_evidence > found.initial_log_evidence + 100
+
+
+def test_fit_errors() -> None:
+    with pytest.raises(ValueError, match="cannot be fitted to no observations"):
+        maximum_likelihood.fit(RBF(), Observations.empty(2))
+    with pytest.raises(ValueError, match="restarts are random: give rng"):
+        maximum_likelihood.fit(RBF(), drawn(RBF(), 3, 0.0, 0), restarts=1)
+
+
+# --- the part over points -------------------------------------------------------------------------
+
+
+class OwnSpace(OnSpace):
+    """A formula of its own, for all that one knows."""
+
+
+class OwnTime(Drift):
+    """The same."""
+
+
+class OwnProduct(Product):
+    """The same."""
+
+
+SPACE, HALF = OnSpace(RBF(0.4)), Matern(2.0, nu=0.5)
+SEPARATE: dict[str, tuple[Kernel, Kernel]] = {
+    "drift": (SPACE * Drift(0.1), RBF(0.4)),
+    "the other way round": (Drift(0.1) * SPACE, RBF(0.4)),
+    "no drift": (SPACE * Drift(0.0, "fixed"), RBF(0.4)),
+    "exponential": (SPACE * OnTime(HALF), RBF(0.4)),
+    "a power in time": (SPACE * OnTime(HALF**2), RBF(0.4)),
+    "a product in time": (SPACE * OnTime(HALF * Matern(3.0, nu=0.5)), RBF(0.4)),
+    "scaled to one in time": (SPACE * OnTime(1.0 * HALF), RBF(0.4)),
+    "scaled": (2.0 * SPACE * Drift(0.1), 2.0 * RBF(0.4)),
+    "scaled at the end": (SPACE * Drift(0.1) * ConstantKernel(2.0), RBF(0.4) * 2.0),
+    "nested": (
+        (3.0 * Drift(0.1)) * (OnTime(HALF) * (SPACE * OnSpace(DotProduct()))),
+        3.0 * RBF(0.4) * DotProduct(),
+    ),
+    "a sum over points": (OnSpace(RBF(0.4) + DotProduct()) * Drift(0.1), RBF(0.4) + DotProduct()),
+}
+INSEPARABLE: dict[str, Kernel] = {
+    "points alone": RBF(0.4),
+    "points alone, wrapped": SPACE,
+    "times alone": Drift(0.1),
+    "times alone, scaled": 2.0 * Drift(0.1),
+    "both columns": RBF([0.4, 2.0]) * Drift(0.1),
+    "both columns besides": SPACE * RBF(0.4) * Drift(0.1),
+    "not Markov": SPACE * OnTime(RBF(2.0)),
+    "not Markov, smoother": SPACE * OnTime(Matern(2.0, nu=1.5)),
+    "not Markov, periodic": SPACE * OnTime(ExpSineSquared(1.0, 3.0)) * Drift(0.1),
+    "variance in time": SPACE * OnTime(2.0 * HALF),
+    "variance of time": SPACE * OnTime(DotProduct()),
+    "a sum": SPACE * Drift(0.1) + OnSpace(DotProduct()) * Drift(0.1),
+    "a sum of two rates": SPACE * Drift(0.1) + SPACE * Drift(0.2),
+    "a sum in time": SPACE * OnTime(0.5 * HALF + 0.5 * Matern(3.0, nu=0.5)),
+    # Both have forgotten everything after one unit of time, but not at the same rate.
+    "a sum in time, fast": SPACE * OnTime(0.5 * Matern(1e-3, nu=0.5) + 0.5 * Matern(5e-4, nu=0.5)),
+    "a growing power": SPACE * OnTime(HALF**-1),
+    "a power of both": (SPACE * Drift(0.1)) ** 2,
+    "static besides": SPACE * (Drift(0.1) + ConstantKernel(1.0)),
+    "own space": OwnSpace(RBF(0.4)) * Drift(0.1),
+    "own time": SPACE * OwnTime(0.1),
+    "own product": OwnProduct(SPACE, Drift(0.1)),
+}
+
+
+@pytest.mark.parametrize("name", SEPARATE)
+def test_the_part_over_points(name: str) -> None:
+    kernel, expected = SEPARATE[name]
+    space = structure.separate(kernel)
+    assert space is not None
+    X, rng = np.random.default_rng(0).random((6, 2)), np.random.default_rng(1)
+    np.testing.assert_allclose(space(X), expected(X), rtol=1e-12)
+    assert not structure.is_space_time(space)
+    # k((x, t), (x', t + h)) = k(x, x') rho(h), with a Markov rho at all distances.
+    for h in (1e-9, 1e-4, 0.3, 1.0, 17.0):
+        t = rng.uniform(-5, 5)
+        now, later = np.column_stack([X, np.full(6, t)]), np.column_stack([X, np.full(6, t + h)])
+        rho = structure.advance(kernel, h)
+        assert rho is not None
+        np.testing.assert_allclose(kernel(now, later), rho * expected(X), rtol=1e-9)
+        assert structure.advance(kernel, 2 * h) == pytest.approx(rho**2, rel=1e-12)
+        assert 0.0 <= rho <= 1.0
+
+
+@pytest.mark.parametrize("name", INSEPARABLE)
+def test_kernels_without_a_part_over_points(name: str) -> None:
+    assert structure.separate(INSEPARABLE[name]) is None

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Kernel,
+    Matern,
+    RationalQuadratic,
+)
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array
+from tvbandits.core.linalg import FactorisationError
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data
+
+modest = settings(deadline=None, max_examples=40)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPosterior:
+    return Factored().condition(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
+
+
+def random_kernel(rng: np.random.Generator, d: int, depth: int = 2) -> Kernel:
+    scale = 10 ** rng.uniform(-0.7, 0.7)
+    simple = [
+        RBF(scale),
+        RBF(10 ** rng.uniform(-0.7, 0.7, d)),
+        Matern(scale, nu=0.5),
+        Matern(10 ** rng.uniform(-0.7, 0.7, d), nu=1.5),
+        Matern(scale, nu=2.5),
+        RationalQuadratic(scale, 10 ** rng.uniform(-0.5, 1.0)),
+        ConstantKernel(10 ** rng.uniform(-1, 1)),
+        DotProduct(1.0),
+    ]
+    if depth == 0 or rng.random() < 0.4:
+        return simple[rng.integers(6 if depth == 2 else 8)]
+    a, b = random_kernel(rng, d, depth - 1), random_kernel(rng, d, depth - 1)
+    return (a + b, a * b, ConstantKernel(10 ** rng.uniform(-1, 1)) * a)[rng.integers(3)]
+
+
+def random_case(seed: int) -> tuple[Kernel, Array, Array, Array, Array]:
+    """Kernel, inputs (duplicated in half of the cases), values, variances, test inputs."""
+    rng = np.random.default_rng(seed)
+    d, n = int(rng.integers(1, 4)), int(rng.integers(1, 41))
+    Z = rng.random((n, d))
+    if seed % 2:
+        Z = Z[rng.integers(0, max(1, n // 2), n)]
+    variance = 10 ** rng.uniform(-4, 2, n)
+    tests = np.vstack([rng.random((10, d)), Z[:3]])
+    return random_kernel(rng, d), Z, rng.standard_normal(n), variance, tests
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_two_hundred_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
+    for seed in range(20 * block, 20 * block + 20):
+        kernel, Z, y, variance, X = random_case(seed)
+        made = condition(kernel, Z, y, variance)
+        mean, var = made.predict(X)
+        peer = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
+        peer_mean, peer_sd = peer.predict(X, return_std=True)
+        size = max(1.0, float(kernel.diag(X).max()))
+        np.testing.assert_allclose(mean[:, 0], peer_mean, rtol=0, atol=1e-8 * size)
+        np.testing.assert_allclose(np.sqrt(var), peer_sd, rtol=0, atol=1e-8 * size)
+        inverse = np.linalg.inv(kernel(Z) + np.diag(variance))
+        k = kernel(Z, X)
+        np.testing.assert_allclose(mean[:, 0], k.T @ inverse @ y, atol=1e-7 * size)
+        covariance = kernel(X) - k.T @ inverse @ k
+        np.testing.assert_allclose(var, np.diagonal(covariance), atol=1e-7 * size)
+        np.testing.assert_allclose(made.covariance(X), covariance, atol=1e-7 * size)
+        evidence = peer.log_marginal_likelihood_value_
+        assert made.log_evidence()[0] == pytest.approx(evidence, rel=1e-8, abs=1e-7)
+        ratio = np.linalg.slogdet(np.eye(len(Z)) + kernel(Z) / variance[:, None])[1]
+        assert made.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
+        assert made.size == len(np.unique(Z, axis=0))
+        assert made.jitter == 0.0
+
+
+SPACE_TIME = [
+    OnSpace(RBF(0.3)) * Drift(0.1),
+    OnSpace(Matern([0.3, 0.6], nu=1.5)) * OnTime(RBF(2.0)),
+    OnSpace(RBF(0.3)) * Drift(0.1) + 0.5 * OnTime(Matern(1.0, nu=1.5)),
+]
+
+
+@pytest.mark.parametrize("kernel", SPACE_TIME, ids=str)
+def test_space_time_kernels_equal_sklearn(kernel: Kernel) -> None:
+    rng = np.random.default_rng(5)
+    Z, X = (np.column_stack([rng.random((m, 2)), 9 * rng.random(m)]) for m in (30, 12))
+    y, variance = rng.standard_normal(30), 10 ** rng.uniform(-3, 1, 30)
+    mean, var = condition(kernel, Z, y, variance).predict(X)
+    peer = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
+    peer_mean, peer_sd = peer.predict(X, return_std=True)
+    np.testing.assert_allclose(mean[:, 0], peer_mean, atol=1e-9)
+    np.testing.assert_allclose(np.sqrt(var), peer_sd, atol=1e-9)
+
+
+def test_value_columns_are_conditioned_each_by_itself() -> None:
+    kernel, Z, y, variance, X = random_case(7)
+    Y = np.column_stack([y, np.ones(len(y)), y**2])
+    together = condition(kernel, Z, Y, variance)
+    for column in range(3):
+        alone = condition(kernel, Z, Y[:, column], variance)
+        np.testing.assert_allclose(together.predict(X)[0][:, column], alone.predict(X)[0][:, 0])
+        np.testing.assert_allclose(together.log_evidence()[column], alone.log_evidence()[0])
+
+
+def test_no_observations_leave_the_prior() -> None:
+    kernel = 4.0 * RBF(0.5)
+    made = condition(kernel, np.empty((0, 2)), np.empty((0, 2)), np.empty(0))
+    X = np.random.default_rng(0).random((3, 2))
+    mean, variance = made.predict(X)
+    assert mean.tolist() == [[0.0, 0.0]] * 3
+    assert variance.tolist() == [4.0] * 3
+    np.testing.assert_array_equal(made.covariance(X), kernel(X))
+    assert made.log_evidence().tolist() == [0.0, 0.0]
+    assert (made.size, made.log_det_ratio, made.condition_number) == (0, 0.0, 1.0)
+    with pytest.raises(ValueError, match="conditioned without fixed points"):
+        made.on_surface()
+
+
+@modest
+@given(seeds)
+def test_variance_falls_with_data_and_stays_below_the_prior(seed: int) -> None:
+    kernel, Z, y, variance, X = random_case(seed)
+    last, gain = kernel.diag(X), 0.0
+    slack = 1e-9 * float(last.max())
+    for n in range(1, len(Z) + 1, 3):
+        made = condition(kernel, Z[:n], y[:n], variance[:n])
+        now = made.predict(X)[1]
+        assert (now >= 0.0).all()
+        assert (now <= last + slack).all()
+        assert made.log_det_ratio >= gain - 1e-9
+        last, gain = now, made.log_det_ratio
+    less_noise = condition(kernel, Z, y, variance / 2).predict(X)[1]
+    assert (less_noise <= condition(kernel, Z, y, variance).predict(X)[1] + slack).all()
+
+
+@modest
+@given(seeds)
+def test_order_does_not_matter(seed: int) -> None:
+    kernel, Z, y, variance, X = random_case(seed)
+    order = np.random.default_rng(seed).permutation(len(Z))
+    one = condition(kernel, Z, y, variance)
+    other = condition(kernel, Z[order], y[order], variance[order])
+    for a, b in zip(one.predict(X), other.predict(X), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-8 * max(1.0, kernel.diag(X).max()))
+    np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=1e-8, atol=1e-8)
+
+
+@modest
+@given(seeds)
+def test_covariance_is_positive_semi_definite(seed: int) -> None:
+    kernel, Z, y, variance, X = random_case(seed)
+    made = condition(kernel, Z, y, variance)
+    covariance = made.covariance(X)
+    np.testing.assert_allclose(np.diagonal(covariance), made.predict(X)[1], atol=1e-9 * 100)
+    assert np.linalg.eigvalsh(covariance)[0] > -1e-9 * max(1.0, kernel.diag(X).max())
+
+
+@modest
+@given(seeds)
+def test_the_condition_number_is_a_lower_estimate(seed: int) -> None:
+    kernel, Z, y, variance, _ = random_case(seed)
+    made = condition(kernel, Z, y, variance)
+    true = np.linalg.cond(kernel(made.rows.Z) + np.diag(made.rows.variance))
+    assert 1.0 <= made.condition_number <= true * (1 + 1e-6)
+
+
+def test_the_condition_number_follows_the_scales_of_the_noise() -> None:
+    Z = np.array([[0.0], [100.0]])
+    made = condition(RBF(1.0), Z, np.zeros(2), np.array([9.0, 99.0]))
+    assert made.condition_number == pytest.approx(10.0)
+
+
+def test_negligible_observations_cost_nothing_and_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    kernel, Z, y = 2.0 * RBF(0.3), rng.random((20, 1)), rng.standard_normal(20)
+    variance = np.full(20, 0.1)
+    limit = NEGLIGIBLE * 2.0
+    at, above = variance.copy(), variance.copy()
+    at[::2], above[::2] = limit, limit * 1.001
+    X = rng.random((9, 1))
+    left_out = condition(kernel, Z, y, above)
+    alone = condition(kernel, Z[1::2], y[1::2], variance[1::2])
+    assert left_out.size == len(left_out.data) == 10
+    assert condition(kernel, Z, y, at).size == 20
+    for a, b, c in zip(
+        left_out.predict(X),
+        alone.predict(X),
+        condition(kernel, Z, y, at).predict(X),
+        strict=True,
+    ):
+        assert np.array_equal(a, b)
+        np.testing.assert_allclose(a, c, atol=1e-14)
+
+
+def test_all_observations_may_be_negligible() -> None:
+    made = condition(RBF(1.0), np.zeros((3, 1)), np.ones(3), np.full(3, 1e30))
+    assert made.size == 0
+    assert made.predict(np.zeros((1, 1)))[1].tolist() == [1.0]
+
+
+# Numerics.
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-3])
+@pytest.mark.parametrize("step_by_step", [False, True])
+def test_duplicates_with_hardly_any_noise(noise: float, step_by_step: bool) -> None:
+    """Values that disagree far beyond the noise average to the last digits all the same."""
+    rng = np.random.default_rng(4)
+    points = np.linspace(0.0, 1.0, 6)[:, None]
+    Z, y = np.repeat(points, 5, axis=0), rng.standard_normal(30)
+    order = rng.permutation(30)
+    Z, y = Z[order], y[order]
+    variance = np.full(30, noise)
+    kernel, X = RBF(0.15), np.linspace(0.03, 0.97, 9)[:, None]
+    made: ExactPosterior | None = None
+    for n in range(1, 31) if step_by_step else [30]:
+        data = Data(Z[:n], y[:n, None], variance[:n])
+        made = Factored().condition(kernel, data, previous=made)
+    assert made is not None
+    means = np.array([y[(p == Z).all(axis=1)].mean() for p in points])
+    A, k = kernel(points) + noise / 5 * np.eye(6), kernel(points, X)
+    mean, var = made.predict(X)
+    np.testing.assert_allclose(mean[:, 0], k.T @ np.linalg.solve(A, means), atol=2e-6)
+    np.testing.assert_allclose(var, 1 - np.diagonal(k.T @ np.linalg.solve(A, k)), atol=1e-9)
+    assert made.jitter == 0.0
+
+
+def test_plus_and_minus_zero_are_one_input() -> None:
+    made = condition(RBF(1.0), np.array([[0.0], [-0.0]]), np.array([1.0, 3.0]), np.full(2, 1e-12))
+    assert made.size == 1
+    assert made.predict(np.zeros((1, 1)))[0][0, 0] == pytest.approx(2.0, rel=1e-9)
+
+
+def test_large_rewards_scale_the_mean_alone() -> None:
+    kernel, Z, y, variance, X = random_case(11)
+    mean, var = condition(kernel, Z, y, variance).predict(X)
+    large, same = condition(kernel, Z, 1e6 * y, variance).predict(X)
+    np.testing.assert_allclose(large, 1e6 * mean, rtol=1e-9, atol=1e-5)
+    assert np.array_equal(var, same)
+    in_their_unit = condition(1e12 * kernel, Z, 1e6 * y, 1e12 * variance)
+    again, scaled = in_their_unit.predict(X)
+    np.testing.assert_allclose(again, 1e6 * mean, rtol=1e-7, atol=1e-4)
+    np.testing.assert_allclose(scaled, 1e12 * var, rtol=1e-7, atol=1.0)
+
+
+@pytest.mark.parametrize("noise", [1e-12, 0.1])
+def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> None:
+    rng = np.random.default_rng(6)
+    Z, y = rng.random((25, 2)), 1.5 + np.sqrt(noise) * rng.standard_normal(25)
+    made = condition(RBF(1e7), Z, y, np.full(25, noise))
+    mean, var = made.predict(rng.random((4, 2)))
+    np.testing.assert_allclose(mean, y.sum() / (25 + noise), rtol=1e-3)
+    np.testing.assert_allclose(var, noise / (25 + noise), atol=1e-6)
+
+
+def test_jitter_is_reported() -> None:
+    rng = np.random.default_rng(7)
+    Z, y = rng.random((40, 1)), np.ones(40)
+    made = condition(RBF(10.0), Z, y, np.full(40, 1e-18))
+    assert made.jitter in linalg.JITTERS[1:]
+    np.testing.assert_allclose(made.predict(rng.random((5, 1)))[0], 1.0, atol=1e-3)
+
+
+def test_length_scales_far_below_the_domain_make_points_independent() -> None:
+    Z, y = np.linspace(0.0, 1.0, 10)[:, None], np.arange(10.0)
+    made = condition(4.0 * RBF(1e-8), Z, y, np.full(10, 1.0))
+    mean, var = made.predict(np.vstack([Z, Z + 0.05]))
+    np.testing.assert_allclose(mean[:, 0], np.r_[y * 0.8, np.zeros(10)], atol=1e-12)
+    np.testing.assert_allclose(var, [0.8] * 10 + [4.0] * 10)
+    assert made.log_det_ratio == pytest.approx(10 * math.log(5.0))
+
+
+class _Broken(RBF):  # type: ignore[misc]
+    """No covariance: similar points repel each other."""
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        K = super().__call__(X, Y, eval_gradient)
+        return 2.0 - K
+
+    def diag(self, X: Array) -> Array:
+        return np.ones(len(X))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (_Broken(0.3), r"noisy kernel matrix of shape \(5, 5\).*valid covariance"),
+        (ConstantKernel(np.inf) * RBF(1.0), r"noisy kernel matrix of shape \(5, 5\).*not finite"),
+    ],
+)
+def test_a_kernel_that_is_none_is_refused_with_the_reason(kernel: Kernel, message: str) -> None:
+    Z = np.linspace(0.0, 1.0, 5)[:, None]
+    with pytest.raises(FactorisationError, match=message):
+        condition(kernel, Z, np.zeros(5), np.full(5, 1e-3))

@@ -1,0 +1,267 @@
+"""The dictionary: who is drawn, with which probability, and what that guarantees."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tests.oracles.plain_budgeted import Dense, Sparse
+from tvbandits import Bandit, Candidates
+from tvbandits.acquisition.batch_rules import GlobalRatio
+from tvbandits.acquisition.confidence import BBKBWidth
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.core.arrays import Array
+from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+
+UNLUCKY = np.nextafter(1.0, 0.0)
+"""The largest uniform number: who is drawn by it is certain to be."""
+
+KERNEL = 1.5 * Matern(0.4, nu=1.5)
+
+
+class Numbers:
+    """Given uniform numbers, one for each input."""
+
+    def __init__(self, numbers: Array) -> None:
+        self.numbers, self.calls = numbers, 0
+
+    def random(self, n: int) -> Array:
+        self.calls += 1
+        assert n == len(self.numbers)
+        return self.numbers
+
+
+def scattered(n: int, seed: int = 0) -> Data:
+    rng = np.random.default_rng(seed)
+    return Data(rng.random((n, 2)), rng.standard_normal((n, 1)), 10 ** rng.uniform(0, 1, n))
+
+
+def joined(*parts: Data) -> Data:
+    return Data(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def drawn(part: Nystrom, data: Data, rng: Any, previous: Any = None) -> NystromPosterior:
+    p = part.condition(KERNEL, data, previous=previous, rng=rng)
+    assert isinstance(p, NystromPosterior)
+    return p
+
+
+def case(q: float) -> tuple[NystromPosterior, Data, Array]:
+    """A posterior, more data with repeated visits, and the inclusion probabilities from scratch."""
+    first = scattered(8)
+    p = drawn(Nystrom(q), first, np.random.default_rng(3))
+    again = Data(first.Z[[1, 1, 6]], np.ones((3, 1)), np.array([2.0, 3.0, 5.0]))
+    data = joined(first, again, scattered(4, seed=1))
+    variance = Sparse(KERNEL, p.dictionary.rows.Z, *first).variance
+    visited = np.concatenate([first.Z, data.Z[11:]])
+    weight = [(1 / data.variance[(z == data.Z).all(axis=1)]).sum() for z in visited]
+    return p, data, np.minimum(1.0, q * variance(visited) * np.array(weight))
+
+
+def position(data: Data, Z: Array) -> list[int]:
+    inputs = list(dict.fromkeys(map(bytes, data.Z)))
+    return [inputs.index(bytes(z)) for z in Z]
+
+
+@pytest.mark.parametrize("q", [0.3, 1.0])
+def test_inclusion_probabilities_to_the_digit(q: float) -> None:
+    """One number for each distinct input, in order of first appearance; repeated visits add up."""
+    p, data, probability = case(q)
+    assert (probability < 1).sum() >= 6
+    for i in np.flatnonzero(probability < 1):
+        for side in (-1e-9, 1e-9):
+            numbers = np.full(len(probability), UNLUCKY)
+            numbers[(i + 1) % len(probability)] = 0.0  # so that it is never empty
+            numbers[i] = probability[i] + side
+            got = drawn(Nystrom(q, keep=False), data, Numbers(numbers), p)
+            certain = np.flatnonzero(probability == 1)
+            expected = {*certain.tolist(), (i + 1) % len(probability)} | (
+                {i} if side < 0 else set()
+            )
+            assert set(position(data, got.dictionary.rows.Z)) == expected
+
+
+def test_points_of_a_fresh_draw_come_in_order_of_first_appearance() -> None:
+    p, data, probability = case(0.5)
+    got = drawn(Nystrom(0.5, keep=False), data, Numbers(np.zeros(len(probability))), p)
+    assert position(data, got.dictionary.rows.Z) == list(range(12))
+
+
+def count(q: float, draws: int) -> tuple[Array, Array]:
+    p, data, probability = case(1.0)
+    counts = np.zeros(len(probability))
+    for seed in range(draws):
+        got = drawn(Nystrom(q, keep=False), data, np.random.default_rng(seed), p)
+        counts[position(data, got.dictionary.rows.Z)] += 1
+    return counts, probability
+
+
+def misfit(counts: Array, probability: Array, draws: int) -> float:
+    """Largest deviation of a count, in deviations of its binomial law."""
+    free = probability < 1
+    assert (counts[~free] == draws).all()
+    spread = np.sqrt(draws * probability * (1 - probability))[free]
+    return float((np.abs(counts - draws * probability)[free] / spread).max())
+
+
+def test_inclusion_probabilities_by_counting() -> None:
+    counts, probability = count(1.0, 600)
+    assert misfit(counts, probability, 600) < 4.0
+    counts, probability = count(0.7, 600)  # a wrong sampler is found out
+    with pytest.raises(AssertionError):
+        assert misfit(counts, probability, 600) < 4.0
+
+
+def test_the_first_draw_uses_prior_variances() -> None:
+    data = scattered(6)
+    probability = np.minimum(1, 0.5 * 1.5 / data.variance)
+    for side, size in ((-1e-12, 6), (1e-12, 1)):
+        assert drawn(Nystrom(0.5), data, Numbers(probability + side)).dictionary_size == size
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_never_empty(keep: bool) -> None:
+    """With no luck at all, the likeliest input is in."""
+    data = scattered(6)
+    p = drawn(Nystrom(1e-3, keep=keep), data, Numbers(np.full(6, UNLUCKY)))
+    np.testing.assert_array_equal(p.dictionary.rows.Z, data.Z[[data.variance.argmin()]])
+
+
+def test_numbers_are_drawn_where_inputs_have_changed_and_only_there() -> None:
+    data, numbers = scattered(6), Numbers(np.zeros(6))
+    p = drawn(Nystrom(), data, numbers)
+    assert numbers.calls == 1
+    heavier = Data(data.Z, data.Y + 1.0, data.variance * 2)
+    after = drawn(Nystrom(), heavier, numbers, p)
+    assert numbers.calls == 1
+    assert after.dictionary.rows.Z is p.dictionary.rows.Z
+    np.testing.assert_allclose(after.V, np.eye(6) + (p.V - np.eye(6)) / 2)
+    fewer = Numbers(np.zeros(5))
+    assert drawn(Nystrom(), data.rows(1), fewer, p).dictionary_size >= 5
+    assert fewer.calls == 1
+    again = joined(data, data.row(2))  # a repeated visit is a new observation
+    drawn(Nystrom(), again, numbers, p)
+    assert numbers.calls == 2
+
+
+def test_a_kept_dictionary_keeps_its_points_and_their_order() -> None:
+    data = scattered(12)
+    first, later = Data(data.Z[:6], data.Y[:6], data.variance[:6]), data
+    marks = np.array([1, 0, 1, 0, 0, 1]) * UNLUCKY
+    p = drawn(Nystrom(1e-6), first, Numbers(marks))
+    np.testing.assert_array_equal(p.dictionary.rows.Z, data.Z[[1, 3, 4]])
+    numbers = np.full(12, UNLUCKY)
+    numbers[[0, 3, 9]] = 0.0  # one of them is in it already
+    kept = drawn(Nystrom(1e-6), later, Numbers(numbers), p)
+    np.testing.assert_array_equal(kept.dictionary.rows.Z, data.Z[[1, 3, 4, 0, 9]])
+    afresh = drawn(Nystrom(1e-6, keep=False), later, Numbers(numbers), p)
+    np.testing.assert_array_equal(afresh.dictionary.rows.Z, data.Z[[0, 3, 9]])
+
+
+def test_a_kept_dictionary_is_drawn_afresh_at_twice_the_size() -> None:
+    """Twice the expected size of a fresh draw, or 16 points where that is less than 8."""
+    data = scattered(30)
+    for small, limit in ((1e-6, 16), (3.0, None)):
+        p = drawn(Nystrom(1e-6), Data(data.Z[:14], data.Y[:14], data.variance[:14]), numbers_(14))
+        variance = Sparse(KERNEL, p.dictionary.rows.Z, *p.data).variance(data.Z)
+        expected = np.minimum(1, small * variance / data.variance).sum()
+        bound = 2 * expected if limit is None else limit
+        assert limit is None or expected < 8
+        for new in range(1, 17):
+            numbers = np.full(30, UNLUCKY)
+            numbers[14 : 14 + new] = 0.0
+            certain = small * variance / data.variance >= 1
+            drawn_now = np.flatnonzero(certain | (numbers == 0))
+            joins = [i for i in drawn_now if i >= 14]
+            got = drawn(Nystrom(small), data, Numbers(numbers), p).dictionary.rows.Z
+            if 14 + len(joins) <= bound:
+                np.testing.assert_array_equal(got, data.Z[[*range(14), *joins]])
+            else:
+                np.testing.assert_array_equal(got, data.Z[drawn_now])
+
+
+def numbers_(n: int) -> Numbers:
+    return Numbers(np.zeros(n))
+
+
+BAD: list[tuple[dict[str, float], str]] = [
+    ({"oversampling": 0.0}, "oversampling must be positive, got 0.0"),
+    ({"oversampling": math.nan}, "oversampling must be positive, got nan"),
+    ({"tolerance": 0.0}, "tolerance must lie in (0, 1), got 0.0"),
+    ({"tolerance": 1.0}, "tolerance must lie in (0, 1), got 1.0"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_parameters_are_named(wrong: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Nystrom(**wrong)
+
+
+# --- what the draw guarantees ---------------------------------------------------------------------
+
+STEPS, DELTA, C = 300, 1 / 300, 2.0
+THEORY = 8 * math.log(4 * STEPS / DELTA)
+
+
+def bbkb(part: Nystrom, noise: float, seed: int) -> tuple[list[float], ...]:
+    """Ratios to the exact variances, dictionary sizes to Theorem 1's bound, and to the inputs seen."""
+    domain = Candidates.grid([(0.0, 1.0), (0.0, 1.0)], [21, 21])
+    kernel, value = RBF(0.15), np.sin(7 * domain.X[:, 0]) * np.cos(5 * domain.X[:, 1])
+    recipe = Recipe(
+        domain,
+        kernel,
+        noise,
+        posterior=part,
+        batch=GlobalRatio(C),
+        confidence=BBKBWidth(delta=DELTA),
+        mean=0.0,
+    )
+    bandit, rng = Bandit(recipe, seed=seed), np.random.default_rng(seed)
+    ratios, sizes, shares = [], [], []
+    while len(bandit.state.rewards) < STEPS:
+        X = bandit.ask()
+        p = bandit.state.posterior
+        assert isinstance(p, NystromPosterior)
+        if len(p.data):
+            exact = Dense(kernel, *p.data)
+            ratio = p.on_surface()[1] / exact.variance(domain.X)
+            ratios += [float(ratio.min()), float(ratio.max())]
+            effective = (exact.variance(p.data.Z) / p.data.variance).sum()
+            bound = 9 * C * (1 + 1 / noise) * part.oversampling * effective
+            sizes.append(p.dictionary_size / bound)
+            shares.append(p.dictionary_size / p.size)
+        y = value[domain.index(X)] + math.sqrt(noise) * rng.standard_normal(len(X))
+        bandit.tell(X, y)
+    return ratios, sizes, shares
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(
+    ("q", "noise", "high"),
+    [
+        (2.0, 0.05, 6.0),  # fewer points than the theory asks for
+        (2.0, 1.0, 6.0),
+        (2.0, 10.0, 6.0),
+        (12.0, 10.0, 3.0),
+        (THEORY, 0.05, 3.0),
+        (THEORY, 10.0, 3.0),
+    ],
+)
+def test_variances_and_sizes_are_what_the_theory_says(
+    q: float, noise: float, high: float, keep: bool
+) -> None:
+    """Lemma 2 and Theorem 1 of BBKB, at every candidate and every batch of a run."""
+    ratios, sizes, shares = bbkb(Nystrom(q, keep=keep), noise, seed=1)
+    assert min(ratios) >= 1 / 3
+    assert max(ratios) <= high
+    assert max(sizes) <= 1
+    if q < THEORY and noise > 0.05:
+        assert min(shares) < 0.95  # not everything is in the dictionary

@@ -1,0 +1,446 @@
+"""The sparse posterior against dense formulas with the pseudo-inverse root."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
+
+from tests.oracles import plain_budgeted
+from tests.oracles.plain import fingerprint
+from tests.oracles.plain_budgeted import Dense
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations
+from tvbandits.forgetting import aging
+from tvbandits.forgetting.aging import Ages, Aging
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.structure import advance, inputs
+from tvbandits.gp.posteriors import sparse
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.cholesky import Factored
+from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+
+ROUGH = Matern([0.3, 0.6], nu=1.5)
+SPACE: dict[str, Kernel] = {
+    "matern": 2.0 * ROUGH,
+    "rbf": RBF(0.15),
+    "sum": Matern(0.4, nu=0.5) + 0.3 * DotProduct(1.0),
+}
+MOVING: dict[str, Kernel] = {
+    "drift sum": OnSpace(ROUGH) * Drift(0.1) + ConstantKernel(0.5) * Drift(0.1),
+    "smooth in time": OnSpace(ROUGH) * OnTime(RBF(4.0)),
+    "two rates": OnSpace(ROUGH) * Drift(0.1) + OnSpace(Matern(0.5, nu=0.5)) * Drift(0.3),
+}
+KERNELS = SPACE | MOVING
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+
+
+class Draw:
+    """Uniform numbers that keep the marked inputs, and no other unless it is certain to be kept."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = np.asarray(kept)
+
+    def random(self, n: int) -> Array:
+        assert n == len(self.kept)
+        return np.where(self.kept, 0.0, 1.0 - 1e-16)
+
+
+def on(
+    kernel: Kernel, data: Data, kept: Any, *, keep: bool = False, **more: Any
+) -> NystromPosterior:
+    """The sparse posterior whose dictionary is the marked inputs."""
+    # So little oversampling that no input is certain to be kept.
+    return Nystrom(1e-6, keep=keep).condition(kernel, data, rng=Draw(kept), **more)  # type: ignore[arg-type]
+
+
+def dense(p: NystromPosterior, data: Data | None = None) -> plain_budgeted.Sparse:
+    return plain_budgeted.Sparse(p.kernel, p.dictionary.rows.Z, *(p.data if data is None else data))
+
+
+def some(rng: np.random.Generator, kernel: Kernel, n: int, repeats: int = 0) -> Data:
+    """Heteroscedastic observations at scattered points, some of them repeated."""
+    X = rng.random((n, 2))
+    t = np.sort(rng.uniform(0, 10, n))
+    Z = inputs(kernel, X, t)
+    if repeats:
+        Z = np.concatenate([Z, Z[rng.integers(n, size=repeats)]])
+    Y = np.stack([rng.standard_normal(len(Z)), np.ones(len(Z))], axis=1)
+    return Data(Z, Y, 10 ** rng.uniform(-2, 1, len(Z)))
+
+
+def assert_is(p: NystromPosterior, plainly: plain_budgeted.Sparse, at: Array) -> None:
+    """Everything that a sparse posterior answers, against dense algebra."""
+    mean, variance = p.predict(at)
+    close = {"rtol": 1e-6, "atol": 1e-7}
+    np.testing.assert_allclose(mean, plainly.mean(at), **close)
+    np.testing.assert_allclose(variance, plainly.variance(at), **close)
+    np.testing.assert_allclose(
+        p.cross_covariance(at[:3], at), plainly.covariance(at[:3], at), **close
+    )
+    np.testing.assert_allclose(p.products, dense(p, p.rows).products(), **close)
+    assert p.log_det_ratio == pytest.approx(plainly.log_det_ratio(), rel=1e-6, abs=1e-7)
+    shares = plainly.variance(plainly.X) / plainly.v
+    assert p.effective_dimension() == pytest.approx(shares.sum(), rel=1e-6)
+
+
+# --- one posterior --------------------------------------------------------------------------------
+
+
+@every_kernel
+@pytest.mark.parametrize("seed", range(3))
+def test_dense_formulas(kernel: Kernel, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = some(rng, kernel, 14, repeats=9)
+    p = on(kernel, data, rng.random(14) < 0.6)
+    assert p.size == 14
+    assert 0 < p.dictionary_size < 14
+    at = np.concatenate([some(rng, kernel, 10).Z, data.Z[:4]])
+    assert_is(p, dense(p), at)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 12),
+    noise=st.floats(-3, 3),
+    scale=st.floats(-4, 6),
+)
+def test_any_size_and_scale(seed: int, n: int, noise: float, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    kernel = 10.0**scale * ROUGH
+    data = some(rng, kernel, n, repeats=n)
+    data = Data(data.Z, data.Y * 10.0 ** (scale / 2), data.variance * 10.0 ** (scale + noise))
+    p = on(kernel, data, rng.random(n) < 0.5)
+    plainly, at = dense(p), rng.random((5, 2))
+    mean, variance = p.predict(at)
+    np.testing.assert_allclose(mean[:, 0], plainly.mean(at)[:, 0], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(variance, plainly.variance(at), rtol=1e-6)
+    assert (variance <= kernel.diag(at) * (1 + 1e-9)).all()
+    assert (variance >= 0).all()
+
+
+@every_kernel
+def test_a_dictionary_of_every_point_is_the_exact_posterior(kernel: Kernel) -> None:
+    rng = np.random.default_rng(3)
+    data = some(rng, kernel, 20, repeats=10)
+    p = on(kernel, data, np.ones(20, dtype=bool))
+    at = some(rng, kernel, 30).Z
+    peer = GaussianProcessRegressor(kernel, alpha=data.variance, optimizer=None)
+    expected, deviation = peer.fit(data.Z, data.Y[:, 0]).predict(at, return_std=True)
+    mean, variance = p.predict(at)
+    np.testing.assert_allclose(mean[:, 0], expected, atol=1e-8)
+    np.testing.assert_allclose(variance, deviation**2, atol=1e-8)
+    _, log_det = np.linalg.slogdet(kernel(data.Z) / data.variance + np.eye(30))
+    assert p.log_det_ratio == pytest.approx(log_det, rel=1e-8)
+    gain = np.linalg.solve(kernel(data.Z) + np.diag(data.variance), kernel(data.Z))
+    assert p.effective_dimension() == pytest.approx(np.trace(gain), rel=1e-7)
+
+
+def test_duplicates_and_dependent_points_drop_out() -> None:
+    """A linear kernel in the plane has rank 3 whatever is drawn; repeated inputs are one."""
+    rng = np.random.default_rng(4)
+    kernel = DotProduct(1.0)
+    data = some(rng, kernel, 15, repeats=15)
+    p = on(kernel, data, np.ones(15, dtype=bool))
+    assert p.dictionary_size == 3
+    at = rng.random((20, 2))
+    mean, variance = p.predict(at)
+    exact = Dense(kernel, *data)
+    np.testing.assert_allclose(mean, exact.mean(at), atol=1e-8)
+    np.testing.assert_allclose(variance, exact.variance(at), atol=1e-8)
+    # Of points that lie closer together than a smooth kernel can tell, one stays.
+    Z = np.array([[0.1, 0.1], [0.1, 0.1 + 1e-7], [0.9, 0.5]])
+    close = Data(Z, np.ones((3, 1)), np.full(3, 0.1))
+    assert on(RBF(0.3), close, np.ones(3, dtype=bool)).dictionary_size == 2
+
+
+def test_dependent_points_drop_out_of_a_growing_dictionary_too() -> None:
+    """Those that follow from each other, and those that follow from what is there already."""
+    near = 1e-7
+    Z = np.array([[0.1, 0.1], [0.9, 0.5], [0.9, 0.5 + near], [0.1, 0.1 + near], [0.5, 0.9]])
+    data = Data(Z, np.ones((5, 1)), np.full(5, 0.1))
+    first = on(RBF(0.3), data.rows(0).row(0), [True], keep=True)
+    p = on(RBF(0.3), data, np.ones(5, dtype=bool), keep=True, previous=first)
+    np.testing.assert_allclose(p.dictionary.rows.Z, Z[[0, 1, 4]], atol=2 * near)
+    linear = on(DotProduct(1.0), data.row(0), [True], keep=True)
+    p = on(DotProduct(1.0), data, np.ones(5, dtype=bool), keep=True, previous=linear)
+    assert p.dictionary_size == 3
+
+
+def test_a_share_of_its_own_prior_variance_decides_about_a_point() -> None:
+    """Not of the largest: under a linear kernel points near the origin have next to none."""
+    kernel = DotProduct(0.0)
+    Z = np.array([[1e6, 0.0], [0.0, 1e-3], [0.0, 0.0]])
+    p = on(kernel, Data(Z, np.ones((3, 1)), np.full(3, 1e-8)), [True, True, True])
+    np.testing.assert_array_equal(p.dictionary.rows.Z, Z[:2])
+    exact = Dense(kernel, Z, np.ones((3, 1)), np.full(3, 1e-8))
+    assert p.predict(Z[1:2])[0][0, 0] == pytest.approx(exact.mean(Z[1:2])[0, 0], rel=1e-6)
+
+
+def test_points_without_prior_variance_alone() -> None:
+    p = on(DotProduct(0.0), Data(np.zeros((1, 2)), np.ones((1, 1)), np.ones(1)), [True])
+    assert p.dictionary_size == 0
+    np.testing.assert_array_equal(p.predict(np.array([[0.0, 0.0], [1.0, 2.0]]))[1], [0.0, 5.0])
+
+
+def test_no_observations() -> None:
+    surface = Surface(ROUGH, np.random.default_rng(0).random((6, 2)))
+    empty = Data(np.empty((0, 2)), np.empty((0, 2)), np.empty(0))
+    p = Nystrom().condition(ROUGH, empty, surface=surface)
+    assert (p.size, p.dictionary_size, p.log_det_ratio, p.condition_number) == (0, 0, 0.0, 1.0)
+    assert p.effective_dimension() == 0.0
+    mean, variance = p.on_surface()
+    np.testing.assert_array_equal(mean, np.zeros((6, 2)))
+    np.testing.assert_array_equal(variance, np.ones(6))
+
+
+def test_without_fixed_points_there_is_nothing_to_say_about_them() -> None:
+    rng = np.random.default_rng(0)
+    p = on(ROUGH, some(rng, ROUGH, 4), [True] * 4)
+    assert p.settled
+    for ask in (p.on_surface, p.upper_variances, p.means_on_surface):
+        with pytest.raises(ValueError, match="conditioned without fixed points"):
+            ask()
+
+
+@every_kernel
+def test_one_imagined_observation_shrinks_as_a_real_one(kernel: Kernel) -> None:
+    rng = np.random.default_rng(6)
+    data = some(rng, kernel, 12)
+    surface = Surface(kernel, rng.random((9, 2)))
+    p = on(kernel, data, rng.random(12) < 0.5, surface=surface, now=10.0)
+    z = surface.at(10.0)[4:5]
+    larger = Data(
+        np.vstack([data.Z, z]), np.vstack([data.Y, [7.0, 1.0]]), np.append(data.variance, 0.3)
+    )
+    imagined, plainly = p.shrunk(z, 0.3, surface), dense(p, larger)
+    before = p.on_surface()[1]
+    np.testing.assert_allclose(imagined.on_surface()[1], plainly.variance(surface.at(10.0)))
+    np.testing.assert_allclose(imagined.predict(data.Z)[1], plainly.variance(data.Z))
+    np.testing.assert_array_equal(imagined.on_surface()[0], p.on_surface()[0])
+    np.testing.assert_array_equal(p.on_surface()[1], before)  # the other is as it was
+
+
+# --- from posterior to posterior ------------------------------------------------------------------
+
+AGING: dict[str, Aging] = {
+    "constant": aging.Constant(),
+    "reset": aging.ResetEvery(9),
+    "window": aging.Window(last=12),
+    "time window": aging.Window(within=8.0),
+    "exponential": aging.Exponential(0.8),
+    "linear": aging.Linear(0.4),
+    "wiener": aging.Wiener(0.2),
+    "discard": aging.compose(aging.Linear(0.5), aging.DiscardAbove(lambda _: 3.0)),
+}
+
+
+class Stream:
+    """A seeded stream of observations, mostly at fixed points, and the times of decisions."""
+
+    def __init__(self, kernel: Kernel, seed: int, map_: Aging, *, elsewhere: float = 0.2) -> None:
+        self.kernel, self.rng, self.map = kernel, np.random.default_rng(seed), map_
+        self.surface = Surface(kernel, self.rng.random((15, 2)))
+        self.elsewhere = elsewhere
+        self.seen = Observations.empty(2)
+
+    def step(self) -> tuple[Data, float]:
+        """One to three more observations; what a decision a little later is conditioned on."""
+        rng, n = self.rng, int(self.rng.integers(1, 4))
+        X = self.surface.points[rng.integers(15, size=n)].copy()
+        away = rng.random(n) < self.elsewhere
+        X[away] = rng.random((int(away.sum()), 2))
+        start = float(self.seen.t[-1]) if len(self.seen) else 0.0
+        # Once in a while nothing happens for so long that what was known is worth nothing.
+        gap = 400.0 if rng.random() < 0.04 else rng.exponential()
+        times = np.full(n, start + gap)
+        self.seen = self.seen.append(
+            Observations(X, times, rng.standard_normal(n), 10 ** rng.uniform(-2, 0, n))
+        )
+        return self.at(times[0] + rng.random())
+
+    def at(self, now: float) -> tuple[Data, float]:
+        seen = self.seen
+        variance = self.map(seen.variance, Ages.of(seen, now))
+        used = np.isfinite(variance)
+        Z = inputs(self.kernel, seen.X[used], seen.t[used])
+        return Data(Z, np.stack([seen.y[used], np.ones(used.sum())], axis=1), variance[used]), now
+
+
+def assert_surface_is(p: NystromPosterior, surface: Surface, now: float) -> None:
+    at = surface.at(now)
+    upper, fresh = (part.copy() for part in p.upper_variances())
+    exact = dense(p).variance(at)
+    assert (upper >= exact - 1e-7).all()
+    np.testing.assert_allclose(upper[fresh], exact[fresh], atol=1e-7)
+    few = np.arange(3)
+    np.testing.assert_allclose(p.refresh(few), exact[few], atol=1e-7)
+    np.testing.assert_allclose(p.upper_variances()[0][few], exact[few], atol=1e-7)
+    assert p.upper_variances()[1][few].all()
+    np.testing.assert_array_equal(p.upper_variances()[1][3:], fresh[3:])
+    mean, variance = p.predict(at)
+    np.testing.assert_allclose(p.means_on_surface(), mean, atol=1e-8)
+    np.testing.assert_allclose(variance, exact, atol=1e-7)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("map_", AGING.values(), ids=AGING.keys())
+@pytest.mark.parametrize("kernel", ["matern", "drift sum", "smooth in time"])
+def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> None:
+    """Observations appended, aged and forgotten; dictionaries grown and drawn afresh; time goes on."""
+    stream = Stream(KERNELS[kernel], 5, map_)
+    part, rng = Nystrom(1.0, keep=keep), np.random.default_rng(8)
+    p: NystromPosterior | None = None
+    for step in range(20):
+        data, now = stream.step()
+        for later in (0.0, 0.7):  # the second time nothing is new but the time of the decision
+            data, now = stream.at(now + later)
+            p = part.condition(
+                stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
+            )
+            assert_surface_is(p, stream.surface, now)
+        if step % 5 == 4 and len(data):
+            assert_is(p, dense(p), stream.surface.at(now))
+            p.on_surface()
+            np.testing.assert_allclose(p.on_surface()[1], p.predict(stream.surface.at(now))[1])
+            assert p.settled
+
+
+@every_kernel
+def test_every_kernel_moves_on(kernel: Kernel) -> None:
+    stream = Stream(kernel, 9, aging.Constant())
+    part, rng = Nystrom(1.0), np.random.default_rng(8)
+    p: NystromPosterior | None = None
+    data, now = stream.step()
+    # Times close by, and so far apart that a shrinking kernel starts a new account of it.
+    for gap in (0.0, 0.0, 0.4, 3.0, 300.0, 300.0, 0.5):
+        now += gap
+        p = part.condition(kernel, data, surface=stream.surface, now=now, previous=p, rng=rng)
+        assert_surface_is(p, stream.surface, now)
+        exact = dense(p).variance(stream.surface.at(now))
+        np.testing.assert_allclose(p.on_surface()[1], exact, atol=1e-7)
+    if advance(kernel, 1.0) is not None:
+        assert p is not None
+        assert p.dictionary.surface is not None
+
+
+def test_variances_stay_exact_along_a_long_run_without_a_solve_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    solves: list[int] = []
+    original = NystromPosterior.variances_with
+
+    def counting(self: NystromPosterior, factor: Array, points: Any) -> Array:
+        solves.append(points == slice(None) if isinstance(points, slice) else 0)
+        return original(self, factor, points)
+
+    monkeypatch.setattr(NystromPosterior, "variances_with", counting)
+    stream = Stream(SPACE["matern"], 11, aging.Constant(), elsewhere=0.5)
+    part, rng = Nystrom(1.5), np.random.default_rng(1)
+    p: NystromPosterior | None = None
+    grown = 0
+    for _ in range(150):
+        data, now = stream.step()
+        size, before = 0 if p is None else p.dictionary_size, p
+        p = part.condition(
+            stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
+        )
+        assert p.settled
+        grown += p.dictionary_size > size
+        assert_surface_is(p, stream.surface, now)
+        # Nothing of that has touched the posterior it came from.
+        if before is not None:
+            assert_surface_is(before, stream.surface, now)
+    assert grown > 20
+    assert sum(solves) < 75  # only where a dictionary is drawn afresh, or much is new
+
+
+def test_new_weights_embed_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[int] = []
+    original = sparse.embed
+
+    def counting(dictionary: Any, Z: Array) -> Array:
+        embedded.append(len(Z))
+        return original(dictionary, Z)
+
+    monkeypatch.setattr(sparse, "embed", counting)
+    for map_ in (aging.Linear(0.4), aging.Wiener(0.2), aging.Exponential(0.9), aging.Constant()):
+        stream = Stream(SPACE["matern"], 3, map_, elsewhere=1.0)
+        part, rng = Nystrom(1.0), np.random.default_rng(8)
+        p: NystromPosterior | None = None
+        kept = 0
+        for _ in range(40):
+            known, before = len(stream.seen), p
+            data, now = stream.step()
+            embedded.clear()
+            p = part.condition(
+                stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
+            )
+            if before is not None and before.begins(data.Z):
+                new = len(stream.seen) - known
+                m = before.dictionary_size
+                same = np.array_equal(p.dictionary.rows.Z[:m], before.dictionary.rows.Z)
+                # Once for the draw, once by the new dictionary; all rows if that was drawn afresh.
+                assert sum(embedded) == (2 * new if same else new + len(data))
+                kept += same
+            embedded.clear()
+            data, now = stream.at(now + 1.0)
+            p = part.condition(
+                stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
+            )
+            assert sum(embedded) == 0
+            assert_surface_is(p, stream.surface, now)
+        assert kept > 20
+
+
+@every_kernel
+def test_pickled_and_continued(kernel: Kernel) -> None:
+    stream = Stream(kernel, 13, aging.Linear(0.2))
+    part = Nystrom(1.0)
+    data, now = stream.step()
+    p = part.condition(kernel, data, surface=stream.surface, now=now)
+    for _ in range(6):
+        data, now = stream.step()
+        p = part.condition(kernel, data, surface=stream.surface, now=now, previous=p)
+    p.refresh(np.arange(4))
+    again = pickle.loads(pickle.dumps(p))
+    assert fingerprint(again) == fingerprint(p)
+    data, now = stream.step()
+    here, there = (
+        part.condition(
+            kernel, data, surface=stream.surface, now=now, previous=q, rng=np.random.default_rng(2)
+        )
+        for q in (p, again)
+    )
+    assert fingerprint(here) == fingerprint(there)
+
+
+def test_a_root_with_another_jitter_is_not_mixed_with_an_old_embedding() -> None:
+    rng = np.random.default_rng(2)
+    data = some(rng, ROUGH, 10)
+    p = on(ROUGH, data, np.ones(10, dtype=bool))
+    Z = p.dictionary.rows.Z
+    jittered = Factored().condition(ROUGH, Data(Z, np.empty((10, 0)), np.full(10, 1e-3)))
+    after, fresh = (assemble(ROUGH, data, p.groups, jittered, q, 0.0) for q in (p, None))
+    np.testing.assert_array_equal(after.embedded, fresh.embedded)
+    assert np.abs(after.embedded - p.embedded).max() > 1e-4
+
+
+def test_an_exact_posterior_before_it_is_left_aside() -> None:
+    rng = np.random.default_rng(2)
+    data = some(rng, ROUGH, 10)
+    exact = Factored().condition(ROUGH, data)
+    after, fresh = (
+        Nystrom().condition(ROUGH, data, previous=q, rng=np.random.default_rng(5))
+        for q in (exact, None)
+    )
+    assert fingerprint(after) == fingerprint(fresh)

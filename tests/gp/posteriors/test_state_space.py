@@ -1,0 +1,301 @@
+"""The Kalman filter of a sum of terms, against the exact posterior by dense algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.terms import terms_of
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.state_space import ROUNDING, StateSpace, StateSpacePosterior
+
+POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
+
+
+def level(scale: float = 6.0) -> Any:
+    return ConstantKernel(0.4) * OnTime(Matern(scale, nu=0.5))
+
+
+def drifting(scale: float = 8.0) -> Any:
+    return ConstantKernel(1.3) * OnSpace(RBF(1.2)) * OnTime(Matern(scale, nu=1.5))
+
+
+KERNELS: dict[str, Any] = {
+    "static": OnSpace(RBF(1.0)),
+    "level": level(),
+    "drift": OnSpace(RBF(1.2)) * Drift(0.1),
+    "matern-3/2": drifting(),
+    "all": ConstantKernel(2.0)
+    + level()
+    + ConstantKernel(0.7) * OnSpace(Matern(2.0, nu=1.5))
+    + drifting()
+    + ConstantKernel(0.2) * OnSpace(RBF(1.2)) * OnTime(Matern(1.5, nu=0.5)),
+    "product of sums": (ConstantKernel(0.5) + OnSpace(RBF(1.0))) * (level(3.0) + drifting(9.0)),
+}
+
+
+def sample(n: int, seed: int, late: bool = False) -> Data:
+    rng = np.random.default_rng(seed)
+    t = np.cumsum(rng.choice([0.0, 0.0, 1.0, 2.5], n))
+    if late:
+        t = rng.permutation(t)
+    Z = np.column_stack([POINTS[rng.integers(0, 25, n)], t])
+    Y = np.column_stack([rng.standard_normal(n), np.ones(n)])
+    return Data(Z, Y, rng.uniform(0.05, 2.0, n))
+
+
+def dense(kernel: Any, data: Data, Z: Array, Z2: Array | None = None) -> tuple[Array, Array]:
+    """Means, and covariance between Z and Z2 (or itself), by plain inversion."""
+    other = Z if Z2 is None else Z2
+    A = np.linalg.inv(kernel(data.Z) + np.diag(data.variance))
+    k, k2 = kernel(Z, data.Z), kernel(other, data.Z)
+    return k @ A @ data.Y, kernel(Z, other) - k @ A @ k2.T
+
+
+def at(t: float, rows: Any = slice(None)) -> Array:
+    points = POINTS[rows]
+    return np.column_stack([points, np.full(len(points), t)])
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in order", "shuffled"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_it_is_the_exact_posterior(name: str, late: bool) -> None:
+    kernel, data = KERNELS[name], sample(40, 1, late)
+    now = float(data.Z[:, -1].max()) + 1.5
+    surface = Surface(kernel, POINTS)
+    made = StateSpace().condition(kernel, data, surface=surface, now=now)
+    means, covariance = dense(kernel, data, at(now))
+    tolerance: Any = {"rtol": 2e-4, "atol": 2e-3}  # features leave out 1e-4 of the variance
+    for found in (made.on_surface(), made.predict(at(now))):
+        np.testing.assert_allclose(found[0], means, **tolerance)
+        np.testing.assert_allclose(found[1], np.diag(covariance), **tolerance)
+    np.testing.assert_allclose(made.cross_covariance(at(now), at(now)), covariance, **tolerance)
+    earlier, later = at(now - 1.5, [3, 4, 5]), at(now + 2.0)
+    _, across = dense(kernel, data, earlier, later)
+    np.testing.assert_allclose(made.cross_covariance(earlier, later), across, **tolerance)
+    np.testing.assert_allclose(made.cross_covariance(later, earlier), across.T, **tolerance)
+    A = kernel(data.Z) + np.diag(data.variance)
+    log_det = np.linalg.slogdet(A)[1] - np.log(data.variance).sum()
+    assert made.log_det_ratio == pytest.approx(log_det, rel=1e-3)
+    products = data.Y.T @ np.linalg.inv(A) @ data.Y
+    np.testing.assert_allclose(made.products, products, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_few_points_leave_nothing_out(name: str) -> None:
+    # With features for every point the filter is exact to rounding.
+    kernel, data = KERNELS[name], sample(30, 2)
+    few = np.unique(data.Z[:, :-1], axis=0)[:6]
+    keep = (data.Z[:, None, :-1] == few).all(axis=2).any(axis=1)
+    data = Data(data.Z[keep], data.Y[keep], data.variance[keep])
+    now = float(data.Z[:, -1].max()) + 0.5
+    made = StateSpace(anchors=few).condition(kernel, data, now=now)
+    Z = np.column_stack([few, np.full(len(few), now)])
+    means, covariance = dense(kernel, data, Z)
+    np.testing.assert_allclose(made.predict(Z)[0], means, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(made.predict(Z)[1], np.diag(covariance), rtol=1e-7)
+
+
+@given(cut=st.integers(0, 40), seed=st.integers(0, 20))
+@settings(deadline=None, max_examples=25)
+def test_told_step_by_step_is_told_at_once(cut: int, seed: int) -> None:
+    kernel, data = KERNELS["all"], sample(40, seed)
+    surface = Surface(kernel, POINTS)
+    rule = StateSpace()
+    first = Data(data.Z[:cut], data.Y[:cut], data.variance[:cut])
+    early = rule.condition(kernel, first, surface=surface, now=float(data.Z[:, -1].max()))
+    kept = early.mean.copy(), early.covariance.copy()
+    step = rule.condition(kernel, data, surface=surface, now=200.0, previous=early)
+    whole = rule.condition(kernel, data, surface=surface, now=200.0)
+    np.testing.assert_array_equal(step.mean, whole.mean)
+    np.testing.assert_array_equal(step.covariance, whole.covariance)
+    assert (step.last, step.now, step.log_det_ratio) == (whole.last, whole.now, whole.log_det_ratio)
+    np.testing.assert_array_equal(early.mean, kept[0])  # what was made earlier stays as it was
+    np.testing.assert_array_equal(early.covariance, kept[1])
+
+
+def test_it_starts_again_where_it_must() -> None:
+    kernel, data = KERNELS["all"], sample(30, 3)
+    surface, rule = Surface(kernel, POINTS), StateSpace()
+    made = rule.condition(kernel, data, surface=surface, now=99.0)
+    other = kernel.clone_with_theta(kernel.theta + 0.1)
+    changed = Data(data.Z, data.Y, data.variance * 2)
+    for again, told in ((other, data), (kernel, changed), (kernel, sample(30, 4))):
+        fresh = rule.condition(again, told, surface=surface, now=99.0)
+        stale = rule.condition(again, told, surface=surface, now=99.0, previous=made)
+        np.testing.assert_array_equal(stale.mean, fresh.mean)
+        assert not np.array_equal(stale.mean, made.mean)
+
+
+@pytest.mark.parametrize("name", ["all", "static"])
+def test_shrinking_is_observing(name: str) -> None:
+    kernel, data = KERNELS[name], sample(20, 5)
+    now = float(data.Z[:, -1].max()) + 1.0
+    surface = Surface(kernel, POINTS)
+    made = StateSpace().condition(kernel, data, surface=surface, now=now)
+    z = at(now, [7])
+    smaller = made.shrunk(z, 0.3, surface)
+    np.testing.assert_allclose(smaller.on_surface()[0], made.on_surface()[0], atol=1e-10)
+    more = Data(
+        np.vstack([data.Z, z]), np.vstack([data.Y, [[0, 1]]]), np.append(data.variance, 0.3)
+    )
+    _, covariance = dense(kernel, more, at(now))
+    np.testing.assert_allclose(smaller.on_surface()[1], np.diag(covariance), rtol=2e-3, atol=2e-3)
+
+
+def test_a_point_beyond_the_features_keeps_its_variance() -> None:
+    # One anchor: everything far from it is left to the residual, and nothing is lost.
+    kernel = OnSpace(RBF(0.5)) * Drift(0.2)
+    made = StateSpace(anchors=np.zeros((1, 2))).condition(kernel, sample(10, 6), now=90.0)
+    _, variance = made.predict(np.array([[0.0, 0.0, 90.0], [40.0, 40.0, 90.0]]))
+    assert variance[1] == pytest.approx(1.0)
+    assert 0.0 < variance[0] <= 1.0
+
+
+def test_a_very_long_history_stays_healthy() -> None:
+    kernel, data = KERNELS["all"], sample(2000, 7)
+    now = float(data.Z[:, -1].max())
+    made = StateSpace().condition(kernel, data, surface=Surface(kernel, POINTS), now=now)
+    means, covariance = dense(kernel, data, at(now))
+    np.testing.assert_allclose(made.on_surface()[1], np.diag(covariance), rtol=1e-3)
+    np.testing.assert_allclose(made.on_surface()[0], means, atol=2e-3)
+    asymmetry = np.abs(made.covariance - made.covariance.T).max()
+    assert asymmetry < 1e-10
+
+
+@pytest.mark.parametrize("name", ["drift", "all"])
+def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
+    kernel = KERNELS[name]
+    amplitude = float(kernel.diag(at(0.0, [0]))[0])
+    floor = ROUNDING * amplitude
+    # Five rewards of each of three points at one time, again and again, of size 10.
+    t = np.repeat(np.arange(4.0), 15)
+    Z = np.column_stack([np.tile(np.repeat(POINTS[:3], 5, axis=0), (4, 1)), t])
+    Y = np.column_stack([10 * np.random.default_rng(0).standard_normal(60), np.ones(60)])
+    rule = StateSpace(anchors=POINTS[:3])
+    for noise, jitter in ((1e-18, floor), (0.25 * floor, 0.75 * floor), (2.0 * floor, 0.0)):
+        made = rule.condition(kernel, Data(Z, Y, np.full(60, noise)), now=4.0)
+        assert made.jitter == pytest.approx(jitter, rel=1e-6)
+        # What is left is the posterior of the larger noise.
+        raised = rule.condition(kernel, Data(Z, Y, np.full(60, max(noise, floor))), now=4.0)
+        there = at(4.0, [0, 1, 2])
+        for mine, its in zip(made.predict(there), raised.predict(there), strict=True):
+            assert np.isfinite(mine).all()
+            np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-9)
+        assert np.isfinite(made.log_det_ratio)
+        assert np.isfinite(made.products).all()
+        mean = Y[:, 0].reshape(4, 3, 5)[-1].mean(axis=1)
+        found = made.predict(at(3.0, [0, 1, 2]))[0][:, 0]
+        np.testing.assert_allclose(found, mean, atol=1e-3)  # no noise to speak of
+
+
+def test_only_the_noise_that_needs_it_is_raised() -> None:
+    kernel, data = KERNELS["drift"], sample(12, 9)
+    assert StateSpace(anchors=POINTS).condition(kernel, data, now=99.0).jitter == 0.0
+    variance = data.variance.copy()
+    variance[4] = 1e-15
+    surface, rule = Surface(kernel, POINTS), StateSpace(anchors=POINTS)
+    tiny = Data(data.Z, data.Y, variance)
+    made = rule.condition(kernel, tiny, surface=surface, now=99.0)
+    assert 0.0 < made.jitter <= ROUNDING
+    # It is remembered by what goes on from there.
+    more = Data(*(np.concatenate([part, part[-1:]]) for part in (tiny.Z, tiny.Y, tiny.variance)))
+    later = rule.condition(kernel, more, surface=surface, now=99.0, previous=made)
+    assert later.size == 13
+    assert later.jitter == made.jitter
+
+
+@pytest.mark.parametrize("h", [0.0, 0.7, 13.0, np.inf])
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_move_is_the_transition_of_every_term(name: str, h: float) -> None:
+    data = sample(3, 0)
+    space = StateSpace(anchors=POINTS).condition(KERNELS[name], data, now=99.0).space
+    m, ends = len(space.prior), (*space.starts[1:], len(space.prior))
+    plain = np.zeros((m, m))
+    for term, start, end in zip(space.terms, space.starts, ends, strict=True):
+        rank = (end - start) // term.order
+        step = np.eye(term.order)
+        if term.time is not None:
+            step = term.transition(h) if np.isfinite(h) else np.zeros_like(step)
+        plain[start:end, start:end] = np.kron(step, np.eye(rank))
+    M = np.random.default_rng(1).standard_normal((m, 3))
+    np.testing.assert_allclose(space.moved(M, h), plain @ M, rtol=1e-12, atol=1e-14)
+    # Whatever was moved before, and however M lies in memory: not one bit of difference.
+    again = space.moved(M, h)
+    space.moved(M, 0.3)
+    other = space.moved(np.asfortranarray(M), h)
+    np.testing.assert_array_equal(other, again)
+    assert other.flags.c_contiguous or h == 0  # products with it round alike
+
+
+def test_no_observation_is_the_prior() -> None:
+    kernel = KERNELS["all"]
+    none = Data(np.empty((0, 3)), np.empty((0, 2)), np.empty(0))
+    made = StateSpace().condition(kernel, none, surface=Surface(kernel, POINTS), now=4.0)
+    means, variances = made.on_surface()
+    np.testing.assert_array_equal(means, 0.0)
+    np.testing.assert_allclose(variances, kernel.diag(at(4.0)))
+    assert made.effective_dimension() == pytest.approx(0.0)
+
+
+def test_the_past_is_not_spoken_about() -> None:
+    data = sample(10, 8)
+    made = StateSpace(anchors=POINTS).condition(KERNELS["all"], data, now=99.0)
+    with pytest.raises(
+        ValueError, match=r"times from its latest observation, t = .* got t = -1\.0"
+    ):
+        made.predict(at(-1.0))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        OnSpace(RBF(1.0)) * OnTime(RBF(3.0)),
+        OnTime(Matern(2.0, nu=2.5)),
+        OnSpace(RBF(1.0)) * Drift(0.1) * OnTime(Matern(2.0, nu=0.5)),
+        RBF(1.0) * Drift(0.1),
+    ],
+    ids=str,
+)
+def test_kernels_that_are_no_sum_of_terms(kernel: Any) -> None:
+    assert terms_of(kernel) is None
+    with pytest.raises(ValueError, match="a state space needs a sum of terms"):
+        StateSpace(anchors=POINTS).condition(kernel, sample(3, 0))
+
+
+def test_a_domain_that_is_not_finite_needs_anchors() -> None:
+    with pytest.raises(ValueError, match="needs anchors"):
+        StateSpace().condition(KERNELS["all"], sample(3, 0))
+
+
+def test_terms() -> None:
+    terms = terms_of(KERNELS["product of sums"])
+    assert terms is not None
+    assert len(terms) == 4
+    assert [term.order for term in terms] == [1, 2, 1, 2]
+    assert terms[0].amplitude == pytest.approx(0.2)
+    assert terms[0].space is None
+    static = terms_of(OnSpace(RBF(1.0)))
+    assert static is not None
+    assert static[0].time_scale == np.inf
+    drift = terms_of(OnSpace(RBF(1.0)) * Drift(0.19))
+    assert drift is not None
+    assert np.exp(-3.0 / drift[0].time_scale) == pytest.approx(0.81**1.5)
+
+
+def test_posterior_face() -> None:
+    made = StateSpace(anchors=POINTS).condition(KERNELS["all"], sample(12, 9), now=99.0)
+    assert isinstance(made, StateSpacePosterior)
+    assert made.size == 12
+    assert made.condition_number >= 1.0
+    assert 0.0 < made.effective_dimension() < 12.0
+    with pytest.raises(ValueError, match="conditioned without fixed points"):
+        made.on_surface()

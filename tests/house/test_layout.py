@@ -1,0 +1,433 @@
+"""The house: which folder may import which, how large a room may be, and where matrices are factored."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from types import ModuleType
+
+import pytest
+
+import tvbandits
+from tests.places import ROOT
+
+ORDER = [
+    "core",
+    "gp.kernels",
+    "gp.fitting",
+    "gp.posteriors",
+    "gp",
+    "forgetting",
+    "acquisition",
+    "queries",
+    "bandit",
+    "policies",
+    "experts",
+    "datasets",
+    "campaign",
+    "comparison",
+    "report",
+    "cli",
+    "",  # tvbandits/__init__.py and __main__.py
+]
+"""A folder imports itself and folders above it. What is inside of experts and datasets counts as theirs."""
+
+ONLY = {"experts": {"core", "forgetting"}, "datasets": {"core"}}
+"""All that these may import besides themselves."""
+
+FACES = ("__init__.py", "__main__.py", "_version.py")
+"""Files that only hand names on: a face may import the rooms that stand behind it."""
+
+NAMES = """
+cholesky cholesky_banded cho_factor cho_solve eig eigh eigvals eigvalsh eig_banded inv pinv pinvh svd
+svdvals qr qr_update qr_delete qr_insert rq lu lu_factor lu_solve ldl schur solve solve_triangular
+solveh_banded lstsq det slogdet matrix_rank cond sqrtm logm null_space orth lapack dtrsm dtrsv dpotrf
+get_lapack_funcs multivariate_normal
+"""
+FACTORISATIONS = set(NAMES.split())
+"""Names in numpy and scipy that factor a matrix, or draw by factoring one."""
+
+EXCEPTIONS = {("datasets/epa_ozone/simulated.py", "multivariate_normal")}
+"""A drawing of correlated weather, by numpy's own generator."""
+
+LINALG = "tvbandits/core/linalg.py"
+LONGEST, MOST_ENTRIES = 400, 10
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """One module of the package imports another."""
+
+    importer: str
+    imported: str
+    where: str
+
+
+def module_of(path: str) -> str:
+    """`tvbandits/gp/x.py` is gp.x, `experts/y.py` is experts.y, and an __init__ is its folder."""
+    parts = path.removesuffix(".py").split("/")
+    parts = parts[1:] if parts[0] == "tvbandits" else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def folder_of(module: str, modules: dict[str, str]) -> str:
+    """The folder that a module counts to, by the order."""
+    path = modules[module]
+    folder = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+    top = folder.split(".")[0]
+    return top if top in ("experts", "datasets") else folder
+
+
+def imports_of(path: str, tree: ast.AST, modules: dict[str, str]) -> list[Arrow]:
+    """The arrows out of a file."""
+    module, found = module_of(path), []
+    package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                up = ["tvbandits", *(package.split(".") if package else [])]
+                base = ".".join([*up[: len(up) - node.level + 1], *([base] if base else [])])
+            # `from package import room` is an arrow to the room, if there is one of that name.
+            names = [
+                f"{base}.{alias.name}" if _inner(f"{base}.{alias.name}") in modules else base
+                for alias in node.names
+            ]
+        for name in dict.fromkeys(names):
+            if name == "tvbandits" or name.startswith("tvbandits."):
+                found += [Arrow(module, _inner(name), f"{path}:{node.lineno}")]
+    return found
+
+
+def _inner(name: str) -> str:
+    return name.removeprefix("tvbandits").removeprefix(".")
+
+
+def lazy_imports(path: str, tree: ast.AST) -> list[str]:
+    """Imports inside of functions, and those by name."""
+    found = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        found |= {
+            f"{path}:{node.lineno}: an import inside of a function"
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            if name in ("__import__", "import_module"):
+                found.add(f"{path}:{node.lineno}: an import by name")
+    return sorted(found)
+
+
+def factorisations(path: str, tree: ast.AST) -> list[tuple[str, str]]:
+    """Where a file uses a factorisation that is not linalg.py's, and its name."""
+    ours: set[str] = set()
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            source = node.module or ""
+            if node.level or source.startswith("tvbandits"):
+                ours |= {alias.asname or alias.name for alias in node.names}
+            elif source.split(".")[0] in ("numpy", "scipy"):
+                parts = [*source.split(".")[1:], *(alias.name for alias in node.names)]
+                found += [(node, name) for name in parts if name in FACTORISATIONS]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in FACTORISATIONS:
+            base = node.value
+            if not (isinstance(base, ast.Name) and base.id in ours):
+                found.append((node, node.attr))
+    return [(f"{path}:{node.lineno}", name) for node, name in found]
+
+
+def complaints(sources: dict[str, str]) -> list[str]:
+    """Everything that is wrong with a package of these files."""
+    trees = {path: ast.parse(source) for path, source in sources.items()}
+    modules = {module_of(path): path for path in sources}
+    arrows = [arrow for path in sources for arrow in imports_of(path, trees[path], modules)]
+    folders = {module: folder_of(module, modules) for module in modules}
+    found = [
+        f"{module}: {folder} is not in the order of folders"
+        for module, folder in sorted(folders.items())
+        if folder not in ORDER
+    ]
+    found += [complaint for arrow in arrows for complaint in wrongs_of(arrow, folders)]
+    found += circles_in(arrows, modules) + crowds_in(sources)
+    for path, source in sources.items():
+        found += lazy_imports(path, trees[path])
+        if path != LINALG:
+            found += [
+                f"{where}: {name} is a factorisation, which belongs to linalg.py"
+                for where, name in factorisations(path, trees[path])
+                if (path, name) not in EXCEPTIONS
+            ]
+        if (length := len(source.splitlines())) > LONGEST:
+            found.append(f"{path}: {length} lines, more than {LONGEST}")
+    return found
+
+
+def wrongs_of(arrow: Arrow, folders: dict[str, str]) -> list[str]:
+    """What is wrong with one arrow."""
+    what = f"{arrow.where}: {arrow.importer or 'tvbandits'} imports {arrow.imported or 'tvbandits'}"
+    if arrow.imported == "_version":
+        return []
+    if arrow.imported not in folders:
+        return [f"{what}, which does not exist"]
+    importer, imported = folders[arrow.importer], folders[arrow.imported]
+    if importer not in ORDER or imported not in ORDER or importer == imported:
+        return []
+    if importer in ONLY and imported not in ONLY[importer]:
+        return [f"{what}, but {importer} may import {sorted(ONLY[importer])} only"]
+    if ORDER.index(imported) > ORDER.index(importer):
+        return [f"{what}, which is below it"]
+    return []
+
+
+def circles_in(arrows: list[Arrow], modules: dict[str, str]) -> list[str]:
+    """Circles of files, and of the folders they stand in, folders inside of folders told apart."""
+    rooms = {module for module, path in modules.items() if not path.endswith(FACES)}
+    files: dict[str, set[str]] = {module: set() for module in rooms}
+    folders: dict[str, set[str]] = {module.rpartition(".")[0]: set() for module in rooms}
+    for arrow in arrows:
+        if arrow.importer in rooms and arrow.imported in rooms:
+            files[arrow.importer].add(arrow.imported)
+            one, other = (m.rpartition(".")[0] for m in (arrow.importer, arrow.imported))
+            if one != other:
+                folders[one].add(other)
+    found = []
+    for what, graph in (("files", files), ("folders", folders)):
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            found.append(f"circle of {what}: {' -> '.join(error.args[1])}")
+    return found
+
+
+def crowds_in(sources: dict[str, str]) -> list[str]:
+    """Folders that hold too much."""
+    entries: dict[str, set[str]] = {}
+    for path in sources:
+        parts = path.split("/")
+        if parts[-1] in FACES:
+            continue
+        for i in range(1, len(parts)):
+            entries.setdefault("/".join(parts[:i]), set()).add(parts[i])
+    return [
+        f"{folder}: {len(held)} entries, more than {MOST_ENTRIES}"
+        for folder, held in entries.items()
+        if len(held) > MOST_ENTRIES
+    ]
+
+
+def package() -> dict[str, str]:
+    """The files of the package, by path; links inside of it are not followed."""
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("tvbandits", "experts", "datasets")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not any(parent.is_symlink() for parent in path.parents)
+    }
+
+
+# --- the package ----------------------------------------------------------------------------------
+
+
+def test_the_package_keeps_to_its_layout() -> None:
+    assert complaints(package()) == []
+
+
+def test_the_graph_is_read() -> None:
+    sources = package()
+    assert len(sources) > 100
+    modules = {module_of(path): path for path in sources}
+    arrows = {
+        (arrow.importer, arrow.imported)
+        for path, source in sources.items()
+        for arrow in imports_of(path, ast.parse(source), modules)
+    }
+    assert {
+        ("core.linalg", "core.arrays"),
+        ("queries.plans", "queries.k_dpp"),
+        ("experts.functions", "core.protocols"),
+        ("experts", "experts.functions"),
+        ("datasets.epa_ozone.problem", "datasets.tables.problem"),
+        ("bandit", "bandit.bandit"),
+        ("cli.main", "comparison.compare"),
+    } <= arrows
+    assert len(ORDER) == len(set(ORDER))
+
+
+def test_no_exception_is_left_over() -> None:
+    used = {
+        (path, name)
+        for path, source in package().items()
+        for _, name in factorisations(path, ast.parse(source))
+    }
+    assert used >= EXCEPTIONS
+
+
+def test_experts_and_datasets_stand_in_the_package() -> None:
+    for name in ("experts", "datasets"):
+        assert (ROOT / "tvbandits" / name).is_symlink()
+        assert (ROOT / "tvbandits" / name).resolve() == ROOT / name
+
+
+def everything() -> list[ModuleType]:
+    walked = pkgutil.walk_packages(tvbandits.__path__, "tvbandits.")
+    return [importlib.import_module(found.name) for found in walked if "__main__" not in found.name]
+
+
+def test_no_name_shadows_a_module() -> None:
+    packages = [module for module in everything() if hasattr(module, "__path__")]
+    assert len(packages) > 20
+    for outer in (tvbandits, *packages):
+        for found in pkgutil.iter_modules(outer.__path__):
+            inner = getattr(outer, found.name, None)
+            assert inner is None or isinstance(inner, ModuleType), f"{outer.__name__}.{found.name}"
+
+
+# --- the test itself, on a package that is wrong ----------------------------------------------------
+
+GOOD = {
+    "tvbandits/__init__.py": "from tvbandits.bandit import Bandit\nfrom tvbandits import policies\n",
+    "tvbandits/core/arrays.py": "import numpy as np\n",
+    "tvbandits/core/protocols.py": "from tvbandits.core.arrays import Array\n",
+    LINALG: "from scipy.linalg import cholesky\nimport numpy as np\nnp.linalg.eigh(0)\n",
+    "tvbandits/gp/kernels/terms.py": "from tvbandits.core import linalg\nlinalg.cholesky(0)\n",
+    "tvbandits/gp/fitting/online.py": "from ..kernels.terms import k\n",
+    "tvbandits/forgetting/aging.py": "from tvbandits.core.protocols import A\n",
+    "tvbandits/bandit/__init__.py": "from .bandit import Bandit\n",
+    "tvbandits/bandit/bandit.py": "from ..gp.kernels.terms import k\nfrom ..core import protocols\n",
+    "tvbandits/policies/__init__.py": "import tvbandits.bandit\n",
+    "tvbandits/comparison/compare.py": "from tvbandits.experts import E\nimport numpy\n"
+    "numpy.linalg.norm(0)\n",
+    "experts/__init__.py": "from .functions import E\n",
+    "experts/functions.py": "from tvbandits.core.protocols import Answers\n",
+    "experts/sensors/expert.py": "from tvbandits.forgetting.aging import A\n",
+    "datasets/__init__.py": "from tvbandits.datasets.tables.problem import T\n",
+    "datasets/tables/problem.py": "from tvbandits.core.arrays import k\n",
+}
+
+
+def test_a_good_package_has_no_complaints() -> None:
+    assert complaints(GOOD) == []
+
+
+SEVERAL_LINES = "x = 0\n" * (LONGEST + 1)
+TERMS, ARRAYS, POLICIES = (
+    "tvbandits/gp/kernels/terms.py",
+    "tvbandits/core/arrays.py",
+    "tvbandits/policies/setting.py",
+)
+WRONG = {
+    "upwards": (ARRAYS, "from tvbandits.bandit.bandit import B", "which is below it"),
+    "upwards, by name": (LINALG, "from tvbandits.gp.kernels import terms", "terms, which is below"),
+    "upwards, relative": (LINALG, "from ..gp.kernels import terms", "terms, which is below"),
+    "upwards, plain": (LINALG, "import tvbandits.gp.kernels.terms as k", "which is below it"),
+    "upwards, if typing": (
+        LINALG,
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from tvbandits.gp.kernels.terms import k",
+        "linalg.py:3: core.linalg imports gp.kernels.terms, which is below it",
+    ),
+    "between siblings": (TERMS, "from tvbandits.gp.fitting.online import f", "which is below it"),
+    "the package itself": (
+        POLICIES,
+        "from tvbandits import Bandit",
+        "policies.setting imports tvbandits, which is below it",
+    ),
+    "circle": (TERMS, "from tvbandits.gp.fitting.online import B", "circle of files: "),
+    "circle of folders": (
+        "experts/sensors/other.py",
+        "from tvbandits.experts.records.log import x",
+        "circle of folders: ",
+    ),
+    "lazy": (POLICIES, "def f():\n    import json", "setting.py:2: an import insid"),
+    "lazy, nested": (
+        POLICIES,
+        "class A:\n    async def f(self):\n        if 1:\n            from os import path",
+        "setting.py:4: an import inside of a function",
+    ),
+    "by name": (
+        POLICIES,
+        "import importlib\nimportlib.import_module('tvbandits.cli')",
+        "setting.py:2: an import by name",
+    ),
+    "expert with a kernel": (
+        "experts/functions.py",
+        "from tvbandits.gp.kernels.terms import k",
+        "but experts may import ['core', 'forgetting'] only",
+    ),
+    "expert with a kernel, relative": (
+        "experts/functions.py",
+        "from ..gp.kernels.terms import k",
+        "but experts may import ['core', 'forgetting'] only",
+    ),
+    "dataset with an expert": (
+        "datasets/tables/problem.py",
+        "from tvbandits.experts import E",
+        "but datasets may import ['core'] only",
+    ),
+    "core with a dataset": (
+        "tvbandits/bandit/bandit.py",
+        "from tvbandits.datasets.tables.problem import T",
+        "which is below it",
+    ),
+    "unknown folder": ("tvbandits/attic/box.py", "", "attic is not in the order of folders"),
+    "nothing there": (
+        POLICIES,
+        "from tvbandits.cellar import wine",
+        "policies.setting imports cellar, which does not exist",
+    ),
+    "numpy's": (
+        TERMS,
+        "import numpy as np\nL = np.linalg.cholesky(0)",
+        "terms.py:2: cholesky is a",
+    ),
+    "scipy's": (
+        TERMS,
+        "from scipy.linalg import solve_triangular as s",
+        "terms.py:1: solve_triangular is a factorisation",
+    ),
+    "scipy's, by its module": (
+        TERMS,
+        "import scipy\nscipy.linalg.eigh(0)",
+        "terms.py:2: eigh is a factorisation",
+    ),
+    "scipy's, by another name": (
+        TERMS,
+        "from scipy import linalg as la\nla.cho_factor(0)",
+        "terms.py:2: cho_factor is a factorisation",
+    ),
+    "lapack": (TERMS, "from scipy.linalg.lapack import dpotrf", "lapack is a"),
+    "blas": (
+        "datasets/tables/problem.py",
+        "from scipy.linalg import blas\nblas.dtrsm(1)",
+        "dtrsm is a",
+    ),
+    "long": (TERMS, SEVERAL_LINES, f"{LONGEST + 1} lines, more than {LONGEST}"),
+}
+BESIDE = {"experts/records/log.py": "from tvbandits.experts.sensors.expert import S\n"}
+"""Stands beside the good package where a circle needs a second half."""
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_package_is_complained_about(wrong: str) -> None:
+    path, source, complaint = WRONG[wrong]
+    found = complaints({**GOOD, **BESIDE, path: source})
+    assert any(complaint in each for each in found), found
+
+
+def test_a_crowded_folder_is_complained_about() -> None:
+    many = {f"tvbandits/core/room_{i}.py": "" for i in range(MOST_ENTRIES)}
+    assert any("more than 10" in each for each in complaints({**GOOD, **many}))
+    few = dict(list(many.items())[: MOST_ENTRIES - 3])
+    assert complaints({**GOOD, **few}) == []

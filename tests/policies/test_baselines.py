@@ -1,0 +1,457 @@
+"""Baselines without a model."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chisquare, kstest
+
+from tvbandits import Box, Candidates
+from tvbandits.policies.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
+
+Player = Uniform | EpsilonGreedy | RegularisedEvolution
+Array = NDArray[np.float64]
+
+SQUARE = Candidates.grid([(0.0, 1.0), (0.0, 2.0)], 3)
+BOX = Box([[-1.0, 1.0], [0.0, 5.0]])
+
+
+def played(player: Player, steps: int) -> Array:
+    points = []
+    for step in range(steps):
+        x = player.ask(float(step))
+        player.tell(x, [math.sin(step)], float(step))
+        points.append(x[0])
+    return np.array(points)
+
+
+def test_every_candidate_is_equally_likely() -> None:
+    rows = SQUARE.index(played(Uniform(SQUARE, seed=1), 1800))
+    assert chisquare(np.bincount(rows, minlength=9)).pvalue > 1e-3
+    # One draw says nothing about the next.
+    pairs = np.bincount(9 * rows[:-1:2] + rows[1::2], minlength=81)
+    assert chisquare(pairs).pvalue > 1e-3
+
+
+def test_a_box_is_covered_evenly() -> None:
+    points = played(Uniform(BOX, seed=1), 500)
+    np.testing.assert_array_equal(BOX.check(points), points)
+    for column, (low, high) in zip(points.T, BOX.bounds, strict=True):
+        assert kstest((column - low) / (high - low), "uniform").pvalue > 1e-3
+
+
+def test_rewards_do_not_matter() -> None:
+    player = Uniform(SQUARE, seed=2)
+    points = []
+    for step in range(30):
+        points.append(player.ask()[0])
+        if step % 3:
+            player.tell(SQUARE.X[[4, 4]], [1e9, -1e9])
+    np.testing.assert_array_equal(points, played(Uniform(SQUARE, seed=2), 30))
+    assert not np.array_equal(points, played(Uniform(SQUARE, seed=3), 30))
+
+
+# --- what all of them share -----------------------------------------------------------------------
+
+PLAYERS: dict[str, Callable[..., Player]] = {
+    "uniform": Uniform,
+    "greedy": lambda domain, **seed: EpsilonGreedy(domain, decay=3.0, **seed),
+    "evolution": lambda domain, **seed: RegularisedEvolution(
+        domain, population=5, tournament=2, **seed
+    ),
+}
+
+each_player = pytest.mark.parametrize("make", PLAYERS.values(), ids=PLAYERS.keys())
+each_domain = pytest.mark.parametrize("domain", [SQUARE, BOX], ids=["candidates", "box"])
+
+
+@each_player
+@each_domain
+def test_one_seed_is_one_run(make: Callable[..., Player], domain: Candidates | Box) -> None:
+    first = played(make(domain, seed=3), 40)
+    np.testing.assert_array_equal(first, played(make(domain, seed=3), 40))
+    np.testing.assert_array_equal(first, domain.check(first))
+    assert not np.array_equal(first, played(make(domain, seed=4), 40))
+
+
+@each_player
+def test_a_generator_as_seed_is_not_advanced(make: Callable[..., Player]) -> None:
+    shared = np.random.default_rng(7)
+    before = shared.bit_generator.state
+    first, second = (played(make(SQUARE, seed=shared), 20) for _ in range(2))
+    assert shared.bit_generator.state == before
+    assert not np.array_equal(first, second)
+    again = make(SQUARE, seed=np.random.default_rng(7))
+    np.testing.assert_array_equal(first, played(again, 20))
+
+
+@each_player
+@each_domain
+def test_a_pickled_player_goes_on(make: Callable[..., Player], domain: Candidates | Box) -> None:
+    player = make(domain, seed=1)
+    played(player, 12)
+    copy = pickle.loads(pickle.dumps(player))
+    assert copy.info.told == 12
+    np.testing.assert_array_equal(played(copy, 20), played(player, 20))
+
+
+@each_player
+def test_rewards_are_counted(make: Callable[..., Player]) -> None:
+    player = make(SQUARE)
+    assert player.info.told == 0
+    assert player.tell(SQUARE.X[:3], [1.0, 2.0, 3.0]).told == 3
+    assert player.tell(SQUARE.X[0], 1.0, 2.0, 0.1).told == 4
+    assert player.info.told == 4
+    assert player.info.queries_asked == 0
+    assert math.isnan(player.info.beta)
+
+
+@each_player
+def test_what_was_told_may_be_overwritten(make: Callable[..., Player]) -> None:
+    player, twin = make(BOX, seed=2), make(BOX, seed=2)
+    for step in range(20):
+        x, y = player.ask(), np.array([math.sin(step)])
+        player.tell(x, y)
+        twin.tell(twin.ask().copy(), y.copy())
+        x[:], y[:] = 0.5, 1e9
+    np.testing.assert_array_equal(played(player, 10), played(twin, 10))
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"X": [[0.0, 0.0]], "y": [math.nan]}, "y must be finite, got nan"),
+    ({"X": [[0.0, 0.0]], "y": [1.0, 2.0]}, r"y must have shape \(1,\), got \(2,\)"),
+    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": 1.0}, r"y must have shape \(2,\), got \(1,\)"),
+    ({"X": [[0.0, 0.0]], "y": [[1.0], [1.0, 2.0]]}, "y must be numeric"),
+    ({"X": [[0.0]], "y": [1.0]}, r"X must have shape \(n, 2\), got \(1, 1\)"),
+    ({"X": np.empty((0, 2)), "y": []}, r"X must have at least one point, got shape \(0, 2\)"),
+    (
+        {"X": [[0.0, 0.3]], "y": [1.0]},
+        r"X must be candidates, but \[0\.0, 0\.3\] in row 0 is none",
+    ),
+    ({"X": [["a", "b"]], "y": [1.0]}, "X must be numeric"),
+    ({"X": [[0.0, 0.0]], "y": [1.0], "t": math.inf}, "t must be finite, got inf"),
+    ({"X": [[0.0, 0.0]], "y": [1.0], "variance": 0.0}, "variance must be positive, got 0.0"),
+    # Wrong in the second row: the first must not have been learned by then.
+    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": [9.0, math.nan]}, "y must be finite, got nan"),
+    ({"X": [[0.0, 0.0], [0.5, 0.3]], "y": [9.0, 9.0]}, "in row 1 is none"),
+]
+
+
+@each_player
+@pytest.mark.parametrize(("call", "match"), WRONG)
+def test_wrong_input_changes_nothing(
+    make: Callable[..., Player], call: dict[str, Any], match: str
+) -> None:
+    player, twin = make(SQUARE, seed=5), make(SQUARE, seed=5)
+    for each in (player, twin):
+        played(each, 8)
+    with pytest.raises(ValueError, match=match):
+        player.tell(**call)
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
+        player.ask(math.nan)
+    assert player.info.told == 8
+    np.testing.assert_array_equal(played(player, 25), played(twin, 25))
+
+
+# --- epsilon-greedy -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [1.0, *[1.0] * 99, 100 / 101, 100 / 102]),
+        ({"decay": 3.0}, [1.0, 1.0, 1.0, 3 / 4, 3 / 5, 3 / 6]),
+        ({"epsilon": 0.5, "decay": 1.5}, [1.0, 0.5, 0.5, 1.5 / 4, 1.5 / 5]),
+        ({"epsilon": 0.2, "decay": None}, [1.0, 0.2, 0.2, 0.2]),
+        ({"epsilon": 0.0}, [1.0, 0.0, 0.0]),
+    ],
+)
+def test_exploration_falls_as_it_says(options: dict[str, Any], expected: list[float]) -> None:
+    player, found = EpsilonGreedy(SQUARE, **options), []
+    for _ in expected:
+        found.append(player.exploration)
+        player.tell(SQUARE.X[0], 1.0)
+    assert found == pytest.approx(expected)
+
+
+def counts_after(player: Player, asks: int) -> NDArray[np.int64]:
+    rows = [int(SQUARE.index(player.ask())[0]) for _ in range(asks)]
+    return np.bincount(rows, minlength=9)
+
+
+def test_the_best_mean_is_played_but_for_epsilon() -> None:
+    player = EpsilonGreedy(SQUARE, decay=4.0, seed=1)
+    # Row 3 has the best reward, row 5 the best mean; a row never played is no candidate for it.
+    player.tell(SQUARE.X[[3, 3, 5, 5, 7, 7, 0]], [-1.0, -9.0, -3.0, -3.5, -4.0, -4.0, -5.0])
+    shares = np.full(9, 0.5 / 9)
+    shares[5] += 0.5
+    found = counts_after(player, 3000)
+    assert chisquare(found, 3000 * shares).pvalue > 1e-3
+    wrong = np.full(9, 0.4 / 9)
+    wrong[5] += 0.6
+    assert chisquare(found, 3000 * wrong).pvalue < 1e-6
+
+
+def test_ties_fall_at_random() -> None:
+    player = EpsilonGreedy(SQUARE, epsilon=0.0, seed=1)
+    # Three tenths add up to more than three times a tenth; their mean is a tenth all the same.
+    player.tell(SQUARE.X[[1, 1, 1, 4, 8, 0]], [0.1, 0.1, 0.1, 0.1, 0.1, 0.0])
+    found = counts_after(player, 900)
+    assert found.sum() == found[[1, 4, 8]].sum()
+    assert chisquare(found[[1, 4, 8]]).pvalue > 1e-3
+
+
+@each_domain
+def test_means_are_those_of_each_point(domain: Candidates | Box) -> None:
+    rng = np.random.default_rng(4)
+    spots = domain.sample(6, rng)
+    player = EpsilonGreedy(domain, epsilon=0.0)
+    seen: dict[tuple[float, ...], list[float]] = {}
+    for _ in range(60):
+        rows = rng.integers(6, size=rng.integers(1, 4))
+        rewards = rng.standard_normal(len(rows))
+        player.tell(spots[rows], rewards)
+        for x, reward in zip(spots[rows], rewards, strict=True):
+            seen.setdefault(tuple(x), []).append(reward)
+        best = max(seen, key=lambda x: np.mean(seen[x]))
+        np.testing.assert_array_equal(player.ask(), [best])
+
+
+def test_minus_zero_is_zero() -> None:
+    player = EpsilonGreedy(BOX, epsilon=0.0)
+    player.tell([[0.0, 1.0], [-0.0, 1.0], [1.0, 1.0]], [4.0, -4.0, 1.0])
+    np.testing.assert_array_equal(player.ask(), [[1.0, 1.0]])
+
+
+def test_the_first_point_is_uniform() -> None:
+    found = [
+        int(SQUARE.index(EpsilonGreedy(SQUARE, epsilon=0.0, seed=s).ask())[0]) for s in range(900)
+    ]
+    assert chisquare(np.bincount(found, minlength=9)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"epsilon": 1.1}, r"epsilon must lie in \[0, 1\], got 1.1"),
+        ({"epsilon": math.nan}, "epsilon must lie in"),
+        ({"decay": 0.0}, "decay must be positive and finite, or None, got 0.0"),
+        ({"decay": math.inf}, "decay must be positive and finite"),
+    ],
+)
+def test_a_wrong_schedule_is_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        EpsilonGreedy(SQUARE, **options)
+
+
+# --- regularised evolution ------------------------------------------------------------------------
+
+
+def plain_evolution(
+    domain: Candidates | Box,
+    reward: Callable[[Array], float],
+    steps: int,
+    *,
+    population: int,
+    tournament: int,
+    mutation: float,
+    seed: int,
+) -> Array:
+    """Algorithm 1 of Real 2019, with the draws in the order they are made."""
+    rng = np.random.default_rng(seed)
+    history: list[tuple[Array, float]] = []
+    queue: list[tuple[Array, float]] = []
+    while len(history) < steps:
+        if len(queue) < population:
+            child = domain.sample(1, rng)[0]
+        else:
+            sample = [queue[i] for i in rng.integers(population, size=tournament)]
+            parent = sample[0][0]
+            best = sample[0][1]
+            for x, y in sample[1:]:
+                if y > best:
+                    parent, best = x, y
+            if isinstance(domain, Box):
+                low, high = domain.bounds.T
+                child = parent + mutation * (high - low) * rng.standard_normal(len(parent))
+                child = np.minimum(np.maximum(child, low), high)
+            else:
+                apart = ((domain.X - parent) / domain.X.std(axis=0)) ** 2
+                nearest = np.argsort(apart.sum(axis=1), kind="stable")[1 : int(mutation) + 1]
+                child = domain.X[rng.choice(nearest)]
+        queue.append((child, reward(child)))
+        history.append(queue[-1])
+        if len(queue) > population:
+            queue.pop(0)
+    return np.array([x for x, _ in history])
+
+
+SCATTER = Candidates(np.random.default_rng(8).standard_normal((60, 3)) * [1.0, 50.0, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("domain", "mutation"), [(SCATTER, 4), (BOX, 0.2)], ids=["candidates", "box"]
+)
+def test_evolution_is_its_pseudo_code(domain: Candidates | Box, mutation: float) -> None:
+    def reward(x: Array) -> float:
+        return float(np.sin(3 * x[0]) + np.cos(x[1]))
+
+    options: dict[str, Any] = {
+        "population": 12,
+        "tournament": 4,
+        "mutation": mutation,
+        "seed": 6,
+    }
+    player = RegularisedEvolution(domain, **options)
+    points = []
+    for _ in range(150):
+        x = player.ask()
+        player.tell(x, [reward(x[0])])
+        points.append(x[0])
+    np.testing.assert_array_equal(points, plain_evolution(domain, reward, 150, **options))
+
+
+def test_the_population_is_the_last_told() -> None:
+    player = RegularisedEvolution(BOX, population=7, tournament=3, seed=1)
+    rng = np.random.default_rng(1)
+    X, y = np.empty((0, 2)), np.empty(0)
+    members, rewards = player.population
+    assert members.shape == (0, 2)
+    assert rewards.shape == (0,)
+    for turn in range(30):
+        told = BOX.sample(1 + turn % 9, rng)  # at times more than the whole population
+        # The first is by far the best: it leaves when its time has come all the same.
+        values = rng.standard_normal(len(told)) + (1e6 if turn == 0 else 0.0)
+        player.tell(told, values)
+        X, y = np.concatenate([X, told]), np.concatenate([y, values])
+        members, rewards = player.population
+        np.testing.assert_array_equal(members, X[-7:])
+        np.testing.assert_array_equal(rewards, y[-7:])
+    assert rewards.max() < 1e6
+
+
+def test_a_population_in_the_making_is_uniform() -> None:
+    player = RegularisedEvolution(SQUARE, population=5, tournament=5, mutation=1, seed=1)
+    player.tell(SQUARE.X[:4], [1.0, 2.0, 3.0, 4.0])
+    assert chisquare(counts_after(player, 900)).pvalue > 1e-3
+    player.tell(SQUARE.X[4], 5.0)
+    assert chisquare(counts_after(player, 900)).pvalue < 1e-9
+
+
+@pytest.mark.parametrize("tournament", [1, 3])
+def test_tournaments_are_drawn_with_replacement(tournament: int) -> None:
+    line = Box([[0.0, 5.0]])
+    player = RegularisedEvolution(line, population=6, tournament=tournament, mutation=1e-9, seed=2)
+    order = np.random.default_rng(1).permutation(6)
+    player.tell(order[:, None], order)  # the point is its rank
+    ranks = np.rint([player.ask()[0, 0] for _ in range(2000)]).astype(np.int64)
+    at_most = (np.arange(7) / 6) ** tournament  # the winner's rank is at most r
+    assert chisquare(np.bincount(ranks, minlength=6), 2000 * np.diff(at_most)).pvalue > 1e-3
+
+
+def test_mutants_are_the_nearest_in_standardised_inputs() -> None:
+    player = RegularisedEvolution(SCATTER, population=1, tournament=1, mutation=5, seed=1)
+    player.tell(SCATTER.X[17], 1.0)
+    found = [int(SCATTER.index(player.ask())[0]) for _ in range(1000)]
+    apart = np.linalg.norm((SCATTER.X - SCATTER.X[17]) / SCATTER.X.std(axis=0), axis=1)
+    nearest = np.argsort(apart)[1:6]
+    assert set(found) == set(nearest)
+    assert set(nearest) != set(np.argsort(np.linalg.norm(SCATTER.X - SCATTER.X[17], axis=1))[1:6])
+    assert chisquare([found.count(row) for row in nearest]).pvalue > 1e-3
+
+
+def test_few_candidates_are_all_neighbours() -> None:
+    two = Candidates([[1.0, 3.0], [2.0, 3.0]])  # one coordinate never changes
+    player = RegularisedEvolution(two, population=1, seed=1)
+    player.tell([1.0, 3.0], 1.0)
+    np.testing.assert_array_equal(player.ask(), [[2.0, 3.0]])
+    alone = RegularisedEvolution(Candidates([[1.0, 3.0]]), population=1)
+    for _ in range(3):
+        np.testing.assert_array_equal(played(alone, 1), [[1.0, 3.0]])
+
+
+def test_mutants_in_a_box_are_gaussian() -> None:
+    player = RegularisedEvolution(BOX, population=1, tournament=1, mutation=0.05, seed=1)
+    player.tell([0.0, 2.5], 1.0)
+    points = np.array([player.ask()[0] for _ in range(500)])
+    for column, middle, side in zip(points.T, (0.0, 2.5), (2.0, 5.0), strict=True):
+        assert kstest((column - middle) / (0.05 * side), "norm").pvalue > 1e-3
+    player.tell([1.0, 5.0], 1.0)
+    corner = np.array([player.ask()[0] for _ in range(500)])
+    assert (corner <= [1.0, 5.0]).all()
+    clipped = (corner == [1.0, 5.0]).sum(axis=0)
+    assert (abs(clipped - 250) < 4 * math.sqrt(125)).all()
+
+
+@pytest.mark.parametrize(
+    ("domain", "options", "match"),
+    [
+        (SQUARE, {"population": 0}, "population must be a whole number of at least 1, got 0"),
+        (SQUARE, {"tournament": 2.5}, "tournament must be a whole number of at least 1, got 2.5"),
+        (SQUARE, {"mutation": 0.1}, "mutation must be a whole number of neighbours.*got 0.1"),
+        (SQUARE, {"mutation": 0}, "mutation must be a whole number of neighbours.*got 0"),
+        (BOX, {"mutation": 0.0}, "on a Box, mutation must be positive and finite, got 0.0"),
+        (BOX, {"mutation": math.inf}, "on a Box, mutation must be positive and finite, got inf"),
+        (object(), {}, "mutations are known on Candidates and on a Box, got <object"),
+    ],
+)
+def test_wrong_parts_of_evolution_are_refused(
+    domain: Any, options: dict[str, Any], match: str
+) -> None:
+    with pytest.raises(ValueError, match=match):
+        RegularisedEvolution(domain, **options)
+
+
+# --- on a small problem ---------------------------------------------------------------------------
+
+
+def bump(X: Array) -> Array:
+    """Largest, 1, at (0.5, 3.5)."""
+    return np.asarray(np.exp(-8 * (X[:, 0] - 0.5) ** 2 - (X[:, 1] - 3.5) ** 2))
+
+
+GRID = Candidates.grid([(-1.0, 1.0), (0.0, 5.0)], [9, 11])
+LEARNERS: dict[str, Callable[..., Player]] = {
+    "greedy": EpsilonGreedy,
+    "evolution": lambda domain, **seed: RegularisedEvolution(
+        domain, population=20, mutation=4 if domain is GRID else 0.05, **seed
+    ),
+}
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS.keys())
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["candidates", "box"])
+def test_regret_is_a_fraction_of_the_uniform_one(
+    make: Callable[..., Player], domain: Candidates | Box
+) -> None:
+    def late_regret(player: Player, seed: int) -> float:
+        noise = np.random.default_rng(seed).standard_normal(600) * 0.05
+        rewards = []
+        for step in range(600):
+            x = player.ask(float(step))
+            rewards.append(float(bump(x)[0]))
+            player.tell(x, rewards[-1] + noise[step], float(step))
+        return 1.0 - float(np.mean(rewards[300:]))
+
+    for seed in range(3):
+        uniform = late_regret(Uniform(domain, seed=seed), seed)
+        assert late_regret(make(domain, seed=seed), seed) < 0.5 * uniform
+
+
+def test_the_best_arm_is_found() -> None:
+    rewards = bump(GRID.X)
+    player = EpsilonGreedy(GRID, decay=300.0, seed=1)
+    noise = np.random.default_rng(1).standard_normal(1500) * 0.05
+    rows = []
+    for step in range(1500):
+        x = player.ask()
+        rows.append(int(GRID.index(x)[0]))
+        player.tell(x, rewards[rows[-1]] + noise[step])
+    late = rows[1000:]
+    assert max(set(late), key=late.count) == int(rewards.argmax())

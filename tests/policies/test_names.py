@@ -1,0 +1,173 @@
+"""The small language of the command line."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvbandits.cli.main import spread
+from tvbandits.policies.names import (
+    accepts,
+    check_parameters,
+    in_the_user_s_words,
+    parse_call,
+    parse_spec,
+    written,
+)
+
+
+def made(
+    setting: object,  # noqa: ARG001
+    whole: int = 1,
+    real: float | None = None,
+    flag: bool = False,
+    word: str | None = None,
+    free=None,  # type: ignore[no-untyped-def]  # noqa: ANN001, ARG001, RUF100
+) -> tuple[Any, ...]:
+    return whole, real, flag, word
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a", ("a", {})),
+        ("a:b=1", ("a", {"b": 1})),
+        ("a:b=-1,c=1e-3,d=.5", ("a", {"b": -1, "c": 1e-3, "d": 0.5})),
+        ("a:b=true,c=False,d=truely", ("a", {"b": True, "c": False, "d": "truely"})),
+        (" a : b = 1 , c = New York ", ("a", {"b": 1, "c": "New York"})),
+        ("a:b=x=y", ("a", {"b": "x=y"})),
+        ("a:b=12:30", ("a", {"b": "12:30"})),
+    ],
+)
+def test_parse(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+    name, parameters = parse_spec(text)
+    assert (name, parameters) == expected
+    assert [type(v) for v in parameters.values()] == [type(v) for v in expected[1].values()]
+
+
+@pytest.mark.parametrize("part", ["", " ", "b", "b=", "=1", " = ", "b=1,", ",b=1", "b=1,,c=2"])
+def test_malformed(part: str) -> None:
+    message = f'"a:{part}": expected key=value after the colon'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse_spec(f"a:{part}")
+
+
+def test_given_twice() -> None:
+    with pytest.raises(ValueError, match=re.escape('"a:b=1,b=2": b is given twice')):
+        parse_spec("a:b=1,b=2")
+
+
+words = st.text(string.ascii_lowercase + "_-", min_size=1).filter(
+    lambda word: word not in ("true", "false", "inf", "nan", "infinity", "-inf", "-nan")
+)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(words, st.dictionaries(words, st.integers() | numbers | st.booleans() | words))
+def test_round_trip(name: str, parameters: dict[str, Any]) -> None:
+    written_out = ",".join(f"{key}={value}" for key, value in parameters.items())
+    text = f"{name}:{written_out}" if parameters else name
+    parsed = parse_spec(text)
+    assert parsed == (name, parameters)
+    assert [type(v) for v in parsed[1].values()] == [type(v) for v in parameters.values()]
+
+
+def test_values_take_the_declared_type() -> None:
+    found = parse_call(made, "m:whole=4e1,real=2,flag=True,word=06,free=7", given=1)
+    assert found == {"whole": 40, "real": 2.0, "flag": True, "word": "06", "free": 7}
+    assert [type(v) for v in found.values()] == [int, float, bool, str, int]
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("whole=abc", "whole must be a whole number, got abc"),
+        ("whole=1.5", "whole must be a whole number, got 1.5"),
+        ("whole=true", "whole must be a whole number, got true"),
+        ("whole=inf", "whole must be a whole number, got inf"),
+        ("real=abc", "real must be a number, got abc"),
+        ("flag=1", "flag must be true or false, got 1"),
+    ],
+)
+def test_values_of_another_type(part: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f'"m:{part}": {message}')):
+        parse_call(made, f"m:{part}", given=1)
+
+
+def test_unknown_parameters_name_the_known_ones() -> None:
+    message = 'unknown parameter "x"; its parameters: whole, real, flag, word, free'
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse_call(made, "m:x=1", given=1)
+    with pytest.raises(ValueError, match=r'"m:setting=1": unknown parameter "setting"'):
+        parse_call(made, "m:setting=1", given=1)
+    with pytest.raises(ValueError, match=r'"m:x=1": unknown .* its parameters: none'):
+        check_parameters(lambda: None, "m:x=1", ["x"])
+
+
+def test_accepts() -> None:
+    assert accepts(made, "whole")
+    assert not accepts(made, "horizon")
+
+
+def test_parameters_as_they_are_written() -> None:
+    assert written(made, given=1) == "whole=1, real, flag=false, word, free"
+    assert written(made) == f"setting, {written(made, given=1)}"
+    assert written(lambda: None) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "given", "expected"),
+    [
+        ("last must be at least 1, got 0", {"window": 0}, "window must be at least 1, got 0"),
+        ("last must be odd, got 'x'", {"a": 1, "b": "x"}, "b must be odd, got 'x'"),
+        ("a must be positive, got 0", {"a": 0, "b": 0}, "a must be positive, got 0"),
+        ("last must be positive, got 0", {"a": 0, "b": 0}, "last must be positive, got 0"),
+        ("last must be positive, got 10", {"a": 0}, "last must be positive, got 10"),
+        ("it asks an expert, got 0", {"a": 0}, "it asks an expert, got 0"),
+    ],
+)
+def test_messages_name_the_user_s_parameter(
+    message: str, given: dict[str, Any], expected: str
+) -> None:
+    assert in_the_user_s_words(message, given) == expected
+
+
+# --- options that take several values
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ("", ""),
+        ("--n", "--n"),
+        ("--n 1", "--n 1"),
+        ("--n 1 2 4", "--n 1 --n 2 --n 4"),
+        ("--n=1 2", "--n=1 --n 2"),
+        ("a --n 1 2 b 3", "a --n 1 --n 2 b 3"),
+        ("--n a 1 b", "--n a --n 1 b"),
+        ("--n 2008-2010 2012", "--n 2008-2010 --n 2012"),
+        ("--n -1 -2 .5 1e3 2.", "--n -1 --n -2 --n .5 --n 1e3 --n 2."),
+        ("--n 1 --m 2 3 --n 4 5", "--n 1 --m 2 3 --n 4 --n 5"),
+        ("--n 1 2.csv 3", "--n 1 2.csv 3"),
+        ("--n --n 1 2", "--n --n --n 1 --n 2"),
+        ("--n 1 -- 2 3", "--n 1 -- 2 3"),
+        ("--name 1 2", "--name 1 2"),
+        ("--k 1 2 --n 3 4", "--k 1 --k 2 --n 3 --n 4"),
+    ],
+)
+def test_spread(given_: str, expected: str) -> None:
+    arguments = given_.split()
+    assert spread(arguments, {"--n", "--k"}) == expected.split()
+    assert arguments == given_.split()
+
+
+@given(st.lists(st.sampled_from(["--n", "--m", "x", "--", "1", "-2", "2008-2010", "--n=3"])))
+def test_spread_keeps_every_value(arguments: list[str]) -> None:
+    found = spread(arguments, ["--n"])
+    assert [a for a in found if a != "--n"] == [a for a in arguments if a != "--n"]
+    assert spread(arguments, []) == arguments

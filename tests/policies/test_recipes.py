@@ -1,0 +1,276 @@
+"""The recipes, part by part, and the policies by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Bandit, Recipe, policies
+from tvbandits.acquisition.confidence import Fixed, Logarithmic, Theory
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Problem
+from tvbandits.datasets import DriftingBump, Switching
+from tvbandits.experts import SimulatorExpert
+from tvbandits.forgetting import aging
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.policies import POLICIES, Setting, theory
+from tvbandits.policies.baselines import Uniform
+from tvbandits.queries.plans import KDPP, LogSchedule
+
+BUMP = DriftingBump(candidates=101, horizon=150)
+PARTS: tuple[Any, Any, float] = (BUMP.domain, RBF(3.5), 0.01)
+EXPERT = SimulatorExpert(BUMP)
+
+
+def setting(**changes: Any) -> Setting:
+    return replace(
+        Setting(
+            *PARTS,
+            horizon=150,
+            variation=0.1,
+            scale=0.5,
+            epsilon=0.04,
+            information_gain=20.0,
+            confidence=Fixed(1.5),
+            expert=lambda: EXPERT,
+            seed=3,
+        ),
+        **changes,
+    )
+
+
+def recipe(**parts: Any) -> Recipe:
+    return Recipe(*PARTS, **parts)
+
+
+# --- recipes --------------------------------------------------------------------------------------
+
+sparq_aging = aging.compose(aging.Linear(1.0), aging.DiscardAbove(aging.LogThreshold(0.01)))
+RECIPES: dict[str, tuple[Bandit, Recipe]] = {
+    "gp": (policies.gp_ucb(*PARTS), recipe()),
+    "r": (policies.r_gp_ucb(*PARTS, reset_every=12), recipe(aging=aging.ResetEvery(12))),
+    "sw": (policies.sw_gp_ucb(*PARTS, window=12), recipe(aging=aging.Window(last=12))),
+    "w": (policies.w_gp_ucb(*PARTS, discount=0.8), recipe(aging=aging.Exponential(0.8))),
+    "ui": (policies.ui_gp_ucb(*PARTS, rate=0.2), recipe(aging=aging.Wiener(0.2))),
+    "ui-linear": (
+        policies.ui_gp_ucb(*PARTS, rate=0.2, growth="linear"),
+        recipe(aging=aging.Linear(0.2)),
+    ),
+    "sparq": (
+        policies.sparq_gp_ucb(*PARTS, expert=EXPERT),
+        recipe(aging=sparq_aging, expert=EXPERT, queries=KDPP(LogSchedule(6.0)), lead=1.0),
+    ),
+    "sparq, other parts": (
+        policies.sparq_gp_ucb(
+            *PARTS,
+            expert=EXPERT,
+            queries=KDPP(LogSchedule(2.0), sweeps=3.0),
+            rate=0.5,
+            threshold=math.sqrt,
+        ),
+        recipe(
+            aging=aging.compose(aging.Linear(0.5), aging.DiscardAbove(math.sqrt)),
+            expert=EXPERT,
+            queries=KDPP(LogSchedule(2.0), sweeps=3.0),
+            lead=1.0,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_its_row_of_the_table(name: str) -> None:
+    bandit, expected = RECIPES[name]
+    assert bandit.recipe == expected
+    assert bandit.recipe.mean == "online"
+    assert bandit.recipe.confidence == Theory(delta=0.05, norm_bound=1.0)
+
+
+def test_tv_gp_ucb_is_a_kernel() -> None:
+    made = policies.tv_gp_ucb(*PARTS, epsilon=0.3).recipe
+    assert made.aging == aging.Constant()
+    Z = np.array([[0.0, 1.0], [0.0, 4.0], [2.0, 1.0], [2.0, 4.0]])
+    np.testing.assert_allclose(made.kernel(Z), (OnSpace(RBF(3.5)) * Drift(0.3))(Z))
+    np.testing.assert_allclose(
+        made.kernel(Z)[0], RBF(3.5)(Z[:, :1])[0] * [1, 0.7**1.5, 1, 0.7**1.5]
+    )
+
+
+def test_tv_gp_ucb_takes_a_space_time_kernel_as_it_is() -> None:
+    made = policies.tv_gp_ucb(BUMP.domain, OnSpace(RBF(2.0)), 0.01, epsilon=0.3)
+    Z = np.array([[0.0, 1.0], [1.0, 4.0]])
+    assert made.recipe.kernel(Z)[0, 1] == pytest.approx(math.exp(-1 / 8) * 0.7**1.5)
+
+
+def test_every_recipe_takes_the_common_parts() -> None:
+    extra = {
+        "r_gp_ucb": {"reset_every": 5},
+        "sw_gp_ucb": {"window": 5},
+        "w_gp_ucb": {"discount": 0.5},
+        "tv_gp_ucb": {"epsilon": 0.5},
+        "ui_gp_ucb": {"rate": 0.5},
+        "sparq_gp_ucb": {"expert": EXPERT},
+    }
+    for name in ("gp_ucb", *extra):
+        make, own = getattr(policies, name), extra.get(name, {})
+        made = make(*PARTS, **own, confidence=0.5, posterior=Exact(), mean=2.0, seed=1).recipe
+        assert (made.confidence, made.posterior, made.mean) == (Fixed(0.5), Exact(), 2.0)
+        assert make(*PARTS, **own, confidence="theory").recipe.confidence == Theory()
+        assert make(*PARTS, **own, confidence="1.5").recipe.confidence == Fixed(1.5)
+        assert make(*PARTS, **own, confidence=Logarithmic()).recipe.confidence == Logarithmic()
+        with pytest.raises(TypeError, match="keyword argument 'widow'; there are: confidence"):
+            make(*PARTS, **own, widow=3)
+
+
+def run(bandit: Bandit | Uniform, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
+    """Regret of every step."""
+    noise = np.random.default_rng(noise_seed).standard_normal(steps + 1) * 0.1
+    regret: list[float] = []
+    while len(regret) < steps:
+        X = bandit.ask(float(len(regret) + 1))[: steps - len(regret)]
+        times = np.arange(len(regret) + 1.0, len(regret) + len(X) + 1.0)
+        rewards = [problem.value(x[None, :], t)[0] for x, t in zip(X, times, strict=True)]
+        bandit.tell(X, np.array(rewards) + noise[times.astype(int)], times)
+        regret += [problem.best(t) - r for t, r in zip(times, rewards, strict=True)]
+    return np.array(regret)
+
+
+def test_no_drift_is_gp_ucb() -> None:
+    options: dict[str, Any] = {"seed": 4, "confidence": 1.5}
+    still = run(policies.gp_ucb(*PARTS, **options), BUMP, 60)
+    np.testing.assert_array_equal(
+        run(policies.tv_gp_ucb(*PARTS, epsilon=0.0, **options), BUMP, 60), still
+    )
+    np.testing.assert_array_equal(
+        run(policies.sw_gp_ucb(*PARTS, window=60, **options), BUMP, 60), still
+    )
+    np.testing.assert_array_equal(
+        run(policies.r_gp_ucb(*PARTS, reset_every=61, **options), BUMP, 60), still
+    )
+
+
+def test_forgetting_pays_after_a_switch() -> None:
+    problem = Switching(every=80, horizon=160, candidates=61, seed=5)
+    parts: tuple[Any, Any, float] = (problem.domain, problem.kernel, 0.01)
+    made = {
+        "gp": policies.gp_ucb(*parts, confidence=1.5, mean=0.0),
+        "sw": policies.sw_gp_ucb(*parts, window=20, confidence=1.5, mean=0.0),
+        "w": policies.w_gp_ucb(*parts, discount=0.9, confidence=1.5, mean=0.0),
+        "r": policies.r_gp_ucb(*parts, reset_every=40, confidence=1.5, mean=0.0),
+    }
+    after = {name: run(bandit, problem, 160)[100:].mean() for name, bandit in made.items()}
+    assert all(after[name] < 0.7 * after["gp"] for name in ("sw", "w", "r")), after
+
+
+def test_asking_an_expert_pays() -> None:
+    sparq = policies.sparq_gp_ucb(*PARTS, expert=EXPERT, confidence="theory", seed=1)
+    window = policies.sw_gp_ucb(*PARTS, window=20, confidence="theory", seed=1)
+    uniform = run(Uniform(BUMP.domain, seed=1), BUMP, 150)[75:].mean()
+    assert run(sparq, BUMP, 150)[75:].mean() < 0.35 * uniform
+    assert run(window, BUMP, 150)[75:].mean() > 0.5 * uniform
+
+
+# --- by name --------------------------------------------------------------------------------------
+
+
+def test_names_are_those_of_the_functions() -> None:
+    assert list(POLICIES)[:8] == [
+        "uniform",
+        "gp-ucb",
+        "r-gp-ucb",
+        "sw-gp-ucb",
+        "w-gp-ucb",
+        "tv-gp-ucb",
+        "ui-gp-ucb",
+        "sparq-gp-ucb",
+    ]
+    for name, policy in POLICIES.items():
+        assert policy.summary
+        if name not in {"uniform", "thompson", "evolution", "eps-greedy"}:
+            assert callable(getattr(policies, name.replace("-", "_")))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_named_policy_plays(name: str) -> None:
+    first, again = (POLICIES[name].make(setting()) for _ in range(2))
+    regret = run(first, BUMP, 25)
+    assert regret.shape == (25,)
+    assert (regret >= 0).all()
+    np.testing.assert_array_equal(regret, run(again, BUMP, 25))
+    assert first.info.told == 25
+    other = run(POLICIES[name].make(setting(seed=4)), BUMP, 25)
+    assert not np.array_equal(regret, other)
+
+
+def made(name: str, changes: dict[str, Any] | None = None, **parameters: Any) -> Recipe:
+    bandit = POLICIES[name].make(setting(**(changes or {})), **parameters)
+    assert bandit.recipe.confidence == Fixed(1.5)
+    found: Recipe = bandit.recipe
+    return found
+
+
+def test_recommended_parameters_fill_the_gaps() -> None:
+    budgets = (150, 15.0, 20.0)  # T, B_T = 150 * 0.1, gamma_T
+    assert made("r-gp-ucb").aging == aging.ResetEvery(theory.reset_period(*budgets))
+    assert made("sw-gp-ucb").aging == aging.Window(last=theory.window_length(*budgets))
+    assert made("w-gp-ucb").aging == aging.Exponential(theory.discount(*budgets))
+    assert made("tv-gp-ucb", fitted=True).kernel.k2.epsilon == 0.04
+    assert made("tv-gp-ucb").learn is not None
+    # Under the drift model, E (f_{t+1} - f_t)^2 = 2 (1 - sqrt(1 - epsilon)) scale^2.
+    ui = made("ui-gp-ucb").aging
+    assert isinstance(ui, aging.Wiener)
+    assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * 0.25)
+    assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
+    assert made("sparq-gp-ucb").queries == KDPP(LogSchedule(6.0))
+    assert made("sparq-gp-ucb").expert is EXPERT
+
+
+def test_given_parameters_come_first() -> None:
+    assert made("r-gp-ucb", reset_every=7).aging == aging.ResetEvery(7)
+    assert made("sw-gp-ucb", window=7).aging == aging.Window(last=7)
+    assert made("w-gp-ucb", discount=0.7).aging == aging.Exponential(0.7)
+    assert made("tv-gp-ucb", epsilon=0.7).kernel.k2.epsilon == 0.7
+    assert made("ui-gp-ucb", rate=0.7).aging == aging.Wiener(0.7)
+    assert made("ui-gp-ucb", rate=0.7, growth="linear").aging == aging.Linear(0.7)
+    sparq = made("sparq-gp-ucb", queries=2.0, rate=0.7, sweeps=4.0)
+    assert sparq.queries == KDPP(LogSchedule(2.0), 4.0)
+    assert isinstance(sparq.aging, aging.Composition)
+    assert sparq.aging.maps[0] == aging.Linear(0.7)
+
+
+def test_a_reward_that_stands_still_has_policies_too() -> None:
+    still = {"variation": 0.0, "epsilon": 0.0}
+    assert made("r-gp-ucb", still).aging == aging.ResetEvery(150)
+    assert made("sw-gp-ucb", still).aging == aging.Window(last=150)
+    assert made("tv-gp-ucb", still, fitted=True).kernel.k2.epsilon == 0.0
+    ui = made("ui-gp-ucb", still).aging
+    assert isinstance(ui, aging.Wiener)
+    assert 0 < ui.rate < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "match"),
+    [
+        ("r-gp-ucb", {"reset_every": 0}, "every must be a whole number of at least 1, got 0"),
+        ("sw-gp-ucb", {"window": 0}, "last must be a whole number of at least 1, got 0"),
+        ("w-gp-ucb", {"discount": 0.0}, "discount must lie strictly between 0 and 1, got 0"),
+        ("tv-gp-ucb", {"epsilon": 1.0}, "epsilon must be at least 0 and below 1, got 1"),
+        ("ui-gp-ucb", {"rate": 0.0}, "rate must be positive and finite, got 0"),
+        ("ui-gp-ucb", {"growth": "cubic"}, 'growth must be "wiener" or "linear", got \'cubic\''),
+        ("sparq-gp-ucb", {"queries": -1.0}, "factor must be finite and not negative, got -1"),
+    ],
+)
+def test_bad_parameters(name: str, parameters: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        POLICIES[name].make(setting(), **parameters)
+
+
+def test_sparq_needs_an_expert() -> None:
+    with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
+        POLICIES["sparq-gp-ucb"].make(setting(expert=None))

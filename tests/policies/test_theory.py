@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.fitting.information_gain import maximum_information_gain
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.policies import theory
+
+modest = settings(deadline=None, max_examples=30)
+
+
+def gain_of(K: Array, chosen: list[int], noise: float) -> float:
+    """1/2 log det(I + K / noise) over the chosen rows, repeats included."""
+    some = K[np.ix_(chosen, chosen)]
+    return 0.5 * float(np.linalg.slogdet(np.eye(len(chosen)) + some / noise)[1])
+
+
+def greedily(K: Array, T: int, noise: float) -> float:
+    """Each time the observation that raises the dense log det most."""
+    chosen: list[int] = []
+    for _ in range(T):
+        gains = [gain_of(K, [*chosen, i], noise) for i in range(len(K))]
+        chosen.append(int(np.argmax(gains)))
+    return gain_of(K, chosen, noise)
+
+
+KERNELS: list[Kernel] = [RBF(0.2), 3.0 * Matern(0.5, nu=1.5), DotProduct(0.3)]
+
+
+@modest
+@given(
+    st.sampled_from(KERNELS),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.sampled_from([1e-3, 0.1, 5.0]),
+    st.integers(0, 1000),
+)
+def test_greedy_gain_against_all_choices(
+    kernel: Kernel, n: int, T: int, noise: float, seed: int
+) -> None:
+    points = np.random.default_rng(seed).random((n, 2))
+    K = kernel(points)
+    every = itertools.combinations_with_replacement(range(n), T)
+    best = max(gain_of(K, list(chosen), noise) for chosen in every)
+    made = maximum_information_gain(kernel, points, noise, T)
+    assert made == pytest.approx(greedily(K, T, noise), rel=1e-8)
+    assert (1 - 1 / math.e) * best - 1e-12 <= made <= best + 1e-9
+
+
+def test_many_observations_of_a_large_domain() -> None:
+    points = np.random.default_rng(0).random((30, 2))
+    made = maximum_information_gain(RBF(0.3), points, 0.01, 45)
+    assert made == pytest.approx(greedily(RBF(0.3)(points), 45, 0.01), rel=1e-9)
+    gains = [maximum_information_gain(RBF(0.3), points, 0.01, T) for T in range(12)]
+    assert gains[0] == 0.0
+    steps = np.diff(gains)
+    assert (steps > 0).all()
+    assert (np.diff(steps) <= 1e-12).all()  # each observation tells less than the last
+
+
+def test_time_is_held_still() -> None:
+    points = np.random.default_rng(1).random((10, 2))
+    moving = maximum_information_gain(OnSpace(RBF(0.3)) * Drift(0.4), points, 0.1, 8)
+    assert moving == pytest.approx(maximum_information_gain(RBF(0.3), points, 0.1, 8))
+
+
+@pytest.mark.parametrize("horizon", [1, 10, 500])
+@pytest.mark.parametrize("budget", [0.01, 1.0, 30.0, 1e6])
+@pytest.mark.parametrize("gain", [0.3, 5.0, 200.0])
+def test_windows_and_resets_are_their_formula(horizon: int, budget: float, gain: float) -> None:
+    """ceil(gamma^(1/4) sqrt(T / B)), from 1 to T."""
+    raw = math.ceil(math.sqrt(math.sqrt(gain)) * math.sqrt(horizon / budget))
+    expected = min(max(raw, 1), horizon)
+    assert theory.window_length(horizon, budget, gain) == expected
+    assert theory.reset_period(horizon, budget, gain) == expected
+
+
+def test_windows_by_hand() -> None:
+    assert theory.window_length(400, 4.0, 16.0) == 20
+    assert theory.window_length(400, 4.0, 16.1) == 21
+    assert theory.window_length(400, 0.0, 16.0) == 400
+    assert theory.window_length(400, 4.0, 0.0) == 1
+    assert theory.reset_period(400, 0.0, 16.0) == 400
+
+
+def test_resets_under_drift() -> None:
+    assert theory.reset_period_under_drift(500, 0.0001) == 120
+    assert theory.reset_period_under_drift(500, 0.01) == math.ceil(12 / 0.01**0.25) == 38
+    assert theory.reset_period_under_drift(100, 0.0001) == 100
+    assert theory.reset_period_under_drift(100, 0.0) == 100
+
+
+def test_discount() -> None:
+    made = theory.discount(400, 4.0, 16.0)
+    assert made == pytest.approx(1 - 16.0**-0.25 * math.sqrt(4.0 / 400)) == pytest.approx(0.95)
+    assert theory.discount(400, 0.0, 16.0) == 1 - 1 / 400**2
+    assert theory.discount(400, 1e9, 16.0) == 0.01
+    assert theory.discount(1, 0.0, 16.0) == 0.75
+
+
+def test_the_bound_on_regret() -> None:
+    """R_T <= 2 beta sqrt(1 + sqrt(3 eta)) sqrt(2 T (1 + (s^2 log T)^2) gamma), over T."""
+    T, beta, s2, gamma, eta = 500, 3.0, 0.04, 12.0, 0.1
+    total = 2 * beta * math.sqrt(1 + math.sqrt(3 * eta))
+    total *= math.sqrt(2 * T * (1 + (s2 * math.log(T)) ** 2) * gamma)
+    assert theory.regret_bound(T, beta, s2, gamma, eta) == pytest.approx(total / T)
+    loosest = theory.regret_bound(T, beta, s2, gamma, 0.2)
+    assert theory.regret_bound(T, beta, s2, gamma) == loosest
+    bounds = [theory.regret_bound(t, beta, s2, gamma) for t in (10, 1000, 100_000)]
+    assert bounds == sorted(bounds, reverse=True)

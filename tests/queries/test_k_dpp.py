@@ -1,0 +1,580 @@
+"""k-DPPs against the enumeration of all subsets and of all transitions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import chi2
+from threadpoolctl import threadpool_limits
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.queries import k_dpp, swap_chain
+from tvbandits.queries.swap_chain import SwapChain
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Matrices are small here: threads would only wait for each other."""
+    with threadpool_limits(limits=1):
+        yield
+
+
+JITTER = 1e-8
+Sampler = Callable[[np.random.Generator], tuple[int, ...]]
+
+
+def rbf(X: Array, length: float) -> Array:
+    X = X.reshape(len(X), -1)
+    return np.asarray(np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1) / (2 * length**2)))
+
+
+def proper(K: Array, jitter: float = JITTER) -> Array:
+    return K + jitter * np.mean(np.diagonal(K)) * np.eye(len(K))
+
+
+def line(n: int, seed: int, length: float = 3.5) -> Array:
+    return rbf(np.random.default_rng(seed).uniform(-50, 50, n), length)
+
+
+KERNEL = rbf(np.array([0.0, 0.3, 0.5, 1.1, 1.3, 2.0, 2.9, 3.0]), 0.8) * 2.5
+SUBSETS: list[tuple[int, ...]] = list(combinations(range(8), 3))
+
+
+def law(K: Array, k: int) -> Array:
+    """Probability of each subset of size k, in the order of `combinations`, by determinants."""
+    L = proper(K)
+    weights = np.array([np.linalg.det(L[np.ix_(Z, Z)]) for Z in combinations(range(len(K)), k)])
+    return np.asarray(weights / weights.sum())
+
+
+def p_value(
+    sampler: Sampler, probabilities: Array, subsets: list[tuple[int, ...]], n: int
+) -> float:
+    """Chi-square of the counts of n independent draws; rare subsets are pooled into one cell."""
+    rng = np.random.default_rng(20)
+    counts = Counter(sampler(rng) for _ in range(n))
+    assert set(counts) <= set(subsets)
+    observed = np.array([counts[Z] for Z in subsets], dtype=float)
+    rare = probabilities * n < 5
+    observed = np.append(observed[~rare], observed[rare].sum())
+    expected = n * np.append(probabilities[~rare], probabilities[rare].sum())
+    if expected[-1] < 5:  # too little even when pooled: its draws are judged with the last cell
+        observed[-2:] = observed[-2:].sum(), 0
+        expected[-2:] = expected[-2:].sum(), 0
+    used = expected > 0
+    statistic = ((observed[used] - expected[used]) ** 2 / expected[used]).sum()
+    return float(chi2.sf(statistic, used.sum() - 1))
+
+
+def mcmc(K: Array, k: int, steps: int, **options: Any) -> Sampler:
+    return lambda rng: tuple(
+        k_dpp.sample_mcmc(K, k, steps=steps, rng=rng, **options).indices.tolist()
+    )
+
+
+def exact(K: Array, k: int) -> Sampler:
+    return lambda rng: tuple(k_dpp.sample_exact(K, k, rng=rng).indices.tolist())
+
+
+def transition_matrix(K: Array, k: int) -> tuple[Array, list[tuple[int, ...]]]:
+    """The lazy swap chain of [S] Alg. 2, every entry from two determinants."""
+    L, N = proper(K), len(K)
+    subsets: list[tuple[int, ...]] = list(combinations(range(N), k))
+    P = np.zeros((len(subsets), len(subsets)))
+    for a, Z in enumerate(subsets):
+        for i in Z:
+            for j in set(range(N)) - set(Z):
+                other = tuple(sorted((set(Z) - {i}) | {j}))
+                ratio = np.linalg.det(L[np.ix_(other, other)]) / np.linalg.det(L[np.ix_(Z, Z)])
+                P[a, subsets.index(other)] += 0.5 * min(1.0, ratio) / (k * (N - k))
+        P[a, a] = 1.0 - P[a].sum()
+    return P, subsets
+
+
+# ------------------------------------------------------------------------------------- the laws
+
+
+MIXED = 100  # steps: the distance to the limit is then far below what 4000 draws can show
+
+
+def test_the_chain_has_forgotten_its_start_where_the_law_is_tested() -> None:
+    P, subsets = transition_matrix(KERNEL, 3)
+    start = subsets.index(tuple(sorted(k_dpp.greedy(KERNEL, 3).tolist())))
+    late = np.linalg.matrix_power(P, MIXED)[start]
+    assert np.abs(late - law(KERNEL, 3)).sum() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "sampler", [mcmc(KERNEL, 3, MIXED), exact(KERNEL, 3)], ids=["mcmc", "exact"]
+)
+def test_law_of_all_subsets(sampler: Sampler) -> None:
+    assert p_value(sampler, law(KERNEL, 3), SUBSETS, 4000) > 0.01
+
+
+def _never_item_two(rng: np.random.Generator) -> tuple[int, ...]:
+    while 2 in (Z := exact(KERNEL, 3)(rng)):
+        pass
+    return Z
+
+
+def test_a_sampler_that_never_draws_an_item_is_caught() -> None:
+    assert p_value(_never_item_two, law(KERNEL, 3), SUBSETS, 4000) < 1e-6
+
+
+RATIOS = SwapChain.ratios
+
+
+def _accept_all(chain: SwapChain, removed: Index, added: Index) -> Array:
+    return np.ones_like(RATIOS(chain, removed, added))
+
+
+def _square_root(chain: SwapChain, removed: Index, added: Index) -> Array:
+    return np.sqrt(RATIOS(chain, removed, added))
+
+
+def _half(chain: SwapChain, removed: Index, added: Index) -> Array:
+    return 0.5 * RATIOS(chain, removed, added)
+
+
+@pytest.mark.parametrize("broken", [_accept_all, _square_root, _half])
+def test_a_chain_with_wrong_ratios_is_caught(
+    monkeypatch: pytest.MonkeyPatch, broken: Callable[..., Array]
+) -> None:
+    monkeypatch.setattr(SwapChain, "ratios", broken)
+    P, subsets = transition_matrix(KERNEL, 3)
+    start = tuple(
+        sorted(k_dpp.greedy(KERNEL, 3).tolist())
+    )  # nearly every swap is downhill from here
+    after = np.linalg.matrix_power(P, 8)[subsets.index(start)]
+    assert p_value(mcmc(KERNEL, 3, 8, start=start), after, subsets, 4000) < 1e-6
+
+
+def test_the_right_chain_passes_where_wrong_ones_are_caught() -> None:
+    P, subsets = transition_matrix(KERNEL, 3)
+    start = tuple(sorted(k_dpp.greedy(KERNEL, 3).tolist()))
+    after = np.linalg.matrix_power(P, 8)[subsets.index(start)]
+    assert p_value(mcmc(KERNEL, 3, 8, start=start), after, subsets, 4000) > 0.01
+
+
+def test_a_chain_without_a_metropolis_test_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SwapChain, "ratios", _accept_all)
+    assert p_value(mcmc(KERNEL, 3, MIXED), law(KERNEL, 3), SUBSETS, 300) < 1e-6
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 7])
+@pytest.mark.parametrize("start", [(0, 1), (1, 4)])
+def test_law_after_a_few_steps_is_a_power_of_the_transition_matrix(
+    steps: int, start: tuple[int, ...]
+) -> None:
+    K = KERNEL[:6, :6]
+    P, subsets = transition_matrix(K, 2)
+    after = np.linalg.matrix_power(P, steps)[subsets.index(start)]
+    reachable = [Z for Z, p in zip(subsets, after, strict=True) if p > 0]
+    sampler = mcmc(K, 2, steps, start=start)
+    assert p_value(sampler, after[after > 0], reachable, 3000) > 0.005
+
+
+def test_reported_acceptance_is_that_of_the_lazy_chain() -> None:
+    P, _ = transition_matrix(KERNEL, 3)
+    expected = float(law(KERNEL, 3) @ (1 - np.diagonal(P)))
+    sample = k_dpp.sample_mcmc(KERNEL, 3, steps=40_000, rng=np.random.default_rng(1))
+    assert sample.steps == 40_000
+    assert sample.acceptance == pytest.approx(expected, rel=0.05)
+    assert sample.acceptance == sample.accepted / 40_000
+
+
+def one_by_one(K: Array, start: list[int], proposals: int, rng: np.random.Generator) -> list[int]:
+    """The proposals of `SwapChain.run`, one determinant after the other."""
+    L, chosen = proper(K), list(start)
+    others = [i for i in range(len(K)) if i not in start]
+    for done in range(0, proposals, swap_chain.CHUNK):
+        size = min(swap_chain.CHUNK, proposals - done)
+        removed, added = rng.integers(len(chosen), size=size), rng.integers(len(others), size=size)
+        for p, q, u in zip(removed, added, rng.random(size), strict=True):
+            other = [*chosen[:p], others[q], *chosen[p + 1 :]]
+            now, then = (np.linalg.slogdet(L[np.ix_(Z, Z)])[1] for Z in (chosen, other))
+            if math.log(u) < then - now:
+                chosen, others[q] = other, chosen[p]
+    return chosen
+
+
+def test_blocks_read_the_same_proposals_as_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(swap_chain, "CHUNK", 700)
+    K = line(80, seed=3)
+    start = k_dpp.greedy(K, 12).tolist()
+    chain = SwapChain(proper(K), np.array(start), JITTER)
+    chain.run(3000, np.random.default_rng(4))
+    assert chain.chosen.tolist() == one_by_one(K, start, 3000, np.random.default_rng(4))
+    assert chain.accepted > 3 * swap_chain.REFRESH / 2
+
+
+# ------------------------------------------------------------------------------------- numerics
+
+
+def long_cholesky(A: Array) -> Array:
+    """Logs of the squared pivots, in extended precision."""
+    A = A.astype(np.longdouble)
+    pivots = np.empty(len(A), dtype=np.longdouble)
+    for i in range(len(A)):
+        pivots[i] = A[i, i]
+        A[i + 1 :, i + 1 :] -= np.outer(A[i + 1 :, i], A[i, i + 1 :]) / A[i, i]
+    return np.log(pivots)
+
+
+@pytest.mark.parametrize(("k", "tolerance"), [(12, 1e-8), (37, 1e-6), (60, 1e-3), (90, 1e-2)])
+def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: float) -> None:
+    K, rng = line(300, seed=5), np.random.default_rng(6)
+    L = proper(K)
+    chain = SwapChain(L, k_dpp.greedy(K, k), JITTER)
+    chain.run(4000, rng)
+    assert sorted([*chain.chosen, *chain.others]) == list(range(300))
+    removed, added = rng.integers(k, size=40), rng.integers(300 - k, size=40)
+    ratios = chain.ratios(removed, added)
+    assert (ratios >= 0).all()
+    now = long_cholesky(L[np.ix_(chain.chosen, chain.chosen)]).sum()
+    for ratio, p, q in zip(ratios, removed, added, strict=True):
+        Z = chain.chosen.copy()
+        Z[p] = chain.others[q]
+        expected = np.exp(long_cholesky(L[np.ix_(Z, Z)]).sum() - now)
+        assert ratio == pytest.approx(float(expected), rel=tolerance)
+
+
+def test_tables_that_went_wrong_are_noticed_at_the_next_swap() -> None:
+    K = line(60, seed=7)
+    chain = SwapChain(proper(K), k_dpp.greedy(K, 10), JITTER)
+    truth = SwapChain(proper(K), chain.chosen, JITTER)
+    chain.table *= 1.001
+    for each in (chain, truth):
+        each.swap(3, 5, float(truth.ratios(np.array([3]), np.array([5]))[0]))
+    assert chain.table @ chain.table.T == pytest.approx(truth.table @ truth.table.T, rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [60, 150, 490])
+def test_more_items_than_the_numerical_rank(k: int) -> None:
+    K = line(500, seed=8)
+    sample = k_dpp.sample_mcmc(K, k, steps=400, rng=np.random.default_rng(9))
+    assert len(set(sample.indices.tolist())) == k
+    assert 0 < sample.acceptance < 0.6
+    assert sample.jitter == pytest.approx(JITTER)
+    exactly = k_dpp.sample_exact(K, k, rng=np.random.default_rng(9))
+    assert len(set(exactly.indices.tolist())) == k
+
+
+def test_large_identity_and_steep_spectra_neither_overflow_nor_underflow() -> None:
+    rng = np.random.default_rng(10)
+    for K in (np.eye(400) * 1e200, np.diag(np.logspace(0, -300, 400)), line(200, 1, length=1e4)):
+        assert len(set(k_dpp.sample_exact(K, 150, rng=rng).indices.tolist())) == 150
+        assert len(set(k_dpp.sample_mcmc(K, 150, steps=50, rng=rng).indices.tolist())) == 150
+
+
+def test_rank_deficient_kernel_follows_the_law_of_the_jittered_one() -> None:
+    F = np.random.default_rng(11).standard_normal((8, 2))
+    K = F @ F.T
+    probabilities = law(K, 3)
+    assert p_value(exact(K, 3), probabilities, SUBSETS, 2000) > 0.01
+    assert p_value(mcmc(K, 3, MIXED), probabilities, SUBSETS, 2000) > 0.01
+
+
+def test_duplicated_items_share_a_place() -> None:
+    K = KERNEL[np.ix_([0, 0, 2, 4, 4, 5, 6, 7], [0, 0, 2, 4, 4, 5, 6, 7])]
+    for sampler in (exact(K, 3), mcmc(K, 3, MIXED)):
+        assert p_value(sampler, law(K, 3), SUBSETS, 2000) > 0.01
+    twins = [
+        Z for Z in (exact(K, 3)(np.random.default_rng(s)) for s in range(300)) if {0, 1} <= {*Z}
+    ]
+    assert not twins
+
+
+def test_kernel_of_zeros_is_uniform() -> None:
+    K = np.zeros((5, 5))
+    subsets: list[tuple[int, ...]] = list(combinations(range(5), 2))
+    for sampler in (exact(K, 2), mcmc(K, 2, 60)):
+        assert p_value(sampler, np.full(10, 0.1), subsets, 2000) > 0.01
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e-6, 2.0**40])
+def test_scale_of_the_kernel_does_not_matter(scale: float) -> None:
+    K = line(60, seed=12, length=10.0 / 3)
+    for k in (7, 20):
+        assert k_dpp.greedy(K, k).tolist() == k_dpp.greedy(K * scale, k).tolist()
+        draws = [
+            k_dpp.sample_mcmc(A, k, steps=3000, rng=np.random.default_rng(13))
+            for A in (K, scale * K)
+        ]
+        assert draws[0].indices.tolist() == draws[1].indices.tolist()
+        assert draws[1].jitter == pytest.approx(scale * draws[0].jitter)
+        draws = [k_dpp.sample_exact(A, k, rng=np.random.default_rng(13)) for A in (K, scale * K)]
+        assert draws[0].indices.tolist() == draws[1].indices.tolist()
+
+
+# ------------------------------------------------------------------------- greedy and edge cases
+
+
+def test_greedy_takes_the_largest_determinant_each_time() -> None:
+    K = np.diag([1.0, 3.0, 2.0, 1.5, 1.2, 1.1, 1.05, 1.01]) + KERNEL
+    Z = k_dpp.greedy(K, 5).tolist()
+    for m in range(1, 6):
+        options = {
+            j: np.linalg.det(K[np.ix_([*Z[: m - 1], j], [*Z[: m - 1], j])]) for j in range(8)
+        }
+        assert max(options, key=options.__getitem__) == Z[m - 1]
+
+
+def test_greedy_fills_up_when_nothing_meaningful_is_left() -> None:
+    F = np.array([[1.0, 0], [0, 2], [1, 1], [0, 2], [3, 0]])
+    assert k_dpp.greedy(F @ F.T, 5).tolist()[:2] == [4, 1]
+    assert sorted(k_dpp.greedy(F @ F.T, 5).tolist()) == [0, 1, 2, 3, 4]
+    assert k_dpp.greedy(np.zeros((4, 4)), 3).tolist() == [0, 1, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    points=arrays(float, st.integers(1, 12), elements=st.integers(-4, 4).map(float)),
+    length=st.sampled_from([1e-3, 1.0, 30.0, 1e5]),
+    variance=st.sampled_from([1e-12, 1.0, 1e12]),
+    data=st.data(),
+)
+def test_every_sampler_returns_k_distinct_items(
+    points: Array, length: float, variance: float, data: st.DataObject
+) -> None:
+    K, N = variance * rbf(points, length), len(points)
+    k = data.draw(st.integers(0, N))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    sets = [k_dpp.greedy(K, k), k_dpp.sample_exact(K, k, rng=rng).indices]
+    sets.append(k_dpp.sample_mcmc(K, k, steps=30, rng=rng).indices)
+    for Z in sets:
+        assert Z.dtype == np.int64
+        assert sorted(set(Z.tolist())) == sorted(Z.tolist())
+        assert len(Z) == k
+        assert set(Z.tolist()) <= set(range(N))
+    assert sets[1].tolist() == sorted(sets[1].tolist())
+    assert sets[2].tolist() == sorted(sets[2].tolist())
+
+
+def test_permuting_the_items_permutes_what_is_deterministic() -> None:
+    K = line(50, seed=14) * np.outer(*2 * [np.linspace(1, 2, 50)])
+    order = np.random.default_rng(15).permutation(50)
+    shuffled = K[np.ix_(order, order)]
+    Z = k_dpp.greedy(K, 15)
+    assert order[k_dpp.greedy(shuffled, 15)].tolist() == Z.tolist()
+    where = np.argsort(order)[Z]
+    assert k_dpp.trace_bound(shuffled, where, 0.1) == pytest.approx(k_dpp.trace_bound(K, Z, 0.1))
+
+
+def test_permuting_the_items_permutes_the_law() -> None:
+    order = np.array([5, 2, 7, 0, 1, 6, 4, 3])
+    shuffled = KERNEL[np.ix_(order, order)]
+
+    def sampler(rng: np.random.Generator) -> tuple[int, ...]:
+        Z = k_dpp.sample_mcmc(shuffled, 3, steps=MIXED, rng=rng).indices
+        return tuple(sorted(order[Z].tolist()))
+
+    assert p_value(sampler, law(KERNEL, 3), SUBSETS, 2000) > 0.01
+
+
+@pytest.mark.parametrize("k", [0, 8])
+def test_sets_that_leave_no_choice(k: int) -> None:
+    rng = np.random.default_rng(16)
+    for sample in (
+        k_dpp.sample_mcmc(KERNEL, k, steps=9, rng=rng),
+        k_dpp.sample_exact(KERNEL, k, rng=rng),
+    ):
+        assert sample.indices.tolist() == list(range(k))
+        assert sample.accepted == 0
+    assert k_dpp.greedy(KERNEL, 0).tolist() == []
+    assert k_dpp.sample_exact(np.empty((0, 0)), 0, rng=rng).indices.tolist() == []
+
+
+def test_single_items_are_drawn_by_their_variance() -> None:
+    K = np.diag([1.0, 2.0, 3.0, 4.0])
+    subsets: list[tuple[int, ...]] = list(combinations(range(4), 1))
+    for sampler in (exact(K, 1), mcmc(K, 1, 40)):
+        assert p_value(sampler, np.diagonal(K) / 10, subsets, 2000) > 0.01
+
+
+def test_memory_layout_of_the_kernel_does_not_matter() -> None:
+    K = line(40, seed=21)
+    for layout in (np.asfortranarray(K), np.repeat(K, 2, axis=0)[::2], K.tolist()):
+        draws = [
+            k_dpp.sample_mcmc(A, 9, steps=800, rng=np.random.default_rng(22)).indices.tolist()
+            for A in (K, layout)
+        ]
+        assert draws[0] == draws[1]
+
+
+def test_no_steps_leave_the_start_alone() -> None:
+    sample = k_dpp.sample_mcmc(KERNEL, 3, steps=0, rng=np.random.default_rng(0), start=[6, 2, 3])
+    assert sample.indices.tolist() == [2, 3, 6]
+    assert math.isnan(sample.acceptance)
+    greedy = k_dpp.sample_mcmc(KERNEL, 3, steps=0, rng=np.random.default_rng(0))
+    assert greedy.indices.tolist() == sorted(k_dpp.greedy(KERNEL, 3).tolist())
+
+
+def test_draws_repeat_and_leave_inputs_and_global_state_alone(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    K, start = KERNEL.copy(), np.array([4, 1, 0])
+    state = np.random.mtrand._rand  # the generator behind numpy's global functions
+    before = state.get_state(legacy=False)["state"]["key"].tolist()
+    draws: list[Callable[[np.random.Generator], k_dpp.Sample]] = [
+        lambda rng: k_dpp.sample_exact(K, 3, rng=rng),
+        lambda rng: k_dpp.sample_mcmc(K, 3, steps=500, rng=rng, start=start),
+    ]
+    for draw in draws:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            first, again = (draw(np.random.default_rng(17)) for _ in range(2))
+        assert first.indices.tolist() == again.indices.tolist()
+        rng = np.random.default_rng(17)
+        assert len({tuple(draw(rng).indices.tolist()) for _ in range(30)}) > 5
+        assert not first.indices.flags.writeable
+    assert state.get_state(legacy=False)["state"]["key"].tolist() == before
+    assert (K == KERNEL).all()
+    assert start.tolist() == [4, 1, 0]
+    assert capfd.readouterr() == ("", "")
+
+
+# ----------------------------------------------------------------------------------- diagnostics
+
+
+def test_trace_bound_is_the_trace_of_the_nystrom_error() -> None:
+    Z = [1, 4, 7]
+    Q = KERNEL[:, Z] @ np.linalg.inv(KERNEL[np.ix_(Z, Z)]) @ KERNEL[Z]
+    assert k_dpp.trace_bound(KERNEL, Z, 0.3) == pytest.approx(np.trace(KERNEL - Q) / 0.3)
+    assert k_dpp.trace_bound(KERNEL, [], 0.5) == pytest.approx(np.trace(KERNEL) / 0.5)
+    assert k_dpp.trace_bound(KERNEL, range(8), 0.5) == 0.0
+
+
+def test_trace_bound_of_a_singular_set_is_that_of_its_independent_part() -> None:
+    K = KERNEL[np.ix_([0, 1, 2, 2, 3, 3], [0, 1, 2, 2, 3, 3])]
+    expected = k_dpp.trace_bound(K, [2, 4], 1.0)
+    assert k_dpp.trace_bound(K, [5, 4, 3, 2], 1.0) == pytest.approx(expected)
+    assert k_dpp.trace_bound(np.zeros((3, 3)), [0, 1], 1.0) == 0.0
+
+
+def test_trace_bound_falls_with_every_item_and_is_never_negative() -> None:
+    K = line(200, seed=18)
+    Z = k_dpp.greedy(K, 120)
+    bounds = [k_dpp.trace_bound(K, Z[:m], 1.0) for m in range(121)]
+    assert (np.diff(bounds) <= 1e-9).all()
+    assert min(bounds) >= 0
+    assert bounds[120] < 1e-6
+
+
+def test_a_mixed_sample_does_as_well_as_an_exact_one() -> None:
+    K = line(120, seed=19)
+    gaps: dict[str, list[float]] = {"exact": [], "mcmc": []}
+    rng = np.random.default_rng(20)
+    for _ in range(40):
+        for name, Z in (
+            ("exact", k_dpp.sample_exact(K, 25, rng=rng).indices),
+            ("mcmc", k_dpp.sample_mcmc(K, 25, steps=3000, rng=rng).indices),
+        ):
+            gaps[name].append(math.log(k_dpp.trace_bound(K, Z, 1.0)))
+    spread = math.hypot(*(np.std(g) / math.sqrt(len(g)) for g in gaps.values()))
+    assert abs(np.mean(gaps["exact"]) - np.mean(gaps["mcmc"])) < 4 * spread
+
+
+def test_mixing_steps() -> None:
+    assert k_dpp.mixing_steps(500, 37, 0.01) == math.ceil(500 * 37 * math.log(500 / 0.01))
+    assert k_dpp.mixing_steps(3, 1, 100.0) == 1
+    assert k_dpp.mixing_steps(500, 0, 0.01) == k_dpp.mixing_steps(500, 500, 0.01) == 0
+
+
+# ---------------------------------------------------------------------------------------- errors
+
+
+def _with(row: int, column: int, value: float) -> Array:
+    K = KERNEL.copy()
+    K[row, column] = value
+    return K
+
+
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        (np.ones((2, 3)), r"K must be square, got shape \(2, 3\)"),
+        (np.ones(3), r"K must be square, got shape \(3,\)"),
+        ("kernel", "K must be numeric, got 'kernel'"),
+        (_with(1, 2, math.nan), r"K must be finite, got nan at \(1, 2\)"),
+        (_with(0, 7, math.inf), r"K must be finite, got inf at \(0, 7\)"),
+        (_with(4, 5, 9.0), r"K must be symmetric, got .* at \(4, 5\) and .* at \(5, 4\)"),
+        (_with(3, 3, -0.5), r"K must have no negative variance, got -0.5 at \(3, 3\)"),
+    ],
+)
+def test_bad_kernels(K: Any, message: str) -> None:
+    rng = np.random.default_rng(0)
+    calls: list[Callable[[], object]] = [
+        lambda: k_dpp.greedy(K, 1),
+        lambda: k_dpp.sample_exact(K, 1, rng=rng),
+        lambda: k_dpp.sample_mcmc(K, 1, steps=1, rng=rng),
+        lambda: k_dpp.trace_bound(K, [0], 1.0),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": -1}, "k must be from 0 to 8, got -1"),
+        ({"k": 9}, "k must be from 0 to 8, got 9"),
+        ({"k": 2.0}, "k must be an integer, got 2.0"),
+        ({"jitter": 0.0}, "jitter must be positive, got 0.0"),
+        ({"jitter": math.nan}, "jitter must be positive, got nan"),
+        ({"steps": -1}, "steps must not be negative, got -1"),
+        ({"steps": 1.5}, "steps must be an integer, got 1.5"),
+        ({"start": [0, 1]}, "start must have 3 items, got 2"),
+        ({"start": [0, 1, 1]}, "start must be distinct, got 1 twice"),
+        ({"start": [0, 1, 8]}, "start must be from 0 to 7, got 8"),
+        ({"start": [0, 1, -1]}, "start must be from 0 to 7, got -1"),
+        ({"start": [0.0, 1.0, 2.0]}, "start must be a flat sequence of integers"),
+        ({"start": [[0, 1, 2]]}, "start must be a flat sequence of integers"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    given_options = {"k": 3, "steps": 1, "rng": np.random.default_rng(0), **options}
+    k = given_options.pop("k")
+    with pytest.raises(ValueError, match=message):
+        k_dpp.sample_mcmc(KERNEL, k, **given_options)
+    shared = {name: value for name, value in options.items() if name == "jitter"}
+    if {"k", "jitter"} & set(options):
+        with pytest.raises(ValueError, match=message):
+            k_dpp.greedy(KERNEL, k, **shared)
+        with pytest.raises(ValueError, match=message):
+            k_dpp.sample_exact(KERNEL, k, rng=np.random.default_rng(0), **shared)
+
+
+def test_indefinite_kernels_are_noticed() -> None:
+    K = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    rng = np.random.default_rng(0)
+    with pytest.raises(
+        ValueError, match="K must be positive semi-definite, got an eigenvalue of -1"
+    ):
+        k_dpp.sample_exact(K, 2, rng=rng)
+    with pytest.raises(ValueError, match="is not positive definite"):
+        k_dpp.sample_mcmc(K, 2, steps=100, rng=rng, start=[0, 1])
+    with pytest.raises(ValueError, match="K must be positive semi-definite, got a conditional"):
+        k_dpp.sample_mcmc(K, 2, steps=100, rng=rng, start=[0, 2])
+
+
+def test_bad_diagnostics() -> None:
+    with pytest.raises(ValueError, match="noise_variance must be positive, got 0"):
+        k_dpp.trace_bound(KERNEL, [0], 0.0)
+    with pytest.raises(ValueError, match="indices must be from 0 to 7, got 8"):
+        k_dpp.trace_bound(KERNEL, [8], 1.0)
+    with pytest.raises(ValueError, match="accuracy must be positive, got -1"):
+        k_dpp.mixing_steps(5, 2, -1.0)
+    with pytest.raises(ValueError, match="k must be from 0 to 5, got 6"):
+        k_dpp.mixing_steps(5, 6, 0.1)

@@ -1,0 +1,1 @@
+"""From beliefs to the next point: widths, batches, pending points."""

@@ -1,0 +1,228 @@
+"""What a batch is built on: the mean stands still, variances shrink as if its points were observed.
+
+For a sparse posterior on fixed points the argmax of the upper confidence bound is found lazily
+([BB] A.3): within a batch variances only fall, so a bound from before is an upper bound, and only points
+whose stale bound is the largest need their variance now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tvbandits.acquisition.batch_rules import Step
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.domains import Candidates
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.predictions import AnyPosterior
+
+AT_ONCE = 32
+"""Stale points that are looked at together once single looks have not found the largest bound."""
+
+
+@dataclass(frozen=True)
+class Width:
+    """How a deviation in prior units becomes an upper confidence bound: mean + times * deviation."""
+
+    mean: Callable[[Array], Array]
+    times: float
+
+
+class Fantasy(Protocol):
+    """A posterior that points can be added to without their rewards.
+
+    Attributes
+    ----------
+    looks : int
+        How many variances have been computed.
+    """
+
+    looks: int
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound."""
+        ...
+
+    def add(self, x: Array) -> Step:
+        """Shrink the variances as if `x` (d,) had been observed."""
+        ...
+
+
+def imagine(
+    posterior: AnyPosterior,
+    domain: Domain,
+    surface: Surface | None,
+    inputs: Callable[[Array], Array],
+    noise: float,
+    width: Width,
+) -> Fantasy:
+    """The fantasy that suits the posterior.
+
+    Parameters
+    ----------
+    posterior : ExactPosterior, NystromPosterior, DriftPosterior or StateSpacePosterior
+    domain : Domain
+    surface : Surface, optional
+        The candidates of a finite domain.
+    inputs : callable
+        Kernel inputs (n, p) of points (n, d), now.
+    noise : float
+        Noise variance of the imagined observations, in prior units.
+    width : Width
+    """
+    if isinstance(posterior, NystromPosterior) and isinstance(domain, Candidates) and surface:
+        return LazyFantasy(posterior, domain, surface, inputs, noise, width)
+    return PlainFantasy(posterior, domain, surface, inputs, noise, width)
+
+
+class LazyFantasy:
+    """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible.
+
+    Every added point takes (w^T z)^2 off the variances, with w = V^-1 z / sqrt(v + z^T V^-1 z) at its
+    turn; a look adds up what the points so far take. Once there are more of them than inducing points, a
+    factor of V is cheaper, and is kept up to date instead.
+    """
+
+    def __init__(
+        self,
+        posterior: NystromPosterior,
+        domain: Candidates,
+        surface: Surface,
+        inputs: Callable[[Array], Array],
+        noise: float,
+        width: Width,
+    ) -> None:
+        self.start, self.domain, self.surface = posterior, domain, surface
+        self.inputs, self.noise, self.width = inputs, noise, width
+        upper, fresh = posterior.upper_variances()
+        self.upper, self.fresh = upper.copy(), fresh.copy()
+        self.taken = self.added = np.empty((0, len(posterior.factor)))
+        self.factor: Array | None = None
+        self.mean = width.mean(domain.X)
+        self.bound = self.mean + width.times * np.sqrt(self.upper)
+        self.looks = 0
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
+        for look in range(len(self.bound) + 1):
+            top = np.flatnonzero(self.bound == self.bound.max())
+            stale = top[~self.fresh[top]]
+            if len(stale) == 0:
+                chosen = top[rng.integers(len(top))] if len(top) > 1 else top[0]
+                return np.asarray(self.domain.X[chosen])
+            if look >= 4:
+                ahead = (
+                    np.argpartition(self.bound, -AT_ONCE)[-AT_ONCE:]
+                    if len(self.bound) > AT_ONCE
+                    else top
+                )
+                stale = np.union1d(stale, ahead[~self.fresh[ahead]])
+            self._look(stale)
+        raise AssertionError("every point is fresh, and none is the largest")
+
+    def add(self, x: Array) -> Step:
+        """Shrink the variances as if the candidate `x` had been observed."""
+        at = self.domain.index(x[None, :])
+        now = float(self._variances(at)[0])
+        start = float(self.start.refresh(at)[0])
+        z = self.start.embedding_on_surface(at)[0]
+        if self.factor is not None:
+            self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(self.noise))
+        else:
+            half = linalg.solve_lower(self.start.factor, z)
+            w = linalg.solve_lower(self.start.factor, half, transposed=True)
+            w = w - self.taken.T @ (self.taken @ z)
+            w = w / np.sqrt(self.noise + max(float(z @ w), 0.0))
+            self.taken = np.vstack([self.taken, w])
+            self.added = np.vstack([self.added, z])
+            if len(self.taken) > len(z):
+                V = self.start.V + self.added.T @ self.added / self.noise
+                self.factor = linalg.cholesky(V, "sparse posterior's V").L
+        self.fresh[:] = False
+        i = int(at[0])
+        return Step(start / self.noise, now / self.noise, lambda: self._local(i, z))
+
+    def _variances(self, points: Index) -> Array:
+        """Variances at some of the candidates, now."""
+        if self.factor is not None:
+            return self.start.variances_with(self.factor, points)
+        start = self.start.refresh(points)
+        if len(self.taken) == 0:
+            return start
+        reach = self.start.embedding_on_surface(points) @ self.taken.T
+        return np.asarray(np.maximum(start - np.einsum("ij,ij->i", reach, reach), 0.0))
+
+    def _look(self, points: Index) -> None:
+        self.looks += len(points)
+        variance = self._variances(points)
+        self.upper[points] = variance
+        self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
+        self.fresh[points] = True
+
+    def _local(self, i: int, z: Array) -> Array:
+        """cov_start(x, x_i)^2 / (var_start(x) v) at every candidate x ([BB] Lemma 3)."""
+        points = self.inputs(self.domain.X)
+        prior = np.asarray(self.surface.kernel(points[i : i + 1], points))[0]
+        half = linalg.solve_lower(self.start.factor, z)
+        twist = linalg.solve_lower(self.start.factor, half, transposed=True) - z
+        covariance = prior + self.start.times_embedding(twist)
+        return _shares(covariance, self.start.on_surface()[1], self.noise)
+
+
+class PlainFantasy:
+    """Any posterior, any domain: every bound is computed anew for every point of the batch."""
+
+    def __init__(
+        self,
+        posterior: AnyPosterior,
+        domain: Domain,
+        surface: Surface | None,
+        inputs: Callable[[Array], Array],
+        noise: float,
+        width: Width,
+    ) -> None:
+        self.start: Any = posterior
+        self.now: Any = posterior
+        self.domain, self.surface = domain, surface
+        self.inputs, self.noise, self.width = inputs, noise, width
+        self.looks = 0
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound."""
+        x, _ = self.domain.maximise(
+            lambda X: self.width.mean(X) + self.width.times * np.sqrt(self._variance(self.now, X)),
+            rng,
+        )
+        return x
+
+    def add(self, x: Array) -> Step:
+        """Shrink the variances as if `x` had been observed."""
+        z = self.inputs(x[None, :])
+        start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
+        self.now = self.now.shrunk(z, self.noise, self.surface)
+        return Step(start / self.noise, now / self.noise, lambda: self._local(z))
+
+    def _variance(self, posterior: Any, X: Array) -> Array:
+        self.looks += len(X)
+        if self.surface is not None and X is self.surface.points:
+            return np.asarray(posterior.on_surface()[1])
+        return np.asarray(posterior.predict(self.inputs(X))[1])
+
+    def _local(self, z: Array) -> Array:
+        if self.surface is None:
+            raise ValueError("the local rule needs a finite domain: give Candidates")
+        X = self.surface.points
+        covariance = self.start.cross_covariance(z, self.inputs(X))[0]
+        return _shares(covariance, self._variance(self.start, X), self.noise)
+
+
+def _shares(covariance: Array, variance: Array, noise: float) -> Array:
+    """covariance^2 / (variance noise); nothing where the reward is known already."""
+    known = variance <= 0
+    return np.where(known, 0.0, covariance**2 / (np.where(known, 1.0, variance) * noise))

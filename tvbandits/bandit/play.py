@@ -1,0 +1,177 @@
+"""Rewards of a batch, evaluated side by side.
+
+`evaluate` is one batch; `play` is the loop of ask, evaluate and tell. Any `concurrent.futures.Executor`
+will do: threads, processes, or a cluster's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, as_completed
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.state import Info
+from tvbandits.core.arrays import Array, as_points, is_finite_number
+
+Function: TypeAlias = Callable[[Array, float], float]
+"""The reward of a point (d,) at a time. Processes need one that can be pickled."""
+
+
+class EvaluationError(RuntimeError):
+    """A reward could not be had; the message names the point and the time."""
+
+
+class AskTell(Protocol):
+    """What `play` plays: a bandit, or a baseline."""
+
+    def ask(self, t: float | None = None) -> Array:
+        """Where to play, shape (b, d)."""
+        ...
+
+    def tell(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: ArrayLike | None = None,
+        variance: ArrayLike | None = None,
+    ) -> Info:
+        """Learn rewards."""
+        ...
+
+
+@dataclass(frozen=True)
+class Played:
+    """A batch that was played and told.
+
+    Attributes
+    ----------
+    X : array of shape (b, d)
+    y : array of shape (b,)
+    t : float
+    done : int
+        Evaluations since `play` began, with these.
+    """
+
+    X: Array
+    y: Array
+    t: float
+    done: int
+
+
+def evaluate(function: Function, X: ArrayLike, t: float, executor: Executor | None = None) -> Array:
+    """The rewards (b,) of the points `X` (b, d) at the time `t`, in their order.
+
+    Parameters
+    ----------
+    function : callable
+        `function(x, t)` is the reward of one point (d,), which it has to itself.
+    executor : concurrent.futures.Executor, optional
+        Evaluates all points at once; without one, they are evaluated one after another, here.
+
+    Raises
+    ------
+    EvaluationError
+        If the function raises, or its reward is no finite number. Points whose evaluation has not
+        begun are not evaluated then; those that run are not waited for.
+    """
+    points = as_points(X)
+    if executor is None:
+        return np.array([_reward(partial(function, x.copy(), t), x, t) for x in points])
+    rewards = np.empty(len(points))
+    futures: dict[Future[float], int] = {}
+    try:
+        for i, x in enumerate(points):
+            futures[executor.submit(function, x.copy(), t)] = i
+        for future in as_completed(futures):
+            i = futures[future]
+            rewards[i] = _reward(future.result, points[i], t)
+    except BaseException:  # Ctrl-C, too
+        for future in futures:
+            future.cancel()
+        raise
+    return rewards
+
+
+def play(
+    bandit: AskTell,
+    function: Function,
+    steps: int,
+    *,
+    t: float | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[Played], None] | None = None,
+) -> list[Played]:
+    """Ask, evaluate and tell, until so many points are evaluated.
+
+    Whatever happens, Ctrl-C included, the bandit has been told all whole batches, and `progress` has
+    seen them.
+
+    Parameters
+    ----------
+    bandit : Bandit or baseline
+    function : callable
+        `function(x, t)`, as for `evaluate`.
+    steps : int
+        How many evaluations; the last batch is cut to that.
+    t : float, optional
+        Time of the first batch; by default one unit after the latest time told, 1 at the start. All
+        points of a batch are played at one time, and the next batch one unit later.
+    executor : concurrent.futures.Executor, optional
+        Evaluates the points of a batch at once.
+    progress : callable, optional
+        Called with every batch after it was told.
+
+    Returns
+    -------
+    played : list of Played
+
+    Raises
+    ------
+    ValueError
+        If `steps` is no whole number of at least 0.
+    EvaluationError
+        If a reward could not be had.
+    """
+    if not (isinstance(steps, int | np.integer) and steps >= 0):
+        raise ValueError(f"steps must be a whole number of at least 0, got {steps!r}")
+    now = _next_time(bandit) if t is None else t
+    played: list[Played] = []
+    done = 0
+    while done < steps:
+        X = bandit.ask(now)[: steps - done]
+        y = evaluate(function, X, now, executor)
+        bandit.tell(X, y, now)
+        done += len(X)
+        played.append(Played(X, y, now, done))
+        if progress is not None:
+            progress(played[-1])
+        now += 1.0
+    return played
+
+
+def _next_time(bandit: AskTell) -> float:
+    latest = bandit.state.time if isinstance(bandit, Bandit) else None
+    return 1.0 if latest is None else latest + 1.0
+
+
+def _reward(value: Callable[[], Any], x: Array, t: float) -> float:
+    """A checked reward."""
+    try:
+        reward = value()
+    except Exception as error:
+        raise EvaluationError(
+            f"the function failed at {x.tolist()}, t = {t}: {type(error).__name__}: {error}"
+        ) from error
+    scalar = isinstance(reward, np.ndarray) and reward.ndim == 0
+    number = reward.item() if scalar else reward
+    if not is_finite_number(number):
+        raise EvaluationError(
+            f"the reward at {x.tolist()}, t = {t}, must be a finite number, got {reward!r}"
+        )
+    return float(number)

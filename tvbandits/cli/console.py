@@ -1,0 +1,145 @@
+"""What the commands say: progress while runs go on, and tables when they are done."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from tvbandits.comparison.compare import Run, as_width
+from tvbandits.comparison.summary import counted, summarise
+from tvbandits.core.protocols import Problem
+from tvbandits.datasets.tables.references import References
+
+messages = Console(stderr=True)
+
+
+def collect(runs: Iterator[Run], total: int) -> tuple[pd.DataFrame, bool]:
+    """The rows of all runs; of those that are done, if interrupted."""
+    done: list[Run] = []
+    interrupted = False
+    with _progress() as progress:
+        task = progress.add_task("preparing", total=total)
+        try:
+            for run in runs:
+                done.append(run)
+                progress.update(
+                    task, advance=1, description=f"{run.problem} {run.policy}{_batches(run)}"
+                )
+        except KeyboardInterrupt:
+            interrupted = True
+            progress.stop()
+            say(f"interrupted: {len(done)} of {total} runs are done and kept")
+            with contextlib.suppress(Exception):
+                runs.close()  # type: ignore[attr-defined]
+    return pd.DataFrame([row for run in done for row in run.rows]), interrupted
+
+
+def say(line: str) -> None:
+    """One line for people, as it is: neither wrapped nor taken for markup."""
+    messages.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
+
+
+def check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str) -> None:
+    """Refuse in the words of the command line."""
+    if seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, got {seeds}")
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
+    if horizon is not None and horizon < 1:
+        raise ValueError(f"--horizon must be at least 1, got {horizon}")
+    try:
+        as_width(confidence)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from error
+
+
+def _batches(run: Run) -> str:
+    """How many batches a run took, if it played in batches."""
+    batches = round(sum(1 / row["batch_size"] for row in run.rows))
+    return "" if batches == len(run.rows) else f", {batches} batches"
+
+
+def _progress() -> Progress:
+    """A bar on a terminal, and silence elsewhere."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+        transient=True,
+        disable=not messages.is_terminal,
+    )
+
+
+def print_tables(
+    rows: pd.DataFrame,
+    references: dict[str, References],
+    problems: dict[str, Problem],
+    units: dict[str, str],
+) -> None:
+    """The summary of every problem, and the references it is read against."""
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for (problem, confidence), group in summarise(rows).groupby(
+        ["problem", "confidence"], sort=False
+    ):
+        unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
+        first = group.iloc[0]
+        # A comparison that was cut short has fewer seeds of its last policy.
+        seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
+        title = f"{problem}, width {confidence}, {seeds}, {steps}{unit}"
+        console.print(Text(title, style="italic"), soft_wrap=True)
+        table = Table()
+        # On a narrow terminal names and numbers go on below, so that none is cut.
+        table.add_column("policy", overflow="fold")
+        for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
+            table.add_column(heading, justify="right", overflow="fold")
+        for line in group.to_dict(orient="records"):
+            table.add_row(Text(str(line["policy"])), *_cells(line))
+        console.print(table)
+        found = references[str(problem)]
+        console.print(
+            f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
+            f"last step's best {found.last_best:.2f}"
+        )
+        summary = getattr(problems[str(problem)], "summary", "")
+        if summary:
+            console.print(f"data: {summary}", markup=False)
+
+
+def _cells(line: dict[Any, Any]) -> list[str]:
+    return [
+        f"{line['average_regret']:.3f}",
+        _or_dash(line["average_regret_sd"], ".3f"),
+        _or_dash(line["average_regret_ci95"], ".3f"),
+        f"{line['last_fifth_regret']:.3f}",
+        f"{line['queries_per_step']:.1f}",
+        f"{1e3 * line['seconds_per_step']:.2f}",
+    ]
+
+
+def _or_dash(value: float, form: str) -> str:
+    return "-" if value != value else format(value, form)
+
+
+def print_margins(problem: str, margins: pd.DataFrame) -> None:
+    """Regret of every plan over that of random points, where they were played."""
+    if margins.empty:
+        return
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(Text(f"{problem}: regret over that of random points", style="italic"))
+    table = Table()
+    table.add_column("plan", overflow="fold")
+    for budget in margins.columns:
+        table.add_column(f"{budget:g}", justify="right")
+    for plan, line in margins.iterrows():
+        table.add_row(Text(str(plan)), *(f"{ratio:.2f}" for ratio in line))
+    console.print(table)

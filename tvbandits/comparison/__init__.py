@@ -1,0 +1,1 @@
+"""Policies x problems x seeds: rows, tables and pictures."""

@@ -1,0 +1,194 @@
+"""Who plays on what: problems and policies as they are given, checked before the first run."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import getattr_static
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits.acquisition.confidence import as_confidence
+from tvbandits.bandit.state import Info
+from tvbandits.core.arrays import Array
+from tvbandits.core.domains import Candidates
+from tvbandits.core.protocols import Expert, Problem
+from tvbandits.experts.functions import CallableExpert
+from tvbandits.policies import POLICIES, Setting
+from tvbandits.policies.names import in_the_user_s_words, parse_call, parse_spec
+
+
+class Player(Protocol):
+    """What a comparison can play: a `Bandit`, or anything with its ask and tell."""
+
+    @property
+    def info(self) -> Info:
+        """What happened in the last ask and tell."""
+        ...
+
+    def ask(self, t: float | None = None) -> Array:
+        """Where to play at time `t`, shape (b, d)."""
+        ...
+
+    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
+        """Learn rewards."""
+        ...
+
+
+Maker = Callable[[Setting], Player]
+
+
+MakeExpert = Callable[[Problem, int], Expert]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A maker of a named policy that can be sent to another process."""
+
+    text: str
+
+    def __call__(self, setting: Setting) -> Player:
+        """Make it; a `ValueError` speaks of the text."""
+        name, _ = parse_spec(self.text)
+        make = POLICIES[name].make
+        parameters = parse_call(make, self.text, given=1)
+        try:
+            made: Player = make(setting, **parameters)
+        except (TypeError, ValueError) as error:
+            said = in_the_user_s_words(str(error), parameters)
+            raise ValueError(said if self.text in said else f'"{self.text}": {said}') from error
+        return made
+
+
+def makers_of(
+    policies: Sequence[str] | Mapping[str, Maker], expert: MakeExpert | None
+) -> dict[str, Maker]:
+    """The makers of policies by label; a named one is made once for a toy, so that mistakes show."""
+    if isinstance(policies, Mapping):
+        makers = dict(policies)
+        for label, maker in makers.items():
+            if not callable(maker):
+                raise TypeError(f'policy "{label}" must be a function of a Setting, got {maker!r}')
+    else:
+        makers = {}
+        several = isinstance(policies, Iterable) and not isinstance(policies, str)
+        for text in policies if several else [policies]:
+            if not isinstance(text, str):
+                raise TypeError(
+                    f"policies must be names, or a mapping of labels to makers; got {text!r}"
+                )
+            name, _ = parse_spec(text)
+            if name not in POLICIES:
+                raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
+            makers[text] = Named(text)
+            # Made once for a toy, so that a bad value is met before the first run, not after hours.
+            makers[text](_toy(expert))
+    if not makers:
+        raise ValueError("policies must name at least one policy")
+    return makers
+
+
+def _toy(expert: MakeExpert | None) -> Setting:
+    """What is known of a problem of two points."""
+    return Setting(
+        domain=Candidates(np.array([[0.0], [1.0]])),
+        kernel=RBF(),
+        noise_variance=1.0,
+        horizon=10,
+        variation=1.0,
+        scale=1.0,
+        epsilon=0.1,
+        information_gain=1.0,
+        confidence=as_confidence("theory"),
+        expert=None if expert is None else lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0),
+        seed=0,
+    )
+
+
+_MEMBERS = [name for name in dir(Problem) if not name.startswith("_")]
+
+
+OF_A_PLAYER = ("ask", "tell", "info")
+
+
+PLAYER = "player with ask, tell and info"
+
+
+def labelled_problems(
+    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
+) -> dict[str, Problem]:
+    """Problems by label, each with all the members of one."""
+    if isinstance(problems, Mapping):
+        labelled = dict(problems)
+    else:
+        several = isinstance(problems, Iterable) and not isinstance(problems, str | type)
+        listed: list[Any] = list(problems) if several else [problems]  # type: ignore[arg-type]
+        for problem in listed:
+            _check_kind(problem)
+        labelled = {getattr(problem, "name", ""): problem for problem in listed}
+        if len(labelled) < len(listed):
+            names = [problem.name for problem in listed]
+            raise ValueError(f"problems must have different names, or labels of yours; got {names}")
+    if not labelled:
+        raise ValueError("problems must hold at least one problem")
+    for label, problem in labelled.items():
+        _check_problem(label, problem)
+    return labelled
+
+
+def _check_kind(problem: object) -> None:
+    """Refuse what is not a problem, and say what it is if it could make one."""
+    if isinstance(problem, str):
+        raise TypeError(
+            f"problems must be objects such as tvbandits.datasets.DriftingBump(), got {problem!r}"
+        )
+    if isinstance(problem, type) or inspect.isroutine(problem):
+        kind = "class" if isinstance(problem, type) else "function"
+        name = problem.__name__
+        raise TypeError(f"{name} is a {kind}, not a problem; problems are made by a call: {name}()")
+    missing = [name for name in _MEMBERS if not _has(problem, name)]
+    if missing:
+        raise ValueError(f"{problem!r} is not a problem: it has no {', '.join(missing)}")
+
+
+def _check_problem(label: str, problem: Problem) -> None:
+    _check_kind(problem)
+    noise = problem.noise_variance
+    if not (math.isfinite(noise) and noise > 0):
+        raise ValueError(f"{label}: noise_variance must be positive and finite, got {noise}")
+    with np.errstate(all="ignore"):
+        logarithms = getattr(problem.kernel, "theta", np.zeros(0))
+    if not np.isfinite(logarithms).all():
+        raise ValueError(
+            f"{label}: the numbers of a kernel must be positive and finite, got {problem.kernel!r}"
+        )
+
+
+def _has(problem: object, name: str) -> bool:
+    """Whether there is such a member; what takes work to compute is not computed for this."""
+    return getattr_static(problem, name, None) is not None or hasattr(problem, name)
+
+
+def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
+    """The steps of a run: the horizon asked for, if the problem has as many."""
+    steps = problem.horizon if horizon is None else horizon
+    check_whole("horizon", steps)
+    if steps < 1:
+        raise ValueError(f"horizon must be at least 1, got {steps}")
+    if steps > problem.horizon:
+        raise ValueError(
+            f"{label} has {problem.horizon} steps, got horizon = {steps}; "
+            "where it is made up, make a longer one"
+        )
+    return steps
+
+
+def check_whole(name: str, value: object) -> None:
+    """Raise a `TypeError` unless `value` is a whole number."""
+    if not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")

@@ -1,0 +1,143 @@
+"""What questions are worth: average regret against queries per step, a curve for each query plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from tvbandits.comparison.summary import counted, summarise
+from tvbandits.policies.expert import PLANS
+from tvbandits.policies.names import parse_spec
+
+WITHOUT, PAPER = "tv-gp-ucb", "sparq-gp-ucb"
+"""What the curves are read against: the same learning without an expert, and the paper's policy."""
+
+
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+
+
+MARKERS = "osD^vP"
+
+
+COLOURS = ("#000000", "#d55e00", "#0072b2", "#00805d", "#b8478d", "#7f6000")
+
+
+def policies(budgets: Sequence[float], plans: Sequence[str]) -> list[str]:
+    """The policies of a frontier, as `tvbandits.comparison.compare` takes them.
+
+    Raises
+    ------
+    ValueError
+        If a budget is not positive, or a plan is not known.
+    """
+    for budget in budgets:
+        if not 0 < budget < math.inf:
+            raise ValueError(f"budgets must be positive and finite, got {budget:g}")
+    for plan in plans:
+        if plan not in PLANS:
+            raise ValueError(f'unknown plan "{plan}"; there are: {", ".join(PLANS)}')
+    asked = [
+        f"frugal-gp-ucb:budget={budget:g},plan={plan}"
+        for plan in dict.fromkeys(plans)
+        for budget in sorted(set(budgets))
+    ]
+    return [WITHOUT, PAPER, *asked]
+
+
+def frontier(rows: pd.DataFrame) -> pd.DataFrame:
+    """The summary of a frontier's rows with the columns plan and budget (NaN for the others)."""
+    summary = summarise(rows)
+    parsed = [parse_spec(text) for text in summary["policy"]]
+    summary["plan"] = [parameters.get("plan", name) for name, parameters in parsed]
+    summary["budget"] = [float(parameters.get("budget", "nan")) for _, parameters in parsed]
+    return summary
+
+
+def margins(summary: pd.DataFrame) -> pd.DataFrame:
+    """Regret of every plan over that of random points, by budget: below 1 is better than random."""
+    asked = summary[summary["budget"].notna()]
+    table = asked.pivot_table(index="plan", columns="budget", values="average_regret", sort=False)
+    if "random" not in table.index:
+        return table.iloc[:0]
+    return table / table.loc["random"]
+
+
+def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figure:
+    """One panel a problem: means and 95% intervals over seeds, queries per step in powers of two."""
+    summary = frontier(rows)
+    problems = list(summary["problem"].unique())
+    figure = Figure(figsize=(8.6 * len(problems), 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(1, len(problems), squeeze=False)[0]
+    for axes, problem in zip(grid, problems, strict=True):
+        mine = summary[summary["problem"] == problem]
+        _draw_curves(axes, mine[mine["budget"].notna()])
+        _draw_references(axes, mine[mine["budget"].isna()])
+        _scale(axes, mine)
+        unit = (units or {}).get(str(problem), "")
+        seeds = counted(mine["seeds"], "seed")
+        steps = counted([int(mine["horizon"].max())], "step")
+        axes.set_title(f"{problem}, width {mine['confidence'].iloc[0]}, {seeds}, {steps}")
+        axes.set_xlabel("queries per step")
+        axes.set_ylabel("average regret" + (f" ({unit})" if unit else ""))
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def _draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
+    """A curve for each plan, which looks the same whatever else is drawn."""
+    for plan, curve in curves.groupby("plan", sort=False):
+        i = list(PLANS).index(str(plan))
+        axes.errorbar(
+            curve["queries_per_step"],
+            curve["average_regret"],
+            yerr=curve["average_regret_ci95"].fillna(0.0),
+            label=str(plan),
+            color=COLOURS[i % len(COLOURS)],
+            linestyle=DASHES[i % len(DASHES)],
+            marker=MARKERS[i % len(MARKERS)],
+            capsize=3,
+        )
+
+
+def _draw_references(axes: Axes, others: pd.DataFrame) -> None:
+    """The policy that asks nobody as a line, the paper's as a point."""
+    for line in others.to_dict(orient="records"):
+        if line["policy"] == WITHOUT:
+            axes.axhline(
+                line["average_regret"], color="0.5", linewidth=1.2, label=f"{WITHOUT}, no questions"
+            )
+            continue
+        axes.errorbar(
+            line["queries_per_step"],
+            line["average_regret"],
+            yerr=0.0 if pd.isna(line["average_regret_ci95"]) else line["average_regret_ci95"],
+            label=PAPER,
+            color="0.35",
+            linestyle="none",
+            marker="X",
+            markersize=9,
+            capsize=3,
+        )
+
+
+def _scale(axes: Axes, mine: pd.DataFrame) -> None:
+    """Queries in powers of two; regret from zero, or by its logarithm where it spans much."""
+    axes.set_xscale("log", base=2)
+    asked = mine["queries_per_step"][mine["queries_per_step"] > 0]
+    if len(asked):  # a frontier that was cut short may have no curve yet
+        low, high = math.floor(math.log2(asked.min())), math.ceil(math.log2(asked.max()))
+        ticks = [2.0**power for power in range(low, high + 1)]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    regret = mine["average_regret"]
+    if regret.min() > 0 and regret.max() > 8 * regret.min():
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, None)

@@ -1,0 +1,328 @@
+"""Pictures out of the rows of a comparison; readable in grey."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
+
+from tvbandits.comparison.summary import counted
+from tvbandits.core.arrays import Array
+from tvbandits.datasets.tables.references import References
+
+Dashes = str | tuple[int, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help."""
+
+    colour: str
+    dashes: Dashes
+    width: float
+    marker: str
+    hollow: bool = False
+
+
+STYLES = {
+    "uniform": Style("#767676", "-", 1.6, "o"),
+    "gp-ucb": Style("#d55e00", "-", 1.8, "s"),
+    "r-gp-ucb": Style("#0072b2", "--", 1.8, "D"),
+    "sw-gp-ucb": Style("#00805d", "-.", 1.8, "^"),
+    "w-gp-ucb": Style("#b8478d", ":", 2.4, "v"),
+    "tv-gp-ucb": Style("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
+    "ui-gp-ucb": Style("#3a86c8", (0, (3, 1)), 2.2, "*"),
+    "sparq-gp-ucb": Style("#000000", "-", 3.0, "X"),
+    "frugal-gp-ucb": Style("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
+    "et-gp-ucb": Style("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
+    "bkb": Style("#a3320b", (0, (9, 2)), 1.8, "<"),
+    "bbkb": Style("#5b3a99", (0, (9, 2, 2, 2)), 1.8, ">"),
+    "gp-bucb": Style("#3f7d20", (0, (5, 1, 1, 1)), 2.2, "p"),
+    "thompson": Style("#c2185b", (0, (2, 2)), 2.0, "d"),
+    "evolution": Style("#6d4c41", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
+    "eps-greedy": Style("#44607c", (0, (1, 1, 1, 3)), 2.4, "8"),
+}
+"""A policy looks the same in every picture, whatever else is drawn."""
+
+
+MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$\\spadesuit$": 10}
+"""Points, of markers that would look small in the usual 7."""
+
+
+FREE_COLOURS = ("#8a5a00", "#1b6ca8", "#a02c5a", "#2e7d4f", "#6a4fb0", "#b5451b", "#4f4f4f")
+
+
+FREE_DASHES: tuple[Dashes, ...] = (
+    (0, (7, 3)),
+    (0, (3, 3, 1, 3)),
+    (0, (12, 2, 1, 2)),
+    (0, (5, 2, 1, 1, 1, 2)),
+)
+
+
+FREE_MARKERS = "osD^vP*X<"
+"""For a second setting of a policy, and for policies of one's own: dashes that no name has."""
+
+
+LONGEST_NAME = 40
+"""Letters at the end of a curve."""
+
+
+PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
+"""Inches: a panel is at least so high, and higher where its labels need the room."""
+
+
+LEADER, KEY = 1.03, 0.42
+"""Where labels begin, in widths of the picture, and inches of the curve's style before the name."""
+
+
+REFERENCE_NAMES = {
+    "uniform": "uniform choice",
+    "best_fixed": "best fixed point",
+    "last_best": "last step's best point",
+}
+
+
+def regret_figure(
+    rows: pd.DataFrame,
+    references: Mapping[str, References] | None = None,
+    units: Mapping[str, str] | None = None,
+    *,
+    bound: bool = False,
+    interrupted: bool = False,
+) -> Figure:
+    """Average regret R_t / t against t: mean over seeds and a band of one deviation.
+
+    One panel a problem and confidence width. The mean curves end in the name of their policy, which has
+    the same style in every picture.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The rows of `tvbandits.comparison.compare.compare`.
+    references : mapping of problem to References, optional
+        Drawn as thin horizontal lines.
+    units : mapping of problem to str, optional
+        Unit of the reward.
+    bound : bool
+        Draw the bound of SparQ-GP-UCB's theorem for the policies that ask an expert.
+    interrupted : bool
+        The comparison was cut short, which the title of its last panel says.
+    """
+    panels = list(rows.groupby(["problem", "confidence"], sort=False))
+    styles = styles_of(rows["policy"].unique())
+    labels = max(group["policy"].nunique() for _, group in panels) + len(REFERENCE_NAMES) + bound
+    height = max(PANEL_HEIGHT, LABEL_HEIGHT * labels)
+    figure = Figure(figsize=(9.6, height * len(panels)), layout="constrained")
+    FigureCanvasAgg(figure)
+    for i, ((problem, confidence), group) in enumerate(panels):
+        axes = figure.add_subplot(len(panels), 1, i + 1)
+        unit = (units or {}).get(str(problem), "")
+        found = (references or {}).get(str(problem))
+        _draw_panel(axes, group, found, styles, bound=bound, gap=LABEL_HEIGHT / height)
+        width = f"width {confidence}" if confidence != "theory" else "width of the theorem"
+        seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
+        # Runs are played in the order of the panels.
+        ending = ", interrupted" if interrupted and i == len(panels) - 1 else ""
+        title = f"{problem}, {width}, {seeds}{ending}"
+        axes.set_title(textwrap.fill(title, 80), loc="left", parse_math=False)
+        axes.set_xlabel("step t")
+        escaped = unit.replace("$", r"\$")
+        axes.set_ylabel(
+            f"average regret $R_t / t$ [{escaped}]" if unit else "average regret $R_t / t$"
+        )
+    return figure
+
+
+def styles_of(policies: Iterable[str]) -> dict[str, Style]:
+    """A style for each policy: that of its name, or the next free one.
+
+    Of several settings of one policy ("name:window=40", "name:window=80"), the plain name has the
+    style, or else the first of them.
+    """
+    found: dict[str, Style] = {}
+    names = [str(policy) for policy in policies]
+    for policy in sorted(names, key=lambda name: ":" in name):
+        style = STYLES.get(policy.partition(":")[0])
+        if style is not None and style not in found.values():
+            found[policy] = style
+    others = [policy for policy in names if policy not in found]
+    return found | {policy: _free_style(i) for i, policy in enumerate(others)}
+
+
+def _free_style(i: int) -> Style:
+    """The i-th style that belongs to no name."""
+    period = len(FREE_DASHES) * len(FREE_MARKERS)
+    return Style(
+        FREE_COLOURS[i % len(FREE_COLOURS)],
+        FREE_DASHES[i % len(FREE_DASHES)],
+        1.8 + 0.4 * (i // period),
+        FREE_MARKERS[i % len(FREE_MARKERS)],
+        hollow=True,
+    )
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG."""
+    figure.savefig(path, dpi=130)
+
+
+def _draw_panel(
+    axes: Axes,
+    group: pd.DataFrame,
+    references: References | None,
+    styles: Mapping[str, Style],
+    *,
+    bound: bool,
+    gap: float,
+) -> None:
+    ends: list[tuple[float, str, Line2D]] = []
+    horizon = int(group["t"].max())
+    count = group["policy"].nunique()
+    for i, (policy, rows) in enumerate(group.groupby("policy", sort=False)):
+        style = styles[str(policy)]
+        by_seed = rows.pivot_table(index="t", columns="seed", values="average_regret")
+        t, mean = by_seed.index.to_numpy(), by_seed.mean(axis=1).to_numpy()
+        spread = by_seed.std(axis=1, ddof=1).fillna(0.0).to_numpy()
+        (curve,) = axes.plot(
+            t,
+            mean,
+            color=style.colour,
+            linestyle=style.dashes,
+            linewidth=style.width,
+            marker=style.marker,
+            markersize=MARKER_SIZES.get(style.marker, 7),
+            markerfacecolor="white" if style.hollow else style.colour,
+            markeredgecolor=style.colour if style.hollow else "white",
+            markeredgewidth=1.2 if style.hollow else 0.6,
+            markevery=_marks(len(t), i, count),
+        )
+        axes.fill_between(
+            t, mean - spread, mean + spread, color=style.colour, alpha=0.12, linewidth=0
+        )
+        ends.append((float(mean[-1]), str(policy), curve))
+        if bound and asks(rows):
+            drawn = rows.groupby("t")["bound"].mean().dropna()
+            # Before the second step there is nothing to bound: the width has seen no data.
+            drawn = drawn[drawn.index >= 2]
+            if len(drawn):
+                (curve,) = axes.plot(drawn.index, drawn, color="black", linewidth=1.0)
+                ends.append((float(drawn.iloc[-1]), f"bound for {policy}", curve))
+    axes.set_xlim(0, horizon)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    shown = _references_beside(references, set(group["policy"]))
+    _limit(axes, group, shown.values(), bound=bound)
+    low, high = axes.get_ylim()
+    for name, value in shown.items():
+        if low <= value <= high:
+            line = axes.axhline(value, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
+            ends.append((value, REFERENCE_NAMES[name], line))
+    _label_ends(axes, ends, gap)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", linewidth=0.3)
+
+
+def asks(rows: pd.DataFrame) -> bool:
+    """Whether an expert was asked in these rows: for others no bound is drawn."""
+    return bool(rows["queries"].sum() > 0)
+
+
+def _references_beside(references: References | None, played: set[str]) -> dict[str, float]:
+    """References by name, but for one that is played itself: it would lie on its own curve."""
+    found = {} if references is None else references._asdict()
+    return {name: float(value) for name, value in found.items() if name not in played}
+
+
+def _marks(n: int, i: int, count: int) -> tuple[int, int]:
+    """Where markers of the i-th of `count` curves stand: they do not cover each other."""
+    every = max(n // 8, 1)
+    return (i * every // count + every // (2 * count)) % max(n, 1), every
+
+
+def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float], *, bound: bool) -> None:
+    """Leave the first few steps, where averages jump, out of the choice of limits."""
+    late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
+    curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
+    positive = curves[curves > 0]
+    asked = group[(group["queries"] > 0) & group["bound"].notna()]
+    ends = [float(asked.loc[asked["t"] == asked["t"].max(), "bound"].mean())] if len(asked) else []
+    if bound and len(positive):
+        axes.set_yscale("log")
+        low, high = float(positive.min()), float(positive.max())
+        axes.set_ylim(low / 1.5, max(high, *(3 * end for end in ends), 0.0) * 1.3)
+    else:
+        highest = max([*positive, *references, *(ends if bound else [])], default=0.0)
+        axes.set_ylim(0, float(highest) * 1.12 or 1.0)
+
+
+def _label_ends(axes: Axes, ends: list[tuple[float, str, Line2D]], gap: float) -> None:
+    """Write names right of the picture, each behind a piece of its curve, pushed apart where close."""
+    low, high = axes.get_ylim()
+    heights = np.array([value for value, _, _ in ends])
+    if axes.get_yscale() == "log":
+        place = np.log(np.maximum(heights, low) / low) / np.log(high / low)
+    else:
+        place = (heights - low) / (high - low)
+    for (_, name, curve), at, true in zip(ends, _apart(place, gap), place, strict=True):
+        # Inches, from a point right of the picture at the height of the label.
+        place_of = ScaledTranslation(LEADER, at, axes.transAxes)  # type: ignore[arg-type]
+        beside = axes.figure.dpi_scale_trans + place_of
+        key = Line2D([0.0, KEY / 2, KEY], [0.0] * 3, transform=beside, clip_on=False, gid="key")
+        key.update_from(curve)
+        key.set(transform=beside, clip_on=False, gid="key", markevery=[1])
+        ends_at = float(np.clip(true, 0, 1))
+        leader = Line2D([1.0, LEADER], [ends_at, at], transform=axes.transAxes, clip_on=False)
+        leader.set(color=curve.get_color(), linewidth=0.6, gid="leader")
+        axes.add_artist(leader)
+        axes.add_artist(key)
+        axes.annotate(
+            _short(name),
+            xy=(KEY + 0.06, 0.0),
+            xycoords=beside,
+            color=curve.get_color(),
+            va="center",
+            fontsize=9,
+            annotation_clip=False,
+            parse_math=False,
+        )
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for the curves: a long one without its middle."""
+    kept = LONGEST_NAME - 1
+    return name if len(name) <= LONGEST_NAME else f"{name[: kept - 12]}…{name[-12:]}"
+
+
+def _apart(places: Array, gap: float) -> Array:
+    """The nearest places in [0, 1], in the same order, that are at least `gap` from each other.
+
+    Where [0, 1] has no room for that they stand around its middle.
+    """
+    order = np.argsort(places, kind="stable")
+    wanted = np.clip(places[order], 0.0, 1.0) - gap * np.arange(len(places))
+    # Pool adjacent violators: isotonic regression of the places less the room they need.
+    blocks: list[list[float]] = []
+    for value in wanted:
+        blocks.append([float(value), 1.0])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            mean, count = blocks.pop()
+            blocks[-1] = [
+                (blocks[-1][0] * blocks[-1][1] + mean * count) / (blocks[-1][1] + count),
+                blocks[-1][1] + count,
+            ]
+    spaced = np.concatenate([np.full(int(count), mean) for mean, count in blocks])
+    room = 1.0 - gap * (len(places) - 1)
+    spaced = np.clip(spaced, 0.0, room) if room > 0 else np.full(len(places), room / 2)
+    placed = np.empty(len(places))
+    placed[order] = spaced + gap * np.arange(len(places))
+    return placed

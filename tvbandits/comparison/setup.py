@@ -1,0 +1,178 @@
+"""What a comparison finds out about a problem before the first step, once for every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from tvbandits.acquisition.confidence import Confidence
+from tvbandits.core.arrays import Array
+from tvbandits.core.domains import Candidates
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Expert, Problem
+from tvbandits.gp.fitting import maximum_likelihood, standardisation
+from tvbandits.gp.fitting.information_gain import information_gains
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.policies import Setting
+
+FIRST_SAMPLE = 200
+"""Uniform plays, one at each of the first times, that scale, kernel and drift are estimated from."""
+
+
+MOST_POINTS = 1000
+"""Domains larger than this, and boxes, are represented by so many uniform points."""
+
+
+SAMPLE_NOISE, REWARD_NOISE = 0xF1, 0x01
+"""Noise streams: the first sample, and the rewards of a run."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One realisation of a problem, and what is known of it.
+
+    Attributes
+    ----------
+    label : str
+        What rows call the problem.
+    problem : Problem
+    seed : int
+    horizon : int
+    kernel : scikit-learn kernel
+        Over points, for the standardised reward.
+    scale : float
+        Prior deviation of the reward, in its unit.
+    variation : float
+        Sup-norm change per unit of time, in the unit of reward.
+    epsilon : float
+        Forgetting rate of the TV-GP-UCB model, by log evidence on the first sample.
+    gains : array of shape (horizon,)
+        Maximum information gain of 1, 2, ... observations.
+    """
+
+    label: str
+    problem: Problem
+    seed: int
+    horizon: int
+    kernel: Any
+    scale: float
+    variation: float
+    epsilon: float
+    gains: Array
+
+    def setting(
+        self, confidence: Confidence, expert: Callable[[Problem, int], Expert] | None
+    ) -> Setting:
+        """What the makers of policies are given."""
+        problem, seed = self.problem, self.seed
+        return Setting(
+            domain=problem.domain,
+            kernel=self.kernel,
+            noise_variance=problem.noise_variance,
+            horizon=self.horizon,
+            variation=self.variation / self.scale,
+            scale=self.scale,
+            epsilon=self.epsilon,
+            information_gain=float(self.gains[-1]),
+            confidence=confidence,
+            expert=None if expert is None else lambda: expert(problem, seed),
+            seed=seed,
+        )
+
+
+def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
+    """Realise `problem` for `seed`, and estimate what it does not recommend itself.
+
+    A uniform sample of noisy rewards, one at each of the first `FIRST_SAMPLE` times, gives the scale of
+    the reward, and by log evidence the drift rate epsilon of the TV-GP-UCB model and, where the problem
+    recommends none, the length scale of an RBF kernel over points. It belongs to no policy's regret.
+    """
+    realise = getattr(problem, "realise", None)
+    if realise is not None:
+        problem = realise(seed)
+    sample = _first_sample(problem, seed, horizon)
+    kernel, epsilon = _fitted(problem, sample)
+    learned = standardisation.learn(
+        standardisation.Scaling(0.0, 1.0),
+        kernel,
+        sample,
+        np.ones(len(sample), bool),
+        problem.noise_variance,
+    )
+    points = _representatives(problem, seed)
+    noise = problem.noise_variance / learned.scale**2
+    variation = problem.variation
+    return Prepared(
+        label=label,
+        problem=problem,
+        seed=seed,
+        horizon=horizon,
+        kernel=kernel,
+        scale=learned.scale,
+        variation=_seen_variation(problem, points) if variation is None else variation,
+        epsilon=epsilon,
+        gains=information_gains(kernel, points, noise, horizon),
+    )
+
+
+def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> tuple[Array, Array]:
+    """True rewards of the points (n, d), each at its own time (n,), and the rewards with noise.
+
+    The noise depends on (seed, stream, point, time) alone: `tvbandits.core.keyed_noise.keyed_normal`.
+    """
+    pairs = [(X[i : i + 1], float(t)) for i, t in enumerate(times)]
+    rewards = np.array([float(problem.value(x, t)[0]) for x, t in pairs])
+    noise = np.array([keyed_normal(seed, stream, x, t)[0] for x, t in pairs])
+    return rewards, rewards + problem.noise_variance**0.5 * noise
+
+
+def _first_sample(problem: Problem, seed: int, horizon: int) -> Observations:
+    times = np.arange(1.0, min(FIRST_SAMPLE, horizon) + 1)
+    X = problem.domain.sample(len(times), np.random.default_rng([seed, SAMPLE_NOISE]))
+    _, rewards = played(problem, X, times, seed, SAMPLE_NOISE)
+    return Observations(X, times, rewards, np.full(len(times), problem.noise_variance))
+
+
+def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
+    """Kernel over points and drift rate, by log evidence of amplitude * k * drift."""
+    variance = float(np.var(sample.y)) + problem.noise_variance
+    amplitude = ConstantKernel(variance, (1e-4 * variance, 1e4 * variance))
+    recommended = problem.kernel
+    if recommended is None:
+        extent = float(np.ptp(sample.X, axis=0).max()) or 1.0
+        space: Any = RBF(0.3 * extent, (1e-3 * extent, 10 * extent))
+    else:
+        space = recommended
+    held = space if recommended is None else _fixed(space)
+    start = amplitude * OnSpace(held) * Drift(0.1, (1e-5, 0.9))
+    fitted = maximum_likelihood.fit(start, sample).kernel
+    return (
+        (fitted.k1.k2.kernel if recommended is None else recommended),
+        float(fitted.k2.epsilon),
+    )
+
+
+def _fixed(kernel: Any) -> Any:
+    """The same kernel with no free hyperparameter."""
+    fixed = kernel.clone_with_theta(kernel.theta)
+    bounds = {f"{part.name}_bounds": "fixed" for part in kernel.hyperparameters}
+    return fixed.set_params(**bounds)
+
+
+def _representatives(problem: Problem, seed: int) -> Array:
+    domain = problem.domain
+    if isinstance(domain, Candidates) and len(domain) <= MOST_POINTS:
+        return domain.X
+    return domain.sample(MOST_POINTS, np.random.default_rng([seed, 0xF2]))
+
+
+def _seen_variation(problem: Problem, points: Array) -> float:
+    """Mean sup-norm change over the first steps, for problems that do not state it."""
+    steps = range(1, min(problem.horizon, 20) + 1)
+    path = np.array([problem.value(points, t) for t in steps])
+    return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0

@@ -1,0 +1,123 @@
+"""Tables out of the rows of a comparison, and the references they are read against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from tvbandits.core.domains import Candidates
+from tvbandits.core.protocols import Problem
+from tvbandits.datasets.tables.references import References, references
+
+Row = dict[str, Any]
+
+
+SUMMARY = [
+    "problem",
+    "policy",
+    "confidence",
+    "seeds",
+    "horizon",
+    "average_regret",
+    "average_regret_sd",
+    "average_regret_ci95",
+    "last_fifth_regret",
+    "queries_per_step",
+    "answered_per_step",
+    "seconds_per_step",
+]
+"""Columns of `summarise`."""
+
+
+def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
+    """One line for each problem and policy, with the columns `SUMMARY`, in the order of the rows.
+
+    `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
+    `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
+    of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
+    several points, regret is a mean over plays, and what is said per step is counted once a step.
+    """
+    table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
+    groups = table.groupby(["problem", "policy", "confidence"], sort=False)
+    return pd.DataFrame([_summary(key, group) for key, group in groups], columns=SUMMARY)
+
+
+def _summary(key: Any, group: pd.DataFrame) -> Row:
+    by_seed = group.groupby("seed")["regret"].mean()
+    n, horizon = len(by_seed), int(group["t"].max())
+    deviation = float(by_seed.std(ddof=1)) if n > 1 else float("nan")
+    last = group[group["t"] > horizon - max(horizon // 5, 1)]
+    problem, policy, confidence = key
+    return {
+        "problem": problem,
+        "policy": policy,
+        "confidence": confidence,
+        "seeds": n,
+        "horizon": horizon,
+        "average_regret": float(by_seed.mean()),
+        "average_regret_sd": deviation,
+        "average_regret_ci95": deviation * float(student.ppf(0.975, max(n - 1, 1))) / n**0.5,
+        "last_fifth_regret": float(last["regret"].mean()),
+        "queries_per_step": float(group["queries"].mean()),
+        "answered_per_step": float(group["answered"].mean()),
+        "seconds_per_step": float(group["seconds"].mean()),
+    }
+
+
+def problem_references(
+    problem: Problem, seeds: int | Sequence[int] = 1, horizon: int | None = None
+) -> References:
+    """Average regret of players without a model on a problem, as a mean over its realisations.
+
+    A box, or a very large domain, is represented by 1000 uniform points, and regret is still measured
+    from the best of the whole domain.
+    """
+    realise = getattr(problem, "realise", None)
+    chosen = as_seeds(seeds) if realise is not None else [0]
+    found = np.array([_references(realise(s) if realise else problem, horizon) for s in chosen])
+    return References(*found.mean(axis=0).tolist())
+
+
+def _references(problem: Problem, horizon: int | None) -> References:
+    # A reward that stands still is known after two steps.
+    length = 2 if problem.variation == 0.0 else horizon or problem.horizon
+    steps = range(1, min(length, horizon or length) + 1)
+    domain = problem.domain
+    if isinstance(domain, Candidates) and len(domain) * len(steps) <= 20_000_000:
+        points = domain.X
+    else:
+        points = domain.sample(1000, np.random.default_rng(0))
+    values = np.array([problem.value(points, float(t)) for t in steps])
+    missed = float(np.mean([problem.best(float(t)) for t in steps]) - values.max(axis=1).mean())
+    return References(*(value + missed for value in references(values)))
+
+
+def counted(numbers: Iterable[int], noun: str) -> str:
+    """Numbers in a title: "1 seed", "5 seeds", or "1-5 seeds" where they differ."""
+    found = list(numbers)
+    low, high = min(found), max(found)
+    number = f"{high}" if low == high else f"{low}-{high}"
+    return f"{number} {noun}{'' if high == 1 else 's'}"
+
+
+def as_seeds(seeds: int | Sequence[int]) -> list[int]:
+    """The seeds themselves: 0, ..., n - 1 for a number n."""
+    try:
+        one = isinstance(seeds, int | np.integer)
+        chosen = list(range(seeds)) if one else [index(seed) for seed in seeds]  # type: ignore[arg-type, union-attr]
+    except TypeError:
+        raise TypeError(
+            f"seeds must be a whole number, or a sequence of whole numbers; got {seeds!r}"
+        ) from None
+    if not chosen:
+        raise ValueError(f"seeds must be at least 1, or a sequence of seeds; got {seeds}")
+    if min(chosen) < 0:
+        raise ValueError(f"seeds must not be negative, got {min(chosen)}")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"seeds must be different, got {chosen}")
+    return chosen

@@ -1,0 +1,1 @@
+"""What everything else speaks in: arrays, observations, domains, protocols, linear algebra."""

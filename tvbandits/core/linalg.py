@@ -1,0 +1,263 @@
+"""Factorisations: the only room that calls one.
+
+All matrices are symmetric positive (semi-)definite and factors are lower triangular, A = L L^T.
+A failure is a `FactorisationError` that names the matrix and says what to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack, qr_delete
+
+from tvbandits.core.arrays import Array, Index
+
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
+"""Relative jitters tried in turn; the first that succeeds is used and reported."""
+
+
+class FactorisationError(ValueError):
+    """A matrix that should be positive definite is not, even with the largest jitter."""
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """A lower factor L (n, n) of A + jitter I, and the jitter that it took (in A's unit)."""
+
+    L: Array
+    jitter: float
+
+
+def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = None) -> Cholesky:
+    """Factor a symmetric positive definite matrix: no jitter first, then more and more.
+
+    Parameters
+    ----------
+    A : array of shape (n, n)
+        Only its lower triangle is read.
+    what : str
+        The name of the matrix in an error.
+    scale : float, optional
+        What jitters are relative to; by default the mean of the diagonal.
+
+    Raises
+    ------
+    FactorisationError
+        If `A` has an entry that is not finite, or is not positive definite with a jitter of 1e-6
+        times `scale`.
+    """
+    if not np.isfinite(A).all():
+        raise FactorisationError(f"{what} of shape {A.shape} has entries that are not finite")
+    if len(A) == 0:
+        return Cholesky(np.empty((0, 0)), 0.0)
+    if scale is None:
+        scale = float(np.mean(np.diagonal(A)))
+    for relative in JITTERS:
+        jitter = relative * scale
+        shifted = np.array(A, dtype=np.float64, order="F")
+        if jitter:
+            shifted[np.diag_indices_from(shifted)] += jitter
+        L, status = lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
+        if status == 0:
+            return Cholesky(L, jitter)
+    raise FactorisationError(
+        f"{what} of shape {A.shape} is not positive definite, even with {jitter:.3g} on its "
+        "diagonal: is the kernel a valid covariance? A larger noise variance also helps."
+    )
+
+
+def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """Return L^-1 B, or L^-T B: forward or back substitution for B of shape (n,) or (n, m)."""
+    if len(L) == 0 or B.size == 0:
+        return np.array(B, dtype=np.float64)
+    columns = B[:, None] if B.ndim == 1 else B
+    if columns.flags.c_contiguous and not columns.flags.f_contiguous:
+        # The same memory read as B^T: L X = B is X^T L^T = B^T, solved from the right, uncopied.
+        right = blas.dtrsm(1.0, L, columns.T, side=1, lower=1, trans_a=int(not transposed))
+        return np.asarray(right.T)
+    solved = blas.dtrsm(1.0, L, columns, lower=1, trans_a=int(transposed))
+    return np.asarray(solved[:, 0] if B.ndim == 1 else solved)
+
+
+def inverse_lower(L: Array) -> Array:
+    """The lower triangle of A^-1, A = L L^T, from the lower factor; with zeros above it."""
+    if len(L) == 0:
+        return np.empty((0, 0))
+    found, info = lapack.dpotri(L, lower=1)
+    if info:
+        raise FactorisationError(f"a factor of shape {L.shape} has a zero on its diagonal")
+    return np.asarray(found)
+
+
+def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
+    """b^T A^-1 y and b^T A^-1 b for each of some small systems.
+
+    `A` is (n, m, m), positive definite; `b` and `y` are (n, m).
+    """
+    scale = np.einsum("nii->ni", A).mean(axis=1)
+    for relative in JITTERS:
+        shifted = A + (relative * scale)[:, None, None] * np.eye(A.shape[1])
+        try:
+            solved = np.linalg.solve(shifted, np.stack([y, b], axis=-1))
+        except np.linalg.LinAlgError:
+            continue
+        if np.isfinite(solved).all():
+            break
+    else:
+        raise FactorisationError(
+            "one of several small kernel matrices is singular, even with a jitter of "
+            f"{JITTERS[-1]:g}: give a larger noise variance"
+        )
+    found = np.einsum("nm,nmc->nc", b, solved)
+    return np.asarray(found[:, 0]), np.asarray(found[:, 1])
+
+
+def log_determinant(L: Array) -> float:
+    """Return log det(L L^T)."""
+    return 2.0 * float(np.log(np.diagonal(L)).sum())
+
+
+def append_rows(L: Array, cross: Array, corner: Array, what: str = "kernel matrix") -> Cholesky:
+    """Factor of [[A, cross], [cross^T, corner]] from the factor L of A: O(n^2 m) for m new rows.
+
+    Parameters
+    ----------
+    L : array of shape (n, n)
+    cross : array of shape (n, m)
+    corner : array of shape (m, m)
+
+    The jitter is added to the new rows alone, relative to their diagonal before what is known is
+    taken off: for rows that follow from the old ones what is left is rounding, and no yardstick.
+
+    Raises
+    ------
+    FactorisationError
+        As `cholesky` does.
+    """
+    n, m = cross.shape
+    below = solve_lower(L, cross)
+    scale = float(np.mean(np.diagonal(corner))) if m else 0.0
+    schur = cholesky(corner - below.T @ below, f"Schur complement of the {what}", scale=scale)
+    grown = np.zeros((n + m, n + m), order="F")
+    grown[:n, :n] = L
+    grown[n:, :n] = below.T
+    grown[n:, n:] = schur.L
+    return Cholesky(grown, schur.jitter)
+
+
+def drop_rows(L: Array, V: Array, first: int, count: int) -> tuple[Array, Array]:
+    """Forget rows `first .. first + count` of A, in O(n (n + m)) each, without a new factorisation.
+
+    With L V = B (V of shape (n, m)), returns the factor L' of A without those rows and columns and
+    the V' with L' V' = B without those rows. Deleting a row of A is deleting a column of the thin
+    "QR" pair (V^T, L^T): Givens rotations make L^T triangular again and carry V along.
+    """
+    if count == 0:
+        return L, V
+    n, m = V.shape
+    # The routine wants at least as many rows as columns in its "Q"; nothing in it needs Q orthogonal.
+    carried = np.zeros((max(n, m), n), order="F")
+    carried[:m] = V.T
+    Q, R = qr_delete(carried, L.T, first, count, which="col", overwrite_qr=False)
+    kept = n - count
+    factor, rows = R[:kept].T.copy(order="F"), Q[:m, :kept].T.copy()
+    # Rotations may leave a negative diagonal; a Cholesky factor has none.
+    signs = np.sign(np.diagonal(factor))
+    return np.asfortranarray(factor * signs), np.asarray(rows * signs[:, None], dtype=np.float64)
+
+
+def rank_one_update(L: Array, x: Array) -> Array:
+    """Factor of L L^T + x x^T, in O(n^2), by Givens rotations."""
+    n = len(L)
+    if n == 0:
+        return L
+    # [L, x] [L, x]^T with one more column; deleting row 0 of a bordered factor gives the same thing.
+    bordered = np.zeros((n + 1, n + 1), order="F")
+    bordered[0, 0] = 1.0
+    bordered[1:, 0] = x
+    bordered[1:, 1:] = L
+    return drop_rows(bordered, np.zeros((n + 1, 1)), 0, 1)[0]
+
+
+@dataclass(frozen=True)
+class PivotedCholesky:
+    """Greedy low-rank factor A ~ G^T G.
+
+    Attributes
+    ----------
+    pivots : array of shape (r,)
+        Rows in the order they were chosen: each has the largest residual variance of its turn.
+    G : array of shape (r, n)
+        Row s is the s-th column of the pivoted Cholesky factor.
+    residual : array of shape (n,)
+        diag(A - G^T G), the conditional variance that is left; never negative.
+    """
+
+    pivots: Index
+    G: Array
+    residual: Array
+
+
+def pivoted_cholesky(
+    diagonal: Array, column: Callable[[int], Array], rank: int, tolerance: float
+) -> PivotedCholesky:
+    """Greedy (pivoted) Cholesky: repeatedly take the row of largest conditional variance.
+
+    Parameters
+    ----------
+    diagonal : array of shape (n,)
+        diag(A).
+    column : callable
+        `column(i)` returns column i of A, shape (n,); only chosen columns are asked for.
+    rank : int
+        At most so many pivots.
+    tolerance : float
+        Stop when the largest residual is not above this (in A's unit).
+    """
+    n = len(diagonal)
+    residual = np.array(diagonal, dtype=np.float64)
+    G = np.empty((min(rank, n), n))
+    pivots: list[int] = []
+    for step in range(len(G)):
+        pivot = int(residual.argmax())
+        if not residual[pivot] > tolerance:
+            break
+        row = column(pivot) - G[:step, pivot] @ G[:step]
+        row /= np.sqrt(residual[pivot])
+        G[step] = row
+        residual = np.maximum(residual - row**2, 0.0)
+        # Rounding must not let a chosen row be chosen again.
+        residual[pivot] = 0.0
+        pivots.append(pivot)
+    return PivotedCholesky(np.array(pivots, dtype=np.int64), G[: len(pivots)], residual)
+
+
+def greedy_pivots(A: Array, tolerance: float) -> Index:
+    """The pivots of `pivoted_cholesky` for a matrix at hand, down to the tolerance, by LAPACK.
+
+    Ties may fall otherwise: equal residuals are rows of equal merit.
+    """
+    _, pivots, rank, status = lapack.dpstrf(np.array(A, order="F"), tol=tolerance, lower=1)
+    if status < 0:
+        raise FactorisationError(f"pivoted factorisation refused argument {-status}")
+    return np.asarray(pivots[:rank] - 1, dtype=np.int64)
+
+
+def eigenvalues(A: Array) -> Array:
+    """Eigenvalues of a symmetric matrix, ascending."""
+    return np.asarray(np.linalg.eigvalsh(A), dtype=np.float64)
+
+
+def eigenpairs(A: Array) -> tuple[Array, Array]:
+    """Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix."""
+    values, vectors = np.linalg.eigh(A)
+    return values, vectors
+
+
+def square_root(A: Array) -> Array:
+    """A root R (n, r) with R R^T = A, for a positive semi-definite A of any rank r."""
+    values, vectors = eigenpairs(A)
+    kept = values > 1e-14 * float(values.max(initial=0.0))
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

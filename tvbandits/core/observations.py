@@ -1,0 +1,129 @@
+"""`Observations`: what has been seen, as frozen columns that are checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tvbandits.core.arrays import Array, as_column, as_points
+
+
+class Source(IntEnum):
+    """Who made an observation."""
+
+    REWARD = 0
+    """The bandit played the point and was told its reward."""
+    EXPERT = 1
+    """An expert answered a query about the point."""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Noisy values of a function of point and time, in the order they arrived.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        The points.
+    t : array of shape (n,)
+        The times the values speak about, in the user's unit of time; any order, uneven gaps.
+    y : array of shape (n,)
+        The values, in the user's unit of reward.
+    variance : array of shape (n,)
+        Noise variance each value was made with (unit of reward squared); positive.
+    source : array of shape (n,), optional
+        A `Source` for each row; all `Source.REWARD` where left out.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a value is not finite, or a variance is not positive.
+    """
+
+    X: Array
+    t: Array
+    y: Array
+    variance: Array
+    source: NDArray[np.uint8] = None  # type: ignore[assignment]  # filled in below
+
+    def __post_init__(self) -> None:
+        X = as_points(self.X)
+        n = len(X)
+        variance = as_column(self.variance, n, "variance")
+        if (variance <= 0).any():
+            row = int((variance <= 0).argmax())
+            raise ValueError(f"variance must be positive, got {variance[row]} at position {row}")
+        columns: dict[str, NDArray[Any]] = {
+            "X": X,
+            "t": as_column(self.t, n, "t"),
+            "y": as_column(self.y, n, "y"),
+            "variance": variance,
+            "source": _as_source(self.source, n),
+        }
+        for name, column in columns.items():
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+
+    @classmethod
+    def empty(cls, dimension: int) -> Observations:
+        """No observations of points with `dimension` coordinates."""
+        none = np.empty(0)
+        return cls(np.empty((0, dimension)), none, none, none)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Unpickled columns cannot be written to either."""
+        return _trusted, (self.X, self.t, self.y, self.variance, self.source)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return int(self.X.shape[1])
+
+    def append(self, other: Observations) -> Observations:
+        """These observations, then `other`'s."""
+        if other.dimension != self.dimension:
+            raise ValueError(
+                f"points of {self.dimension} coordinates cannot take points of {other.dimension}"
+            )
+        if len(other) == 0:
+            return self
+        return _trusted(
+            np.concatenate([self.X, other.X]),
+            np.concatenate([self.t, other.t]),
+            np.concatenate([self.y, other.y]),
+            np.concatenate([self.variance, other.variance]),
+            np.concatenate([self.source, other.source]),
+        )
+
+    def take(self, rows: NDArray[Any] | slice) -> Observations:
+        """The chosen rows: an index array, a boolean mask or a slice."""
+        return _trusted(
+            self.X[rows], self.t[rows], self.y[rows], self.variance[rows], self.source[rows]
+        )
+
+
+def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
+    if source is None:
+        return np.full(n, Source.REWARD, dtype=np.uint8)
+    codes = as_column(source, n, "source")
+    # Compared before the cast, which would wrap 257 around to 1 and cut 0.7 to 0.
+    unknown = ~np.isin(codes, [code.value for code in Source])
+    if unknown.any():
+        raise ValueError(f"source must be one of {list(Source)}, got {codes[unknown][0]:g}")
+    return codes.astype(np.uint8)
+
+
+def _trusted(*columns: NDArray[Any]) -> Observations:
+    """Build from columns that were checked before, without checking them again."""
+    made = object.__new__(Observations)
+    for name, column in zip(("X", "t", "y", "variance", "source"), columns, strict=True):
+        column.setflags(write=False)
+        object.__setattr__(made, name, column)
+    return made

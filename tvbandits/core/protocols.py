@@ -1,0 +1,238 @@
+"""The seams that users plug into: a domain, an expert and its answers, a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.observations import Observations
+
+
+class ExpertError(RuntimeError):
+    """An expert failed, or answered in a form that cannot be used."""
+
+
+class ExpertUnavailableError(ExpertError):
+    """An expert cannot be reached now, and may be later: raised by experts, never by a bandit."""
+
+
+class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - a warning first
+    """An expert cannot be reached; the bandit goes on without its answers.
+
+    Who would rather stop turns it into an error, which is then an `ExpertError`:
+    `warnings.simplefilter("error", ExpertDownWarning)`.
+    """
+
+
+MISTAKES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""Exceptions that tell of a mistake in a program, not of an expert that cannot be reached."""
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Whether an exception of an expert tells of a mistake, not that it cannot be reached now."""
+    if isinstance(error, ExpertError):
+        return not isinstance(error, ExpertUnavailableError)
+    return isinstance(error, MISTAKES)
+
+
+class Domain(Protocol):
+    """The set of points a bandit may play."""
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        ...
+
+    def check(self, X: Array, name: str = "X") -> Array:
+        """Return `X` (n, d) as points of the domain; `ValueError` names the first one outside."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        ...
+
+    def maximise(
+        self, acquisition: Callable[[Array], Array], rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """The point (d,) of largest acquisition, and that value; exact ties are broken by `rng`.
+
+        `acquisition` maps points (m, d) to values (m,).
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an expert says about q points.
+
+    Parameters
+    ----------
+    values : array of shape (q,)
+        The answers, in the unit of reward. NaN means "no answer for this point".
+    variance : array of shape (q,) or a number
+        Noise variance of each answer (unit of reward squared), positive; not looked at where there
+        is no answer.
+    cost : float
+        What the whole query cost, in the expert's own unit; finite and not negative.
+    notes : tuple of str
+        What people should know about this query, such as why a point was refused.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a value is infinite, or the variance of an answer is not a positive
+        finite number.
+    """
+
+    values: Array
+    variance: Array
+    cost: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        values = as_floats(self.values, "values")
+        if values.ndim != 1:
+            raise ValueError(f"values must have shape (q,), got {values.shape}")
+        variance = as_floats(self.variance, "variance")
+        if variance.ndim == 0:
+            variance = np.full(len(values), float(variance))
+        if variance.shape != values.shape:
+            raise ValueError(f"variance must have shape {values.shape}, got {variance.shape}")
+        if np.isinf(values).any():
+            where = int(np.isinf(values).argmax())
+            raise ValueError(
+                f"values must be finite, or NaN for no answer; got {values[where]} at {where}"
+            )
+        answered = ~np.isnan(values)
+        bad = answered & ~((variance > 0) & np.isfinite(variance))
+        if bad.any():
+            where = int(bad.argmax())
+            raise ValueError(
+                f"variance must be positive and finite, got {variance[where]} at position {where}"
+            )
+        cost = float(self.cost)
+        if not (np.isfinite(cost) and cost >= 0):
+            raise ValueError(f"cost must be finite and not negative, got {self.cost}")
+        for name, column in (("values", values), ("variance", variance)):
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+        object.__setattr__(self, "cost", cost)
+        given: object = self.notes
+        if isinstance(given, str):
+            raise ValueError(f"notes must be a tuple of texts, got the text {self.notes!r}")
+        object.__setattr__(self, "notes", tuple(map(str, self.notes)))
+
+    @classmethod
+    def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
+        """No answer for any of q points."""
+        return cls(np.full(q, np.nan), np.full(q, np.nan), cost, notes)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which points have an answer, shape (q,)."""
+        return ~np.isnan(self.values)
+
+
+@runtime_checkable
+class Expert(Protocol):
+    """Anything that can be asked for the reward at some points at one time.
+
+    The answers must be honest about their noise: unbiased, with the stated variance. They need not
+    be exact, and need not come at all (NaN).
+    """
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Answer about the q points `X` (q, d) at time `t`: one row of `Answers` for each point.
+
+        An exception means that the expert cannot be reached now: the bandit goes on without it, and
+        warns once. Exceptions that Python raises for mistakes in a program (`TypeError`,
+        `ValueError`, ...; see `MISTAKES`) stop the call instead.
+        """
+        ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """What an expert may have besides `query`: it is shown the rewards that the bandit is told."""
+
+    def observe(self, rewards: Observations) -> None:
+        """See rewards. The same rewards may be shown again, and must then count once."""
+        ...
+
+
+def inform(expert: object, rewards: Observations) -> None:
+    """Show rewards to an expert that wants to see them; wrappers hand them on by this."""
+    if isinstance(expert, Observer):
+        expert.observe(rewards)
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """A known, drifting reward that policies can be compared on.
+
+    A problem may also have `realise(seed) -> Problem`, for problems that are random themselves:
+    `compare` then plays every policy of one seed on the same realisation.
+    """
+
+    @property
+    def name(self) -> str:
+        """What rows and pictures call it."""
+        ...
+
+    @property
+    def domain(self) -> Domain:
+        """The points that may be played."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps of a full run; step s is played at time s = 1, 2, ..., horizon."""
+        ...
+
+    @property
+    def noise_variance(self) -> float:
+        """Noise variance of a told reward (unit of reward squared)."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """Unit of the reward, for axes and tables; an empty string where it has none."""
+        ...
+
+    @property
+    def kernel(self) -> Any | None:
+        """Recommended prior covariance over points (scikit-learn), or None: fitted on a sample."""
+        ...
+
+    @property
+    def variation(self) -> float | None:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
+        ...
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
+        ...
+
+    def best(self, t: float) -> float:
+        """Largest noise-free reward over the domain at time `t`."""
+        ...

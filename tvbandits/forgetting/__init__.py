@@ -1,0 +1,1 @@
+"""How old observations lose their weight."""

@@ -1,0 +1,297 @@
+"""Aging: how much an old observation still says about the reward now.
+
+Every forgetting scheme is a map from the age of an observation to its effective noise variance as a
+statement about the reward at the time of the decision; an infinite variance means forgotten. Maps are
+small frozen values: they take the variances so far and return new ones, so they compose.
+
+==================  ==========================================  =====================================
+map                 effective variance of an observation        used by
+==================  ==========================================  =====================================
+`Constant`          s^2                                         GP-UCB
+`ResetEvery`        s^2 since the last reset, else infinite     R-GP-UCB
+`Window`            s^2 inside the window, else infinite        SW-GP-UCB
+`Exponential`       s^2 discount^(-age)                         W-GP-UCB
+`Linear`            s^2 (1 + (rate age)^2)                      SparQ-GP-UCB, UI-GP-UCB
+`Wiener`            s^2 + rate age                              UI-GP-UCB
+`DiscardAbove`      infinite above a threshold g                SparQ-GP-UCB
+==================  ==========================================  =====================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import Observations, Source
+
+
+@dataclass(frozen=True)
+class Ages:
+    """What an aging map may look at: one row for each observation.
+
+    Attributes
+    ----------
+    age : array of shape (n,)
+        Time from the observation to the decision, in the user's unit; not negative.
+    newer : integer array of shape (n,)
+        Number of told rewards that are newer than the observation (among equal times, the one told
+        later is the newer).
+    told : int
+        Number of rewards told so far: the "t" of the schedules in the literature.
+    """
+
+    age: Array
+    newer: Index
+    told: int
+
+    @classmethod
+    def of(cls, observations: Observations, now: float) -> Ages:
+        """Ages of rewards and answers as seen at the time `now`."""
+        t = observations.t
+        is_reward = observations.source == Source.REWARD
+        if is_reward.all() and (t[1:] >= t[:-1]).all():  # told in order, as nearly always
+            newer = np.arange(len(t) - 1, -1, -1)
+            return cls(np.maximum(now - t, 0.0), newer, len(t))
+        told = int(is_reward.sum())
+        newer = np.empty(len(t), dtype=np.int64)
+        reward_times = t[is_reward]
+        order = np.argsort(reward_times, kind="stable")
+        rank = np.empty(told, dtype=np.int64)
+        rank[order] = np.arange(told)
+        newer[is_reward] = told - 1 - rank
+        # An answer was asked after the rewards of its own time were told.
+        older = np.searchsorted(reward_times[order], t[~is_reward], side="right")
+        newer[~is_reward] = told - older
+        return cls(np.maximum(now - t, 0.0), newer, told)
+
+
+class Aging(Protocol):
+    """A map from noise variances (n,) and ages to effective noise variances (n,)."""
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Effective variance of each observation; infinite where it is forgotten."""
+        ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A map with one number for how fast observations age."""
+
+    @property
+    def pace(self) -> float:
+        """That number; larger ages faster."""
+        ...
+
+    def at_pace(self, pace: float) -> Aging:
+        """The same map with another pace, positive."""
+        ...
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Observations never age."""
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:  # noqa: ARG002 - one face for all
+        """Return `variance` as it is."""
+        return variance
+
+
+@dataclass(frozen=True)
+class ResetEvery:
+    """Start from nothing after every `every` rewards (Bogunovic 2016; Zhou & Shroff 2021).
+
+    With n rewards told, the next decision uses the rewards since the last multiple of `every`: none
+    at all right after a reset.
+    """
+
+    every: int
+
+    def __post_init__(self) -> None:
+        _check_count("every", self.every)
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Infinite before the last reset."""
+        position = ages.told - 1 - ages.newer
+        kept = position // self.every == ages.told // self.every
+        return np.where(kept, variance, np.inf)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Keep the `last` rewards, or the observations `within` a span of time (or both).
+
+    An observation of age exactly `within` is forgotten; an expert's answer is kept while fewer than
+    `last` rewards are newer than it.
+    """
+
+    last: int | None = None
+    within: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.last is None and self.within is None:
+            raise ValueError("a window needs last= (a number of rewards) or within= (a time)")
+        if self.last is not None:
+            _check_count("last", self.last)
+        if self.within is not None:
+            _check_positive("within", self.within)
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Infinite outside the window."""
+        kept = np.ones(len(variance), dtype=bool)
+        if self.last is not None:
+            kept &= ages.newer < self.last
+        if self.within is not None:
+            kept &= ages.age < self.within
+        return np.where(kept, variance, np.inf)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Weights that fall geometrically: s^2 discount^(-age) (W-GP-UCB, Deng 2022)."""
+
+    discount: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.discount < 1.0:
+            raise ValueError(f"discount must lie strictly between 0 and 1, got {self.discount}")
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Grow with age; beyond the range of a float it is infinite, that is forgotten."""
+        with np.errstate(over="ignore"):
+            return np.asarray(variance * np.exp(-math.log(self.discount) * ages.age))
+
+    @property
+    def pace(self) -> float:
+        """-log discount."""
+        return -math.log(self.discount)
+
+    def at_pace(self, pace: float) -> Exponential:
+        """With the discount exp(-pace)."""
+        # Within the range of a float: at either end observations are forgotten at once, or never.
+        return Exponential(min(math.exp(-min(pace, 700.0)), 1.0 - 2.0**-53))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A noise deviation that grows linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15)."""
+
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive("rate", self.rate)
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Grow with the square of the age."""
+        return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
+
+    @property
+    def pace(self) -> float:
+        """The rate."""
+        return self.rate
+
+    def at_pace(self, pace: float) -> Linear:
+        """With the rate `pace`."""
+        return Linear(pace)
+
+
+@dataclass(frozen=True)
+class Wiener:
+    """A reward that diffuses: s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
+
+    `rate` is in the unit of reward squared per unit of time.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        _check_positive("rate", self.rate)
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Grow in proportion to the age."""
+        return np.asarray(variance + self.rate * ages.age)
+
+    @property
+    def pace(self) -> float:
+        """The rate."""
+        return self.rate
+
+    def at_pace(self, pace: float) -> Wiener:
+        """With the rate `pace`."""
+        return Wiener(pace)
+
+
+@dataclass(frozen=True)
+class LogThreshold:
+    """g(t) = noise_variance log t, with t the number of rewards told (SparQ-GP-UCB, section 3)."""
+
+    noise_variance: float
+
+    def __call__(self, told: int) -> float:
+        """Threshold after `told` rewards."""
+        return self.noise_variance * math.log(max(told, 1))
+
+
+@dataclass(frozen=True)
+class DiscardAbove:
+    """Forget what is above a threshold g(t), t the number of rewards told; never the newest reward.
+
+    The theory of SparQ-GP-UCB holds for any g(t) = o(t^(1/4)).
+    """
+
+    threshold: Callable[[int], float]
+
+    def __post_init__(self) -> None:
+        if not callable(self.threshold):
+            raise ValueError(f"threshold must be a function of t, got {self.threshold!r}")
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Infinite above the threshold, except for the newest reward."""
+        limit = float(self.threshold(ages.told))
+        if math.isnan(limit):
+            raise ValueError(f"threshold({ages.told}) is NaN")
+        return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
+
+
+@dataclass(frozen=True)
+class Composition:
+    """One map after the other."""
+
+    maps: tuple[Aging, ...]
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Apply the maps in their order."""
+        for aging in self.maps:
+            variance = aging(variance, ages)
+        return variance
+
+    def at_pace(self, pace: float) -> Composition:
+        """With the pace of those maps that have one."""
+        return Composition(
+            tuple(aging.at_pace(pace) if isinstance(aging, Paced) else aging for aging in self.maps)
+        )
+
+    @property
+    def pace(self) -> float:
+        """Of the first map that has one; NaN where none has. Pace one map of a composition at most."""
+        paces = [aging.pace for aging in self.maps if isinstance(aging, Paced)]
+        return next((pace for pace in paces if not math.isnan(pace)), math.nan)
+
+
+def compose(*maps: Aging) -> Composition:
+    """Apply `maps` from the first to the last: `compose(Linear(1.0), DiscardAbove(g))`."""
+    return Composition(tuple(maps))
+
+
+def _check_count(name: str, value: int) -> None:
+    if not math.isfinite(value) or int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite, got {value}")

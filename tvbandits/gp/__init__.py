@@ -1,0 +1,1 @@
+"""Gaussian processes: kernels, fitting and posteriors."""

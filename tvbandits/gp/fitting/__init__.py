@@ -1,0 +1,1 @@
+"""Kernels, scales and information gains out of data."""

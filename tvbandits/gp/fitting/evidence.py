@@ -1,0 +1,298 @@
+"""The log evidence of a structured kernel and its exact gradient, at a bounded cost.
+
+Kernels over points are evaluated at the distinct points alone, and those over time at the distinct
+times; the terms are put together from them. That is what makes learning cheap while a bandit runs:
+a network has few sites, and several answers belong to one time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.linalg import FactorisationError, cholesky, log_determinant, solve_lower
+from tvbandits.core.observations import Observations
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernels.terms import Leaf, leaves_of
+
+MEAN_VARIANCE = 1.0
+"""Prior variance of the mean of standardised values, which is integrated out."""
+
+
+class Evidence:
+    """Minus the log evidence of some values as a function of the hyperparameters, with a prior on them.
+
+    The values are taken as N(0, K + constant + diag(variance)): their mean is unknown, of prior variance
+    `MEAN_VARIANCE`. Hyperparameters are log-normal about those of `prior`, of deviation `spread`.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        Over points, or over [x, t].
+    sample : Observations
+    values : array of shape (n,)
+        Standardised.
+    variance : array of shape (n,)
+        Their noise, in the same unit squared.
+    prior : array of shape (p,)
+        Medians: logarithms of hyperparameters, as in `kernel.theta`.
+    spread : float or array of shape (p,)
+        Deviation of their logarithms; infinite: no prior.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        sample: Observations,
+        values: Array,
+        variance: Array,
+        prior: Array,
+        spread: Array | float,
+    ) -> None:
+        self.kernel, self.sample = kernel, sample
+        self.values, self.variance = values, variance
+        self.prior, self.spread, self.highest = prior, spread, 0.0
+        self.terms = leaves_of(kernel)
+        points, place = np.unique(sample.X, axis=0, return_inverse=True)
+        times, when = np.unique(sample.t, return_inverse=True)
+        over_points, over_times = _Rows.of(points, place), _Rows.of(times[:, None], when)
+        self.factors = [
+            [_Factor.of(leaf, over_points, over_times) for leaf in term]
+            for term in self.terms or ()
+        ]
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Value and gradient at `theta`; a wall where the matrix has no factor."""
+        try:
+            value, gradient = self._minus_log(theta)
+        except FactorisationError:
+            # The line search turns back from what is higher than anything seen.
+            return 1e10 + 2.0 * self.highest, np.zeros_like(theta)
+        self.highest = max(self.highest, abs(value))
+        off = (theta - self.prior) / self.spread
+        return value + 0.5 * float(off @ off), gradient + off / self.spread
+
+    def _minus_log(self, theta: Array) -> tuple[float, Array]:
+        if self.terms is None:
+            kernel = self.kernel.clone_with_theta(theta) + ConstantKernel(MEAN_VARIANCE, "fixed")
+            Z = inputs(self.kernel, self.sample.X, self.sample.t)
+            value, gradient = log_evidence(
+                kernel, Z, self.values, self.variance, eval_gradient=True
+            )
+            return -float(value), -np.asarray(gradient)
+        parts = [[factor.at(theta) for factor in term] for term in self.factors]
+        products = [_product([part.matrix for part in term]) for term in parts]
+        amplitudes = [math.prod(part.amplitude for part in term) for term in parts]
+        n = len(self.values)
+        K = np.full((n, n), MEAN_VARIANCE)
+        for amplitude, product in zip(amplitudes, products, strict=True):
+            K += amplitude * product
+        K[np.diag_indices(n)] += self.variance
+        L = linalg.cholesky(K).L
+        weights = linalg.solve_lower(L, linalg.solve_lower(L, self.values), transposed=True)
+        value = 0.5 * float(self.values @ weights) + 0.5 * linalg.log_determinant(L)
+        # All that W is summed against is symmetric: half of the inverse will do, counted twice.
+        W = 2.0 * linalg.inverse_lower(L).T
+        W[np.diag_indices(n)] *= 0.5
+        W -= np.outer(weights, weights)
+        gradient = np.zeros_like(theta)
+        for term, parted, amplitude, product in zip(
+            self.factors, parts, amplitudes, products, strict=True
+        ):
+            for i, (factor, part) in enumerate(zip(term, parted, strict=True)):
+                where = factor.leaf.where
+                if where.start == where.stop:
+                    continue
+                if part.slopes is None:
+                    # Terms without a part over points or time are constant there: 1.
+                    slope = float(np.vdot(W, product)) if np.ndim(product) else float(W.sum())
+                    gradient[where] += 0.5 * amplitude * slope
+                    continue
+                others = _product([each.matrix for j, each in enumerate(parted) if j != i])
+                gradient[where] += (
+                    0.5 * amplitude * _contracted(W * others, part.which, part.slopes)
+                )
+        return value + 0.5 * n * math.log(2.0 * math.pi), gradient
+
+
+def _product(matrices: Sequence[Array | None]) -> Array | float:
+    """Of those that there are; 1 where there is none."""
+    there = [matrix for matrix in matrices if matrix is not None]
+    out: Array | float = there[0] if there else 1.0
+    for matrix in there[1:]:
+        out = out * matrix
+    return out
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Distinct points or times Z (m, d), and which of them each observation has.
+
+    Attributes
+    ----------
+    Z : array of shape (m, d)
+    index : array of shape (n,)
+    pairs : array of shape (n * n,) or None
+        For each pair of observations, its pair of distinct rows; None: they are the same.
+    distances : array of shape (q,)
+        All that there are.
+    which : array of shape (n * n,) or None
+        For each pair of observations, its distance; None: they are in order.
+    """
+
+    Z: Array
+    index: Index
+    pairs: Index | None
+    distances: Array
+    which: Index | None
+
+    @classmethod
+    def of(cls, Z: Array, index: Index) -> _Rows:
+        """Of rows that are sorted."""
+        index = index.ravel()
+        m = len(Z)
+        same = m == len(index) and bool((index == np.arange(m)).all())
+        pairs = None if same else (index[:, None] * m + index).ravel()
+        steps = _whole_steps(Z)
+        if steps is not None:
+            unit, at = steps
+            which = np.abs(at[index][:, None] - at[index]).ravel()
+            return cls(Z, index, pairs, unit * np.arange(at[-1] + 1.0), which)
+        apart = Z[:, None, :] - Z
+        distances = np.sqrt(np.einsum("ijk,ijk->ij", apart, apart))
+        return cls(Z, index, pairs, distances.ravel(), pairs)
+
+
+def _whole_steps(Z: Array) -> tuple[float, Index] | None:
+    """Sorted rows (m, 1) as whole multiples of a step, from the first on, if they are a few of them."""
+    if Z.shape[1] != 1 or len(Z) < 2:
+        return None
+    z = Z[:, 0] - Z[0, 0]
+    unit = float(np.diff(z).min())
+    at = np.rint(z / unit)
+    if at[-1] >= len(Z) ** 2 or not (unit * at == z).all():
+        return None
+    return unit, at.astype(np.int64)
+
+
+def _spread(values: Array, which: Index | None, n: int) -> Array:
+    """Looked up for each pair of observations (n, n)."""
+    flat = values.ravel()
+    return (flat if which is None else flat.take(which)).reshape(n, n)
+
+
+def _contracted(weighted: Array, which: Index | None, slopes: Array) -> Array:
+    """Sum over pairs of weight (n, n) times slope (q, p), for each hyperparameter."""
+    flat: Array = weighted.ravel()
+    if which is not None:
+        # Pairs of observations at one pair of distinct rows share their slopes.
+        flat = np.asarray(np.bincount(which, flat, len(slopes)), dtype=np.float64)
+    return np.asarray(flat @ slopes)
+
+
+FORMS = {0.5: "rough", 1.5: "smooth"}
+"""Matern kernels that are written out, by their nu."""
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A leaf, and the rows that it looks at; `form` is empty where scikit-learn computes it."""
+
+    leaf: Leaf
+    rows: _Rows
+    form: str = ""
+
+    @classmethod
+    def of(cls, leaf: Leaf, points: _Rows, times: _Rows) -> _Factor:
+        """Of a leaf that looks at points, or at times."""
+        rows = points if type(leaf.kernel) is OnSpace else times
+        inner: Any = getattr(leaf.kernel, "kernel", None)
+        if type(inner) not in (RBF, Matern) or leaf.where.stop != leaf.where.start + 1:
+            return cls(leaf, rows)
+        if np.ndim(inner.length_scale):
+            return cls(leaf, rows)
+        form = "rbf" if type(inner) is RBF else FORMS.get(inner.nu, "")
+        return cls(leaf, rows, form)
+
+    def at(self, theta: Array) -> _Part:
+        """Its amplitude, matrix and slopes."""
+        kernel, rows, n = self.leaf.kernel, self.rows, len(self.rows.index)
+        if type(kernel) is ConstantKernel:
+            own = theta[self.leaf.where]
+            return _Part(math.exp(own[0]) if len(own) else float(kernel.constant_value))
+        if self.form:
+            values, slope = _stationary(self.form, rows.distances, theta[self.leaf.where][0])
+            return _Part(1.0, _spread(values, rows.which, n), slope[:, None], rows.which)
+        kernel = self.leaf.at(theta)
+        inner = kernel if type(kernel) is Drift else kernel.kernel
+        matrix, slopes = inner(rows.Z, eval_gradient=True)
+        flat = np.asarray(slopes).reshape(len(rows.Z) ** 2, -1)
+        return _Part(1.0, _spread(np.asarray(matrix), rows.pairs, n), flat, rows.pairs)
+
+
+def _stationary(form: str, distances: Array, log_scale: float) -> tuple[Array, Array]:
+    """A kernel matrix, and its slope with respect to the logarithm of the length scale."""
+    r = distances * math.exp(-log_scale)
+    if form == "rough":
+        matrix = np.exp(-r)
+        return matrix, r * matrix
+    if form == "smooth":
+        r *= math.sqrt(3.0)
+        decay = np.exp(-r)
+        return (1.0 + r) * decay, r * r * decay
+    r *= r
+    matrix = np.exp(-0.5 * r)
+    return matrix, r * matrix
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A factor at some hyperparameters: at the observations (n, n), and its slopes at distinct rows."""
+
+    amplitude: float
+    matrix: Array | None = None
+    slopes: Array | None = None
+    which: Index | None = None
+
+
+def log_evidence(
+    kernel: Kernel, Z: Array, y: Array, variance: Array, *, eval_gradient: bool = False
+) -> Any:
+    """Log marginal likelihood of zero-mean values with a noise variance each.
+
+    log p(y) = -1/2 y^T A^-1 y - 1/2 log det A - n/2 log 2 pi, with A = K + diag(variance), and
+    d log p / d theta_j = 1/2 tr((a a^T - A^-1) dK / d theta_j), with a = A^-1 y
+    (Rasmussen and Williams 2006, eqs. 2.30 and 5.9).
+
+    `Z` (n, p) are the rows that the kernel sees (see `inputs`), `y` and `variance` are (n,). With
+    `eval_gradient`, the gradient with respect to `kernel.theta` comes second.
+    """
+    value, gradient, _ = profiled_evidence(kernel, Z, y, variance, 0.0, eval_gradient)
+    return (value, gradient) if eval_gradient else value
+
+
+def profiled_evidence(
+    kernel: Kernel, Z: Array, y: Array, variance: Array, mean: float | None, eval_gradient: bool
+) -> tuple[float, Array, float]:
+    """Log evidence, its gradient, and the mean: the one given, or the most likely one."""
+    K, slopes = kernel(Z, eval_gradient=True) if eval_gradient else (kernel(Z), np.empty(0))
+    L = cholesky(K + np.diag(variance)).L
+    ones = solve_lower(L, np.ones(len(y)))
+    # Generalised least squares; the evidence is flat there, so its gradient takes it as fixed.
+    centre = float(ones @ solve_lower(L, y) / (ones @ ones)) if mean is None else mean
+    white = solve_lower(L, y - centre)
+    value = -0.5 * float(white @ white + log_determinant(L) + len(y) * np.log(2.0 * np.pi))
+    if not eval_gradient:
+        return value, slopes, centre
+    weights = solve_lower(L, white, transposed=True)
+    root = solve_lower(L, np.eye(len(y)))
+    inner = np.outer(weights, weights) - root.T @ root
+    return value, 0.5 * np.einsum("ij,ijp->p", inner, slopes), centre

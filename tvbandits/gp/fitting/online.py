@@ -1,0 +1,274 @@
+"""Learning while playing: kernels by log evidence, the rate of an aging map by prediction.
+
+Only what the bandit has seen so far is used. A fit looks at a bounded number of observations, takes
+a bounded number of iterations from where the last one ended, and comes on a schedule, so that its
+cost grows neither with history nor with the horizon.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product, Sum
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import Observations
+from tvbandits.gp.fitting.evidence import Evidence
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.terms import leaves_of
+
+
+@dataclass(frozen=True)
+class Every:
+    """When to learn, from how much, and how long.
+
+    Parameters
+    ----------
+    steps : int
+        Learn after so many rewards, again and again.
+    first : tuple of int
+        And after so many rewards at the start, when little is known.
+    observations : int
+        A fit looks at so many of them at the most: the latest, and whole steps of the time before.
+    recent : float
+        Share of them that are the latest.
+    iterations : int
+        Of L-BFGS in one fit.
+    spread, space_spread : float
+        The kernel as given is the median of a log-normal prior on its hyperparameters, and these are the
+        deviations of their logarithms: of amplitudes and time scales, and of what is over points (length
+        scales differ most from problem to problem). Infinite: no prior.
+    rivals : tuple of kernels
+        Others to choose from, by their evidence.
+    in_steps : bool
+        Time scales of the kernels as given count in steps: the first fit multiplies them by the median
+        time between rewards.
+    """
+
+    steps: int = 30
+    first: tuple[int, ...] = (4, 8, 12, 18, 26, 40)
+    observations: int = 250
+    recent: float = 0.9
+    iterations: int = 12
+    spread: float = 0.65
+    space_spread: float = 0.65
+    rivals: tuple[Any, ...] = ()
+    in_steps: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "observations", "iterations"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if any(not isinstance(n, int | np.integer) or n < 1 for n in self.first):
+            raise ValueError(f"first must be whole numbers of at least 1, got {self.first!r}")
+        if not 0.0 < self.recent <= 1.0:
+            raise ValueError(f"recent must lie in (0, 1], got {self.recent}")
+        for name in ("spread", "space_spread"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        object.__setattr__(self, "first", tuple(self.first))
+        object.__setattr__(self, "rivals", tuple(self.rivals))
+
+    def due(self, before: int, now: int) -> bool:
+        """Whether a fit falls due between `before` rewards and `now`."""
+        early = any(before < n <= now for n in self.first)
+        return early or now // self.steps > before // self.steps
+
+    def select(self, t: Array) -> Index:
+        """Rows of observations at times `t` (n,) to look at, sorted by time."""
+        order = np.argsort(t, kind="stable")
+        n = len(t)
+        if n <= self.observations:
+            return order
+        times = t[order]
+        latest = math.ceil(self.recent * self.observations)
+        # Whole steps: answers of one time say together how the reward differs from place to place.
+        start = int(np.searchsorted(times, times[n - latest]))
+        steps = np.unique(times[:start])
+        room = max(int((self.observations - (n - start)) * len(steps) / max(start, 1)), 0)
+        older = order[:0]
+        if room > 0 and len(steps) > 0:
+            chosen = steps[np.unique(np.linspace(0, len(steps) - 1, room).astype(np.int64))]
+            older = order[:start][np.isin(times[:start], chosen)]
+        # Steps of many observations may make more of them than asked for.
+        recent = order[start:]
+        if len(recent) > self.observations:
+            recent = recent[np.linspace(0, len(recent) - 1, self.observations).astype(np.int64)]
+        return np.concatenate([older[: self.observations - len(recent)], recent])
+
+
+def as_every(learn: Every | int) -> Every:
+    """A number is a number of rewards."""
+    if isinstance(learn, Every):
+        return learn
+    if isinstance(learn, int | np.integer) and not isinstance(learn, bool):
+        return Every(int(learn))
+    raise ValueError(
+        f"learn must be a number of rewards, or a rule such as Every(30); got {learn!r}"
+    )
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What learning has come to.
+
+    Attributes
+    ----------
+    kernels : tuple of kernels
+        The kernel of the recipe and its rivals, each as it was fitted last.
+    losses : tuple of float
+        Minus their log posterior densities, summed over the fits that compared them: one window may
+        suit a wrong kernel by chance.
+    best : int
+        Which of them is in use.
+    fits : int
+        Number of fits.
+    evaluations : int
+        Of the evidence, in all fits.
+    starts : tuple of kernels
+        The medians of their priors.
+    """
+
+    kernels: tuple[Any, ...]
+    losses: tuple[float, ...]
+    best: int = 0
+    fits: int = 0
+    evaluations: int = 0
+    starts: tuple[Any, ...] = ()
+
+    @classmethod
+    def nothing(cls, kernel: Any, every: Every) -> Learned:
+        """Before the first fit."""
+        kernels = (kernel, *every.rivals)
+        return cls(kernels, (0.0,) * len(kernels), starts=kernels)
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel in use."""
+        return self.kernels[self.best]
+
+
+COMPARED_FIRST, COMPARED_EVERY = 6, 4
+"""All rivals are fitted at so many first fits, and then at every fourth: otherwise the best alone."""
+
+
+def refit(
+    every: Every,
+    start: Any,
+    learned: Learned,
+    sample: Observations,
+    centre: float,
+    scale: float,
+    rescaled: float,
+) -> Learned:
+    """Fit the kernels to a sample.
+
+    Parameters
+    ----------
+    every : Every
+    start : scikit-learn kernel
+        The kernel as given: the median of the prior.
+    learned : Learned
+        Where to go on from.
+    sample : Observations
+    centre, scale : float
+        The values are standardised by these.
+    rescaled : float
+        Old scale over new: amplitudes are carried over to the new unit.
+    """
+    values, variance = (sample.y - centre) / scale, sample.variance / scale**2
+    together = learned.fits < COMPARED_FIRST or (learned.fits + 1) % COMPARED_EVERY == 0
+    starts: tuple[Any, ...] = (start, *every.rivals)
+    kernels, losses, evaluations = list(learned.kernels), list(learned.losses), learned.evaluations
+    if every.in_steps and learned.fits:
+        starts = learned.starts
+    elif every.in_steps:
+        starts = tuple(at_step(kernel, step_of(sample.t)) for kernel in starts)
+        kernels = list(starts)
+    for i, given in enumerate(starts):
+        kernel = kernels[i]
+        if learned.fits and rescaled != 1.0:
+            kernel = kernel.clone_with_theta(_rescaled(kernel, 2.0 * math.log(rescaled)))
+        if together or i == learned.best:
+            evidence = Evidence(
+                kernel, sample, values, variance, given.theta, _spreads(every, kernel)
+            )
+            kernel, loss, looks = _fitted(kernel, evidence, every.iterations)
+            losses[i] += loss if together else 0.0
+            evaluations += looks
+        kernels[i] = kernel
+    best = int(np.argmin(losses)) if together else learned.best
+    return replace(
+        learned,
+        kernels=tuple(kernels),
+        losses=tuple(losses),
+        best=best,
+        fits=learned.fits + 1,
+        evaluations=evaluations,
+        starts=starts,
+    )
+
+
+def _fitted(kernel: Any, evidence: Evidence, iterations: int) -> tuple[Any, float, int]:
+    """The kernel after some iterations, minus its log posterior density, and looks at the evidence."""
+    # scikit-learn gathers both anew from all parts at every look.
+    theta, bounds = kernel.theta, kernel.bounds
+    if len(theta) == 0:
+        return kernel, evidence(theta)[0], 1
+    found = minimize(
+        evidence,
+        np.clip(theta, bounds[:, 0], bounds[:, 1]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": iterations},
+    )
+    return kernel.clone_with_theta(found.x), float(found.fun), int(found.nfev)
+
+
+def _spreads(every: Every, kernel: Any) -> Array:
+    """Deviation of the prior of each hyperparameter."""
+    spreads = np.full(len(kernel.theta), float(every.spread))
+    for term in leaves_of(kernel) or ():
+        for leaf in term:
+            if type(leaf.kernel) is OnSpace:
+                spreads[leaf.where] = every.space_spread
+    return spreads
+
+
+def step_of(t: Array) -> float:
+    """Median time between successive ones of the times `t`; 1 where there is but one."""
+    gaps = np.diff(np.unique(t))
+    return float(np.median(gaps)) if len(gaps) else 1.0
+
+
+def at_step(kernel: Any, step: float) -> Any:
+    """A kernel whose time scales count in steps, with those times a step, and their bounds."""
+    if type(kernel) in (Sum, Product):
+        return type(kernel)(at_step(kernel.k1, step), at_step(kernel.k2, step))
+    if type(kernel) is not OnTime or type(kernel.kernel) is not Matern:
+        return kernel
+    given = kernel.kernel
+    bounds = given.length_scale_bounds
+    if not isinstance(bounds, str):
+        bounds = (bounds[0] * step, bounds[1] * step)
+    return OnTime(Matern(given.length_scale * step, bounds, nu=given.nu))
+
+
+def _rescaled(kernel: Any, shift: float) -> Array:
+    """Hyperparameters with every amplitude times exp(shift), where every term has just one."""
+    theta = np.array(kernel.theta)
+    constants = [
+        [leaf.where for leaf in term if type(leaf.kernel) is ConstantKernel]
+        for term in leaves_of(kernel) or ()
+    ]
+    free = [[where for where in term if where.start < where.stop] for term in constants]
+    if all(len(term) == 1 for term in free):
+        for where in {(term[0].start, term[0].stop) for term in free}:
+            theta[slice(*where)] += shift
+    return np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1]) if len(theta) else theta

@@ -1,0 +1,88 @@
+"""A space-time kernel that suits any problem: what all points share, what stays, and what drifts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+
+SPACE = 0.15
+"""Length scale to start from, as a share of the largest extent of the domain."""
+
+
+LEVEL, STATIC, DRIFT, FAST = 0.1, 0.3, 0.3, 0.1
+"""Shares of the variance to start from."""
+
+
+LEVEL_SCALE, DRIFT_SCALE, FAST_SCALE = 5.0, 20.0, 2.0
+"""Time scales to start from, in steps."""
+
+
+def structured_kernel(smooth: Any, rough: Any | None = None, *, step: float = 1.0) -> Any:
+    """Shared level + static field + drifting field + fast field, of a standardised reward.
+
+    Time scales count in steps: `learning.Every(in_steps=True)` finds out how long one is.
+
+    - level: a Matern-1/2 process in time that all points share,
+    - static: over points, never changing,
+    - drift: over points, changing smoothly (Matern-3/2 in time),
+    - fast: over points, changing abruptly (Matern-1/2 in time).
+
+    Each has an amplitude, length scales and a time scale of its own, all free for `kernels.fit` and for
+    `learning.Every`; as given they are a guess to start from.
+
+    Parameters
+    ----------
+    smooth : scikit-learn kernel
+        Over points, of variance 1, of what drifts; its copies are learned apart from each other.
+    rough : scikit-learn kernel, optional
+        Of what stays and of what is fast: places differ for good, and weather is local. `smooth` by
+        default.
+    step : float
+        Usual time between two decisions, in the unit of time.
+    """
+    if not (np.isfinite(step) and step > 0):
+        raise ValueError(f"step must be positive and finite, got {step}")
+
+    def amplitude(share: float) -> Any:
+        return ConstantKernel(share, (1e-5, 1e3))
+
+    def in_time(scale: float, nu: float) -> Any:
+        return OnTime(Matern(scale * step, (1e-2 * scale * step, 1e3 * scale * step), nu=nu))
+
+    def over_points(space: Any) -> Any:
+        return OnSpace(space.clone_with_theta(space.theta))
+
+    rough = smooth if rough is None else rough
+    return (
+        amplitude(LEVEL) * in_time(LEVEL_SCALE, 0.5)
+        + amplitude(STATIC) * over_points(rough)
+        + amplitude(DRIFT) * over_points(smooth) * in_time(DRIFT_SCALE, 1.5)
+        + amplitude(FAST) * over_points(rough) * in_time(FAST_SCALE, 0.5)
+    )
+
+
+def space_kernels(domain: Domain) -> tuple[Any, Any]:
+    """A smooth and a rough kernel over the points of a domain, to choose from."""
+    extent = extent_of(domain)
+    scale, bounds = SPACE * extent, (1e-3 * extent, 10.0 * extent)
+    return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
+
+
+def extent_of(domain: Domain) -> float:
+    """Largest extent of a domain along a coordinate; 1 where it is a single point."""
+    return float(np.ptp(anchors_of(domain), axis=0).max()) or 1.0
+
+
+def anchors_of(domain: Domain, count: int = 512) -> Array:
+    """The candidates, or points of a domain that is not finite: corners of a box, and a draw."""
+    if isinstance(domain, Candidates):
+        return domain.X
+    drawn = domain.sample(count, np.random.default_rng(0))
+    return np.concatenate([domain.bounds.T, drawn]) if isinstance(domain, Box) else drawn

@@ -1,0 +1,133 @@
+"""Space-time kernels, built from scikit-learn's and usable as such.
+
+The rows that a space-time kernel sees are [x_1 .. x_d, t]: the time is the last column. `OnSpace`
+and `OnTime` restrict a scikit-learn kernel to the one or the other, `Drift` forgets with time, and
+sums and products are scikit-learn's own. A kernel with none of the three is a pure-space kernel
+and sees points alone; beside one of them, a plain kernel sees all d + 1 columns (or use `OnSpace`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    Exponentiation,
+    Hyperparameter,
+    Kernel,
+    StationaryKernelMixin,
+)
+
+from tvbandits.core.arrays import Array
+
+
+class _Restricted(Kernel):  # type: ignore[misc]
+    """A kernel applied to some of the columns; all hyperparameters are the inner kernel's."""
+
+    _part: slice
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def _columns(self, X: Array) -> Array:
+        rows = np.atleast_2d(X)
+        if rows.ndim != 2 or rows.shape[1] < 2:
+            raise ValueError(f"rows [x_1 .. x_d, t] must have shape (n, d + 1), got {rows.shape}")
+        return rows[:, self._part]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the inner kernel and, where `deep`, its parameters as `kernel__<name>`."""
+        params = {"kernel": self.kernel}
+        if deep:
+            params |= {f"kernel__{name}": value for name, value in self.kernel.get_params().items()}
+        return params
+
+    # Exponentiation wraps one kernel in an attribute of that name, too: these ask nothing else.
+    hyperparameters = Exponentiation.hyperparameters
+    theta = Exponentiation.theta
+    bounds = Exponentiation.bounds
+    is_stationary = Exponentiation.is_stationary
+    requires_vector_input = Exponentiation.requires_vector_input
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
+        other = None if Y is None else self._columns(Y)
+        return self.kernel(self._columns(X), other, eval_gradient=eval_gradient)
+
+    def diag(self, X: Array) -> Array:
+        """Return the diagonal of `self(X)`, shape (n,)."""
+        return np.asarray(self.kernel.diag(self._columns(X)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kernel!r})"
+
+
+class OnSpace(_Restricted):
+    """k((x, t), (x', t')) = kernel(x, x'): a kernel on all columns but the last."""
+
+    _part = slice(None, -1)
+
+
+class OnTime(_Restricted):
+    """k((x, t), (x', t')) = kernel(t, t'): a kernel on the last column, as points (n, 1)."""
+
+    _part = slice(-1, None)
+
+
+class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
+    """k((x, t), (x', t')) = (1 - epsilon)^(|t - t'| / 2): forgetting at a constant rate.
+
+    The time kernel of TV-GP-UCB (Bogunovic, Scarlett and Cevher 2016, section 3).
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of forgetting for a unit of time, 0 <= epsilon < 1; 0 only with fixed bounds.
+    epsilon_bounds : pair of floats or "fixed"
+        Where a fit may look for epsilon.
+    """
+
+    def __init__(
+        self, epsilon: float = 0.03, epsilon_bounds: tuple[float, float] | str = (1e-5, 0.9)
+    ) -> None:
+        self.epsilon = epsilon
+        self.epsilon_bounds = epsilon_bounds
+        self._rate()
+
+    @property
+    def hyperparameter_epsilon(self) -> Hyperparameter:
+        """The one hyperparameter."""
+        return Hyperparameter("epsilon", "numeric", self.epsilon_bounds)
+
+    def _rate(self) -> float:
+        """Return epsilon; checked at every use, since scikit-learn sets parameters as it likes."""
+        if not 0.0 <= self.epsilon < 1.0:
+            raise ValueError(f"epsilon must be at least 0 and below 1, got {self.epsilon}")
+        if self.epsilon == 0.0 and not self.hyperparameter_epsilon.fixed:
+            raise ValueError('epsilon = 0 cannot be fitted: give epsilon_bounds="fixed" with it')
+        return float(self.epsilon)
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to log epsilon.
+
+        dk / dlog(epsilon) = -epsilon / (1 - epsilon) |t - t'| / 2 k
+        """
+        if Y is not None and eval_gradient:
+            raise ValueError("the gradient can only be evaluated when Y is None")
+        times = np.atleast_2d(X)[:, -1]
+        others = times if Y is None else np.atleast_2d(Y)[:, -1]
+        epsilon = self._rate()
+        half_age = 0.5 * np.abs(times[:, None] - others)
+        K = (1.0 - epsilon) ** half_age
+        if not eval_gradient:
+            return K
+        if self.hyperparameter_epsilon.fixed:
+            return K, np.empty((*K.shape, 0))
+        return K, (-epsilon / (1.0 - epsilon) * half_age * K)[:, :, None]
+
+    def diag(self, X: Array) -> Array:
+        """Return ones, shape (n,)."""
+        return np.ones(len(np.atleast_2d(X)))
+
+    def __repr__(self) -> str:
+        return f"Drift(epsilon={self.epsilon:.3g})"

@@ -1,0 +1,204 @@
+"""Structured kernels as sums of terms amplitude * space * time, each a small state-space model in time.
+
+A term is a product of constants, of kernels over points (`OnSpace`), and of at most one kernel over
+time: a Matern kernel of nu = 1/2 or 3/2 (`OnTime`) or `Drift`. What is left out is constant: a term
+without a space part is a level that all points share, one without a time part never changes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Product, Sum
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A part of a kernel that has hyperparameters of its own, and where they are in its theta."""
+
+    kernel: Any
+    where: slice
+
+    def at(self, theta: Array) -> Any:
+        """The part with its share of the hyperparameters `theta` of the whole."""
+        own = theta[self.where]
+        return self.kernel.clone_with_theta(own) if len(own) else self.kernel
+
+
+def leaves_of(kernel: Kernel) -> tuple[tuple[Leaf, ...], ...] | None:
+    """The terms of a kernel, each as its factors; None where it has factors of another kind."""
+    expanded, _ = _expanded(kernel, 0)
+    kinds = (ConstantKernel, OnSpace, OnTime, Drift)
+    known = all(type(leaf.kernel) in kinds for term in expanded for leaf in term)
+    return tuple(map(tuple, expanded)) if known else None
+
+
+def _expanded(kernel: Kernel, at: int) -> tuple[list[list[Leaf]], int]:
+    """The products that a kernel is the sum of, and where its hyperparameters end."""
+    if type(kernel) in (Sum, Product):
+        first, middle = _expanded(kernel.k1, at)
+        second, end = _expanded(kernel.k2, middle)
+        if type(kernel) is Sum:
+            return first + second, end
+        return [one + other for one in first for other in second], end
+    end = at + int(kernel.n_dims)
+    return [[Leaf(kernel, slice(at, end))]], end
+
+
+def same_form(kernel: Any, other: Any) -> bool:
+    """Whether two kernels differ in nothing but the numbers of their hyperparameters."""
+    return _form(kernel) == _form(other)
+
+
+def _form(kernel: Any) -> tuple[Any, ...]:
+    """What a kernel is besides its numbers: types, free hyperparameters, smoothness."""
+    names = tuple((part.name, part.n_elements, part.fixed) for part in kernel.hyperparameters)
+    inner = [part for part in kernel.get_params(deep=False).values() if isinstance(part, Kernel)]
+    return type(kernel), names, getattr(kernel, "nu", None), tuple(map(_form, inner))
+
+
+@dataclass(frozen=True)
+class Term:
+    """amplitude * space(x, x') * time(t, t').
+
+    Attributes
+    ----------
+    amplitude : float
+        Product of the constants.
+    space : scikit-learn kernel or None
+        Over points; None: constant.
+    time : scikit-learn kernel or None
+        A Matern kernel over times (n, 1), or a `Drift` over [x, t]; None: constant.
+    """
+
+    amplitude: float
+    space: Any | None
+    time: Any | None
+
+    @property
+    def order(self) -> int:
+        """Numbers that the state of one feature has: 1, or 2 for a Matern-3/2 kernel over time."""
+        return 2 if isinstance(self.time, Matern) and self.time.nu == 1.5 else 1
+
+    @property
+    def time_scale(self) -> float:
+        """Length scale in time, in which a correlation falls to 1/e (nu = 1/2); infinite if static."""
+        if self.time is None:
+            return math.inf
+        if isinstance(self.time, Drift):
+            rate = -0.5 * math.log1p(-self.time.epsilon)
+            return 1.0 / rate if rate > 0 else math.inf
+        return float(np.asarray(self.time.length_scale).item())
+
+    def prior(self) -> tuple[float, ...]:
+        """Variance of the state of one feature: of its value, and for order 2 of its derivative."""
+        if self.order == 1:
+            return (self.amplitude,)
+        return self.amplitude, self.amplitude * 3.0 / self.time_scale**2
+
+    def transition(self, h: float) -> Array:
+        """Expected state after a time h >= 0, as a matrix (order, order) times the state now."""
+        scale = self.time_scale
+        if self.order == 1:
+            return np.array([[math.exp(-h / scale) if h else 1.0]])
+        # Matern-3/2 as a stochastic differential equation (Hartikainen & Sarkka 2010, eq. 14).
+        rate = math.sqrt(3.0) / scale
+        fall = math.exp(-rate * h)
+        return fall * np.array([[1.0 + rate * h, h], [-(rate**2) * h, 1.0 - rate * h]])
+
+
+@dataclass(frozen=True)
+class Component:
+    """A term of a kernel, for people.
+
+    Attributes
+    ----------
+    deviation : float
+        Prior deviation, in the unit of reward.
+    space : str
+        The kernel over points; empty for a level that all points share.
+    time : str
+        The kernel over time; empty for a term that never changes.
+    time_scale : float
+        In the unit of time; infinite for a term that never changes.
+    """
+
+    deviation: float
+    space: str
+    time: str
+    time_scale: float
+
+    def __str__(self) -> str:
+        kind = "field" if self.space else "level"
+        name = f"static {kind}" if math.isinf(self.time_scale) else f"drifting {kind}"
+        parts = [f"{name}: deviation {self.deviation:.3g}"]
+        parts += [f"over points {self.space}"] if self.space else ["shared by all points"]
+        parts += [] if math.isinf(self.time_scale) else [f"time scale {self.time_scale:.3g}"]
+        return ", ".join(parts)
+
+
+def components_of(kernel: Kernel, scale: float) -> tuple[Component, ...]:
+    """The terms of a kernel for a reward of that scale; none where it is not a sum of terms."""
+    return tuple(
+        Component(
+            scale * math.sqrt(term.amplitude),
+            "" if term.space is None else str(term.space),
+            "" if term.time is None else str(term.time),
+            term.time_scale,
+        )
+        for term in terms_of(kernel) or ()
+    )
+
+
+def terms_of(kernel: Kernel) -> tuple[Term, ...] | None:
+    """The terms of a kernel over [x, t], or None where it is not a sum of such terms."""
+    found = [_term(part) for part in _summands(kernel)]
+    return None if any(term is None for term in found) else tuple(t for t in found if t is not None)
+
+
+def _summands(kernel: Kernel) -> list[Kernel]:
+    if type(kernel) is Sum:
+        return _summands(kernel.k1) + _summands(kernel.k2)
+    if type(kernel) is Product:
+        # A product of sums is the sum of all products.
+        first, second = _summands(kernel.k1), _summands(kernel.k2)
+        if len(first) > 1 or len(second) > 1:
+            return [one * other for one in first for other in second]
+    return [kernel]
+
+
+def _factors(kernel: Kernel) -> list[Kernel]:
+    if type(kernel) is Product:
+        return _factors(kernel.k1) + _factors(kernel.k2)
+    return [kernel]
+
+
+def _term(kernel: Kernel) -> Term | None:
+    amplitude, space, time = 1.0, [], []
+    for factor in _factors(kernel):
+        # Exact types: a subclass may have redefined the formula that is relied on here.
+        if type(factor) is ConstantKernel:
+            amplitude *= float(factor.constant_value)
+        elif type(factor) is OnSpace:
+            space.append(factor.kernel)
+        elif type(factor) is Drift:
+            time.append(factor)
+        elif type(factor) is OnTime and _is_matern(factor.kernel):
+            time.append(factor.kernel)
+        else:
+            return None
+    if len(time) > 1:
+        return None
+    return Term(amplitude, reduce(mul, space) if space else None, time[0] if time else None)
+
+
+def _is_matern(kernel: Kernel) -> bool:
+    return type(kernel) is Matern and kernel.nu in (0.5, 1.5) and np.size(kernel.length_scale) == 1

@@ -1,0 +1,1 @@
+"""Posteriors: exact, on inducing points, and by filters."""

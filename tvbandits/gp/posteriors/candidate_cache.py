@@ -1,0 +1,186 @@
+"""The fixed points at which a posterior is wanted again and again, and what is kept about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.structure import advance, inputs, is_space_time
+
+
+@dataclass
+class _Buffer:
+    """Storage behind many views; the first `filled` rows are written and never change again."""
+
+    data: Array
+    filled: int
+
+
+@dataclass(frozen=True)
+class GrowingRows:
+    """The first `n` rows of a shared buffer; `append` returns a longer view.
+
+    A view never changes: rows are written only behind the last one that any view has seen, and a
+    view that was overtaken (two appends to the same view) gets a buffer of its own.
+
+    Attributes
+    ----------
+    square : bool
+        Rows and columns grow together, for triangular factors.
+    """
+
+    buffer: _Buffer = field(repr=False, compare=False)
+    n: int
+    square: bool = False
+
+    @classmethod
+    def of(cls, rows: Array, *, square: bool = False) -> GrowingRows:
+        """A copy of `rows` with room behind it."""
+        n = len(rows)
+        capacity = max(16, n + n // 2)
+        width = capacity if square else rows.shape[1]
+        data = np.zeros((capacity, width))
+        data[:n, : rows.shape[1]] = rows
+        return cls(_Buffer(data, n), n, square)
+
+    @property
+    def array(self) -> Array:
+        """The rows, without a copy: shape (n, columns), or (n, n) where square."""
+        return self.buffer.data[: self.n, : self.n if self.square else None]
+
+    def append(self, row: Array) -> GrowingRows:
+        """These rows and one more, of shape (columns,), or (n + 1,) where square."""
+        grown = self
+        if self.buffer.filled != self.n or self.n == len(self.buffer.data):
+            grown = GrowingRows.of(self.array, square=self.square)
+        buffer = grown.buffer
+        buffer.data[self.n, : len(row)] = row
+        buffer.filled = self.n + 1
+        return GrowingRows(buffer, self.n + 1, self.square)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Only the rows of this view are stored."""
+        return _rebuilt, (self.array.copy(), self.square)
+
+
+def _rebuilt(rows: Array, square: bool) -> GrowingRows:
+    return GrowingRows.of(rows, square=square)
+
+
+T = TypeVar("T")
+
+
+class Surface:
+    """The fixed points at which a posterior is wanted again and again, and kernel rows to them.
+
+    Rows of a kernel that does not see time are kept: each input is evaluated once.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    points : array of shape (A, d)
+    """
+
+    def __init__(self, kernel: Any, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+        self.space_time = is_space_time(kernel)
+        self._rows: GrowingRows = GrowingRows.of(np.empty((0, len(points))))
+        self._where: dict[bytes, int] = {}
+        self._remembered: dict[Any, Any] = {}
+
+    def at(self, now: float) -> Array:
+        """Kernel inputs of the points at the time `now`."""
+        return inputs(self.kernel, self.points, np.full(len(self.points), now))
+
+    def prior_variance(self, now: float) -> Array:
+        """k(x, x) at the points, shape (A,)."""
+        return np.asarray(self.kernel.diag(self.at(now)))
+
+    def rows(self, Z: Array, now: float) -> Array:
+        """Kernel rows k(Z, points at now), shape (n, A), in an array of their own."""
+        if self.space_time:
+            return np.array(self.kernel(Z, self.at(now)), order="C")
+        keys = [row.tobytes() for row in Z]
+        fresh = [key for key in dict.fromkeys(keys) if key not in self._where]
+        if fresh:
+            rows = self.kernel(np.array([np.frombuffer(key) for key in fresh]), self.points)
+            for key, row in zip(fresh, rows, strict=True):
+                self._where[key] = self._rows.n
+                self._rows = self._rows.append(row)
+        return self._rows.array[[self._where[key] for key in keys]]
+
+    def index(self, x: Array) -> int | None:
+        """Which of the points `x` (d,) is, if any."""
+        return self._points_by_key.get((x + 0.0).tobytes())
+
+    def holds(self, keys: Iterable[bytes]) -> bool:
+        """Whether all inputs, given as the bytes of their coordinates, are points of the surface."""
+        return self._points_by_key.keys() >= set(keys)
+
+    def remember(self, make: Callable[[Surface], T]) -> T:
+        """`make(self)`, computed once."""
+        if make not in self._remembered:
+            self._remembered[make] = make(self)
+        found: T = self._remembered[make]
+        return found
+
+    @cached_property
+    def _points_by_key(self) -> dict[bytes, int]:
+        # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
+        return {point.tobytes(): i for i, point in enumerate(self.points + 0.0)}
+
+
+@dataclass(frozen=True)
+class OnSurface:
+    """A posterior's view of the fixed points: V = L^-1 k(Z, points), and what follows from it.
+
+    All of it speaks about the time `now`; for a kernel that only shrinks covariances as time goes on,
+    later times cost one number (`shrink`), which multiplies every row of V.
+    """
+
+    V: GrowingRows
+    now: float
+    shrink: float
+    means: Array  # (A, c): V^T L^-1 Y, without `shrink`
+    explained: Array  # (A,): squared column lengths of V, without `shrink`
+    prior: Array  # (A,)
+
+    def moved(self, kernel: Any, Z: Array, now: float) -> OnSurface | None:
+        """The same for a later time, if the kernel allows it; `Z` are the inputs of the rows."""
+        if now == self.now:
+            return self
+        if not is_space_time(kernel):
+            return replace(self, now=now)
+        # Inputs that were in the future of `self.now` do not all shrink by one number.
+        later = now > self.now and Z[:, -1].max(initial=-math.inf) <= self.now
+        factor = advance(kernel, now - self.now) if later else None
+        if factor is None:
+            return None
+        moved = replace(self, now=now, shrink=self.shrink * factor)
+        return moved._rescaled() if moved.shrink < 1e-6 else moved
+
+    def _rescaled(self) -> OnSurface:
+        """Fold `shrink` into the rows, so that new rows need not be divided by a tiny number."""
+        return replace(
+            self,
+            V=GrowingRows.of(self.V.array * self.shrink),
+            shrink=1.0,
+            means=self.means * self.shrink,
+            explained=self.explained * self.shrink**2,
+        )
+
+    def appended(self, row: Array, weights: Array) -> OnSurface:
+        """With one more row of V (speaking about `now`) and its weights (c,)."""
+        row = row / self.shrink
+        return replace(
+            self,
+            V=self.V.append(row),
+            means=self.means + row[:, None] * weights,
+            explained=self.explained + row**2,
+        )

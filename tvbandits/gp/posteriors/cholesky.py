@@ -1,0 +1,317 @@
+"""The exact heteroscedastic Gaussian-process posterior.
+
+With observations at inputs Z, values y and noise variances v (Sigma = diag(v)), [S] eqs. 11-12:
+
+    mu(z)      = k(z)^T (K + Sigma)^-1 y
+    sigma^2(z) = k(z, z) - k(z)^T (K + Sigma)^-1 k(z)
+
+computed as in Rasmussen & Williams, Algorithm 2.1. The factor depends on inputs and variances only.
+Values may have several columns, because the mean is linear in them: a bandit conditions the reward and
+the constant 1 together, so that the prior mean may move without a new factorisation.
+
+Three exact routes lead to a posterior, and `condition` takes the cheapest that applies:
+
+* nothing older changed: the new rows are appended, O(n^2 + n A) each;
+* the oldest rows were forgotten: they are rotated out, O(n (n + A)) each, then rows are appended;
+* anything else: a new factorisation, after observations of one input are merged into one of their
+  joint precision, which is the same posterior.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.structure import advance, is_space_time
+from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
+from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+
+ROTATE_FROM = 96
+"""Below this many rows a new factorisation is faster than rotating rows out."""
+
+
+CANCELLED, CANCELLED_IF_REPEATED = 1e-13, 1e-10
+"""An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
+decides about jitter; sooner for a repeated input, which a new factorisation merges without loss."""
+
+
+@dataclass(frozen=True)
+class ExactPosterior:
+    """A conditioned Gaussian process. Made by `Factored.condition`."""
+
+    kernel: Any
+    data: Data
+    rows: Data  # what was factored: `data`, with observations of one input merged
+    factor: GrowingRows  # L
+    weights: GrowingRows  # L^-1 Y of `rows`, (u, c)
+    log_det_ratio: float
+    """log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
+    jitter: float
+    """What had to be added to the diagonal for the factorisation; 0 in good health."""
+    merged_log_density: Array  # (c,): what merging takes out of the log evidence
+    surface: OnSurface | None
+    extended: bool = False
+    """Whether it came from an earlier posterior, row by row."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows of the factor."""
+        return len(self.rows)
+
+    @property
+    def dictionary_size(self) -> None:
+        """None: there are no inducing points."""
+        return None
+
+    @property
+    def products(self) -> Array:
+        """Y^T (K + Sigma)^-1 Y of the value columns of the rows, shape (c, c)."""
+        W = self.weights.array
+        return np.asarray(W.T @ W)
+
+    @cached_property
+    def _lower(self) -> Array:
+        return np.asfortranarray(self.factor.array)
+
+    @property
+    def condition_number(self) -> float:
+        """Lower estimate of the condition number of K + Sigma, from the diagonal of its factor."""
+        diagonal = np.diagonal(self.factor.array)
+        return float((diagonal.max() / diagonal.min()) ** 2) if len(diagonal) else 1.0
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
+        prior = np.asarray(self.kernel.diag(Z))
+        if self.size == 0:
+            return np.zeros((len(Z), self.data.Y.shape[1])), prior
+        V = linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z))
+        return V.T @ self.weights.array, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
+
+    def covariance(self, Z: Array) -> Array:
+        """Posterior covariance (m, m) at kernel inputs `Z` of shape (m, p)."""
+        V = linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z))
+        return np.asarray(self.kernel(Z) - V.T @ V)
+
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
+        V1, V2 = (linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
+        return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
+
+    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> ExactPosterior:
+        """The same with one more observation at the input `z` (1, p), its value unknown.
+
+        Variances are those of the larger set; means are of no use.
+        """
+        row = Data(z, np.zeros((1, self.data.Y.shape[1])), np.array([noise]))
+        appended = _append(self, row, surface)
+        if appended is not None:
+            return appended
+        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, row, strict=True)))
+        return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
+
+    def effective_dimension(self) -> float:
+        """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
+        inverse = linalg.solve_lower(self._lower, np.eye(self.size))
+        return self.size - float((inverse**2).sum(axis=0) @ self.rows.variance)
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
+        if self.surface is None:
+            raise ValueError("this posterior was conditioned without fixed points")
+        on = self.surface
+        return on.means * on.shrink, np.maximum(on.prior - on.explained * on.shrink**2, 0.0)
+
+    def log_evidence(self) -> Array:
+        """Log marginal likelihood of each value column, shape (c,)."""
+        W, v = self.weights.array, self.rows.variance
+        log_det = self.log_det_ratio + float(np.log(v).sum())
+        gaussian = -0.5 * ((W**2).sum(axis=0) + log_det + self.size * math.log(2 * math.pi))
+        return np.asarray(gaussian + self.merged_log_density)
+
+
+@dataclass(frozen=True)
+class Factored:
+    """The exact posterior by a Cholesky factor of the observations in use."""
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: Surface | None = None,
+        now: float = 0.0,
+        previous: ExactPosterior | None = None,
+        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
+    ) -> ExactPosterior:
+        """Condition on `data`, from `previous` where that is cheaper.
+
+        Parameters
+        ----------
+        surface : Surface, optional
+            Fixed points that `on_surface` will answer for, at the time `now`.
+        previous : ExactPosterior, optional
+            A posterior of the same kernel and surface on other data.
+        rng : numpy.random.Generator, optional
+            Not used: nothing is drawn.
+
+        Raises
+        ------
+        FactorisationError
+            If the kernel matrix is not positive definite.
+        """
+        data = without_negligible(kernel, data)
+        route = None if previous is None else extend(previous, data, surface, now)
+        return factor(kernel, data, surface, now) if route is None else route
+
+
+def factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> ExactPosterior:
+    """Condition from scratch."""
+    rows, merged_log_density = Groups.of(data.Z).merge(data)
+    K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
+    K[np.diag_indices_from(K)] += rows.variance
+    made = linalg.cholesky(K, "noisy kernel matrix")
+    posterior = ExactPosterior(
+        kernel=kernel,
+        data=data,
+        rows=rows,
+        factor=GrowingRows.of(made.L, square=True),
+        weights=GrowingRows.of(linalg.solve_lower(made.L, rows.Y)),
+        log_det_ratio=linalg.log_determinant(made.L) - float(np.log(rows.variance).sum()),
+        jitter=made.jitter,
+        merged_log_density=merged_log_density,
+        surface=None,
+    )
+    if surface is not None:
+        # Nobody has seen it yet: filling the field in spares a copy of the whole value.
+        object.__setattr__(posterior, "surface", _spread(posterior, surface, now))
+    return posterior
+
+
+def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> OnSurface | None:
+    """V = L^-1 k(Z, points) and what follows from it, by one triangular solve."""
+    if surface is None:
+        return None
+    W = posterior.weights.array
+    prior = surface.prior_variance(now)
+    if posterior.size == 0:
+        empty = np.empty((0, len(prior)))
+        return OnSurface(GrowingRows.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior)
+    V = linalg.solve_lower(posterior._lower, surface.rows(posterior.rows.Z, now))
+    explained = np.einsum("ij,ij->j", V, V)
+    return OnSurface(GrowingRows.of(V), now, 1.0, V.T @ W, explained, prior)
+
+
+def extend(
+    previous: ExactPosterior, data: Data, surface: Surface | None, now: float
+) -> ExactPosterior | None:
+    """Condition by forgetting the oldest rows of `previous` and appending new ones, or None."""
+    dropped = _dropped(previous.data, data)
+    if dropped is None or previous.jitter > 0:
+        return None
+    on = None if surface is None or previous.surface is None else previous.surface
+    posterior: ExactPosterior | None = replace(
+        previous, surface=None if on is None else on.moved(previous.kernel, previous.rows.Z, now)
+    )
+    if dropped and posterior is not None:
+        posterior = _rotate_out(posterior, dropped)
+    for i in range(len(previous.data) - dropped, len(data)):
+        if posterior is None:
+            return None
+        posterior = _append(posterior, data.row(i), surface)
+    if posterior is None:
+        return None
+    if surface is not None and posterior.surface is None:
+        posterior = replace(posterior, surface=_spread(posterior, surface, now))
+    return replace(posterior, data=data, extended=True)
+
+
+def _dropped(old: Data, new: Data) -> int | None:
+    """How many of the oldest rows of `old` are gone, if `new` is the rest and perhaps more."""
+    if len(old) == 0 or len(new) == 0:
+        return None
+    first = (new.Z[0] == old.Z).all(axis=1) & (old.variance == new.variance[0])
+    # Repeated points make false starts; a few are tried, then a new factorisation is no loss.
+    for skip in np.flatnonzero(first)[:4]:
+        if new.starts_with(old, int(skip)):
+            return int(skip)
+    return None
+
+
+def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
+    """Forget the `count` oldest rows of the factor."""
+    rows = posterior.rows
+    if len(rows) != len(posterior.data) or len(rows) < ROTATE_FROM or count > len(rows) // 8:
+        return None
+    on, W = posterior.surface, posterior.weights.array
+    carried = W if on is None else np.hstack([W, on.V.array])
+    L, carried = linalg.drop_rows(posterior.factor.array, carried, 0, count)
+    W = np.ascontiguousarray(carried[:, : W.shape[1]])
+    if on is not None:
+        V = np.ascontiguousarray(carried[:, W.shape[1] :])
+        on = replace(on, V=GrowingRows.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
+    kept = rows.rows(count)
+    return replace(
+        posterior,
+        rows=kept,
+        factor=GrowingRows.of(L, square=True),
+        weights=GrowingRows.of(W),
+        log_det_ratio=linalg.log_determinant(L) - float(np.log(kept.variance).sum()),
+        surface=on,
+    )
+
+
+def _append(posterior: ExactPosterior, row: Data, surface: Surface | None) -> ExactPosterior | None:
+    """Add one observation: a row of L, of L^-1 Y and of V."""
+    kernel, on = posterior.kernel, posterior.surface
+    below = _solved_column(posterior, row.Z, surface)
+    diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
+    pivot = diagonal - float(below @ below)
+    repeated = (posterior.rows.Z == row.Z).all(axis=1).any()
+    if pivot <= (CANCELLED_IF_REPEATED if repeated else CANCELLED) * diagonal:
+        return None
+    pivot = math.sqrt(pivot)
+    weights = (row.Y[0] - below @ posterior.weights.array) / pivot
+    if on is not None and surface is not None:
+        spread = surface.rows(row.Z, on.now)[0]
+        spread -= (below @ on.V.array) * on.shrink
+        spread /= pivot
+        on = on.appended(spread, weights)
+    rows = posterior.rows
+    return replace(
+        posterior,
+        rows=Data(
+            np.concatenate([rows.Z, row.Z]),
+            np.concatenate([rows.Y, row.Y]),
+            np.concatenate([rows.variance, row.variance]),
+        ),
+        factor=posterior.factor.append(np.append(below, pivot)),
+        weights=posterior.weights.append(weights),
+        log_det_ratio=posterior.log_det_ratio
+        + 2 * math.log(pivot)
+        - math.log(float(row.variance[0])),
+        surface=on,
+    )
+
+
+def _solved_column(posterior: ExactPosterior, z: Array, surface: Surface | None) -> Array:
+    """L^-1 k(Z, z) for one input z (1, p): at hand in V where z is one of the fixed points."""
+    kernel, on = posterior.kernel, posterior.surface
+    if surface is not None and on is not None:
+        dimension = surface.points.shape[1]
+        where = surface.index(z[0, :dimension])
+        # V speaks about the points at `on.now`; an observation that is not older than any in the
+        # factor differs from that by one number.
+        back: float | None = 1.0
+        if is_space_time(kernel):
+            newest = z[0, -1] >= posterior.rows.Z[:, -1].max(initial=-math.inf)
+            back = advance(kernel, on.now - z[0, -1]) if newest and on.now >= z[0, -1] else None
+        if where is not None and back is not None and back > 1e-3:
+            return on.V.array[:, where] * (on.shrink / back)
+    column = np.asarray(kernel(posterior.rows.Z, z))[:, 0]
+    return linalg.solve_lower(posterior._lower, column)

@@ -1,0 +1,127 @@
+"""Data, Groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, Index
+
+NEGLIGIBLE = 1e16
+"""An observation whose noise variance exceeds the largest prior variance by this factor cannot move
+the posterior by one rounding error; it is left out, so a long discounted history costs nothing."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a posterior is conditioned on.
+
+    Attributes
+    ----------
+    Z : array of shape (n, p)
+        Kernel inputs: points, or points and times for a space-time kernel.
+    Y : array of shape (n, c)
+        Value columns.
+    variance : array of shape (n,)
+        Finite positive noise variances.
+    """
+
+    Z: Array
+    Y: Array
+    variance: Array
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.Z, self.Y, self.variance))
+
+    def starts_with(self, other: Data, skip: int = 0) -> bool:
+        """Whether these rows begin with `other`'s rows from `skip` on, bit for bit."""
+        m = len(other) - skip
+        return (
+            len(self) >= m
+            and np.array_equal(self.variance[:m], other.variance[skip:])
+            and np.array_equal(self.Z[:m], other.Z[skip:])
+            and np.array_equal(self.Y[:m], other.Y[skip:])
+        )
+
+    def row(self, i: int) -> Data:
+        """Row i alone."""
+        return Data(self.Z[i : i + 1], self.Y[i : i + 1], self.variance[i : i + 1])
+
+    def rows(self, start: int) -> Data:
+        """The rows from `start` on."""
+        return Data(self.Z[start:], self.Y[start:], self.variance[start:])
+
+
+def without_negligible(kernel: Any, data: Data) -> Data:
+    """Leave out the observations that are too noisy to move the posterior at all."""
+    if len(data) == 0:
+        return data
+    heard = data.variance <= NEGLIGIBLE * float(np.max(kernel.diag(data.Z)))
+    if heard.all():
+        return data
+    return Data(data.Z[heard], data.Y[heard], data.variance[heard])
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which observations share an input.
+
+    Attributes
+    ----------
+    Z : array of shape (n, p)
+        Kernel inputs.
+    group : integer array of shape (n,)
+        Number of the input of each row, in order of first appearance.
+    first : integer array of shape (u,)
+        The row in which each input appears first.
+    keys : mapping of bytes to int
+        Numbers by input.
+    """
+
+    Z: Array
+    group: Index
+    first: Index
+    keys: Mapping[bytes, int]
+
+    @classmethod
+    def of(cls, Z: Array, previous: Groups | None = None) -> Groups:
+        """Group `Z`; only the rows behind those of `previous` are looked at, if it begins with them."""
+        known = 0 if previous is None else len(previous.Z)
+        if previous is None or known > len(Z) or not np.array_equal(Z[:known], previous.Z):
+            previous, known = _UNGROUPED, 0
+        keys, first, group = dict(previous.keys), previous.first.tolist(), []
+        # Adding 0.0 turns -0.0, which is the same input in other bytes, into 0.0.
+        for row, z in enumerate(Z[known:] + 0.0, start=known):
+            number = keys.setdefault(z.tobytes(), len(keys))
+            if number == len(first):
+                first.append(row)
+            group.append(number)
+        numbers = np.concatenate([previous.group, np.array(group, dtype=np.int64)])
+        return cls(Z, numbers, np.array(first, dtype=np.int64), keys)
+
+    def merge(self, data: Data) -> tuple[Data, Array]:
+        """Join observations of one input: precisions add up, values average by precision.
+
+        Returns the joined rows in order of first appearance, and the log density (c,) of the values
+        within their groups, which the joined rows no longer hold.
+        """
+        if len(self.first) == len(self.group):
+            return data, np.zeros(data.Y.shape[1])
+        precision = 1.0 / data.variance
+        total = np.bincount(self.group, precision)
+        Y = np.empty((len(total), data.Y.shape[1]))
+        for column, y in enumerate(data.Y.T):
+            Y[:, column] = np.bincount(self.group, precision * y) / total
+        misfit = (precision[:, None] * (data.Y - Y[self.group]) ** 2).sum(axis=0)
+        constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
+        return Data(data.Z[self.first], Y, 1.0 / total), -0.5 * (misfit + constant)
+
+
+_UNGROUPED = Groups(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0, np.int64), {})

@@ -1,0 +1,112 @@
+"""The exact posterior by the cheapest exact route, as a part of a recipe.
+
+1. Nothing older changed, or only the oldest observations were forgotten: rows are appended or rotated
+   out (`tvbandits.gp.posteriors.cholesky`).
+2. Weights changed, and the prior covariance of a finite domain has a low numerical rank r, as smooth
+   kernels have: a dictionary of r of its points spans all of them, the sparse form on it is the exact
+   posterior to rounding, and new weights cost O(u r^2 + r^2 A) for u distinct inputs, however many.
+3. Anything else: a new factorisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array
+from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor
+from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+
+FEW = 64
+"""With fewer observations than this, a new factorisation is as fast as a spanning dictionary."""
+
+
+SPAN_TOLERANCE = 1e-13
+"""A dictionary spans the domain when no point keeps more than this share of its prior variance."""
+
+
+LARGEST_SPAN = 256
+"""Rank beyond which a spanning dictionary is not looked for."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The exact posterior."""
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: Surface | None = None,
+        now: float = 0.0,
+        previous: object = None,
+        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
+    ) -> ExactPosterior | NystromPosterior:
+        """Condition on `data`, from `previous` where that is cheaper.
+
+        Parameters and errors are those of `tvbandits.gp.posteriors.cholesky.Factored.condition`.
+        """
+        data = without_negligible(kernel, data)
+        if isinstance(previous, ExactPosterior):
+            extended = extend(previous, data, surface, now)
+            if extended is not None:
+                return extended
+        # A run of appended rows that ends, as when rewards get a new scale, goes on from a new factor.
+        appending = isinstance(previous, ExactPosterior) and previous.extended
+        if surface is None or surface.space_time or appending or len(data) < FEW:
+            return factor(kernel, data, surface, now)
+        sparse = previous if isinstance(previous, NystromPosterior) else None
+        groups = Groups.of(data.Z, None if sparse is None else sparse.groups)
+        if len(groups.first) < FEW or not surface.holds(groups.keys):
+            return factor(kernel, data, surface, now)
+        span: ExactPosterior | None = surface.remember(spanning)
+        if span is None or len(groups.first) < span.size:
+            return factor(kernel, data, surface, now)
+        return assemble(kernel, data, groups, span, sparse, now)
+
+
+def spanning(surface: Surface) -> ExactPosterior | None:
+    """A dictionary whose span holds all points of the surface to rounding, if a small one does.
+
+    It is the pivoted Cholesky factor of the prior covariance: its pivots are the inducing points, its
+    rows the embedding of the surface.
+    """
+    kernel, points = surface.kernel, surface.points
+    prior = surface.prior_variance(0.0)
+    limit = SPAN_TOLERANCE * float(prior.max())
+
+    def column(i: int) -> Array:
+        return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
+
+    made = linalg.pivoted_cholesky(prior, column, min(LARGEST_SPAN, len(points)), limit)
+    if float(made.residual.max()) > limit:
+        return None
+    # Entries below rounding only slow arithmetic down, where their products underflow.
+    G = np.where(np.abs(made.G) < 1e-18 * float(prior.max()) ** 0.5, 0.0, made.G)
+    r = len(made.pivots)
+    Z, nothing = points[made.pivots], np.empty((r, 0))
+    data = Data(Z, nothing, np.full(r, limit))
+    return ExactPosterior(
+        kernel=kernel,
+        data=data,
+        rows=data,
+        factor=GrowingRows.of(np.tril(G[:, made.pivots].T), square=True),
+        weights=GrowingRows.of(nothing),
+        log_det_ratio=0.0,
+        jitter=0.0,
+        merged_log_density=np.empty(0),
+        surface=OnSurface(
+            GrowingRows.of(G),
+            0.0,
+            1.0,
+            np.empty((len(points), 0)),
+            (G**2).sum(axis=0),
+            prior,
+        ),
+    )

@@ -1,0 +1,167 @@
+"""Inducing points by ridge leverage scores, for the sparse posterior.
+
+Resparsification keeps an observed input with probability min(1, q sigma^2(x) sum 1/v), its ridge
+leverage score times q, with the variances from before the new observations ([B] Alg. 1, [BB] L11-L16).
+
+The root of a dictionary is the factor of a noise-free Gaussian process on its points, so the exact
+posterior's cheap routes serve here too: a point more is a row more of the root and of the embedding,
+O(m A). A dictionary may keep the points it has, since a larger span loses no accuracy; it is drawn
+afresh when it has twice the size of a fresh draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.structure import is_space_time, separate
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.drift_filter import DriftPosterior, Filter
+from tvbandits.gp.posteriors.leverage_scores import leverage_dictionary
+from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+
+MANY = 500
+"""With more new inputs at once than this, and than are known, what was known before says little about
+their leverage: it is found bottom up."""
+
+
+@dataclass(frozen=True)
+class Nystrom:
+    """The sparse posterior, as a part of a recipe.
+
+    Parameters
+    ----------
+    oversampling : float
+        q of the inclusion probabilities; 2 in the papers' experiments, 8 log(4 t / delta) in theory.
+    keep : bool
+        Keep the inducing points of before while the dictionary is at most twice the size of a fresh
+        draw; otherwise every draw is fresh, as in the papers' pseudo-code.
+    tolerance : float
+        A point whose conditional variance given the dictionary is below this share of its prior
+        variance depends on it, and is left out.
+    """
+
+    oversampling: float = 2.0
+    keep: bool = True
+    tolerance: float = 1e-9
+
+    def __post_init__(self) -> None:
+        if not self.oversampling > 0:
+            raise ValueError(f"oversampling must be positive, got {self.oversampling}")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie in (0, 1), got {self.tolerance}")
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: Surface | None = None,
+        now: float = 0.0,
+        previous: object = None,
+        rng: np.random.Generator | None = None,
+    ) -> NystromPosterior | DriftPosterior:
+        """Condition on `data`, from `previous` where that is cheaper.
+
+        Under a kernel whose correlation in time is Markov, it is a filter
+        (`tvbandits.gp.posteriors.drift_filter`).
+
+        Parameters
+        ----------
+        surface : Surface, optional
+            Fixed points that `on_surface` will answer for, at the time `now`.
+        previous : NystromPosterior, optional
+            A posterior of the same kernel and surface on other data: its variances give the inclusion
+            probabilities, the prior's where there is none. An exact one is left aside.
+        rng : numpy.random.Generator
+            Draws the dictionary; one uniform number for each observed input, in order of first
+            appearance, whenever the inputs of the observations are others than before; several where
+            there are many new ones at once (`tvbandits.gp.posteriors.leverage_scores`).
+        """
+        data = without_negligible(kernel, data)
+        if is_space_time(kernel) and separate(kernel) is not None:
+            drawn = np.random.default_rng(0) if rng is None else rng
+            filtered = Filter(self.oversampling, self.tolerance)
+            return filtered.condition(kernel, data, surface, now, previous, drawn)
+        previous = previous if isinstance(previous, NystromPosterior) else None
+        groups = Groups.of(data.Z, None if previous is None else previous.groups)
+        rows, _ = groups.merge(data)
+        if previous is not None and np.array_equal(data.Z, previous.data.Z):
+            dictionary = _moved(previous.dictionary, surface, now)
+        else:
+            rng = np.random.default_rng(0) if rng is None else rng
+            dictionary = self._drawn(kernel, rows, surface, now, previous, rng)
+        return assemble(kernel, data, groups, dictionary, previous, now)
+
+    def _drawn(
+        self,
+        kernel: Any,
+        rows: Data,
+        surface: Surface | None,
+        now: float,
+        previous: NystromPosterior | None,
+        rng: np.random.Generator,
+    ) -> ExactPosterior:
+        """Resparsify: the next dictionary."""
+        if len(rows) == 0:
+            return _on_points(kernel, rows.Z, surface, now, None)
+        prior = np.asarray(kernel.diag(rows.Z))
+        known = 0 if previous is None else previous.size
+        if len(rows) - known > max(MANY, known):
+            first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
+            fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
+            return _on_points(kernel, fresh, surface, now, None)
+        z = np.empty((len(rows), 0)) if previous is None else previous.embedding_of_rows(rows.Z)
+        variance = prior if previous is None else previous.variances_of(rows.Z, z)
+        # A new scale may have raised every noise since those variances: scores go by the lower noise.
+        noise = rows.variance.copy()
+        if previous is not None and np.array_equal(rows.Z[:known], previous.rows.Z):
+            noise[:known] = np.minimum(noise[:known], previous.rows.variance)
+        probability = np.minimum(1.0, self.oversampling * variance / noise)
+        kept = rng.random(len(rows)) < probability
+        if not kept.any():
+            kept[probability.argmax()] = True
+        if self.keep and previous is not None:
+            start = previous.dictionary
+            new = self._independent(kernel, rows.Z[kept], z[kept])
+            if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
+                grown = np.concatenate([start.rows.Z, new])
+                return _on_points(kernel, grown, surface, now, start)
+        fresh = self._independent(kernel, rows.Z[kept], z[kept, :0])
+        return _on_points(kernel, fresh, surface, now, None)
+
+    def _independent(self, kernel: Any, Z: Array, z: Array) -> Array:
+        """The points, in their order, without those that depend on others or on a dictionary.
+
+        `z` is their embedding (n, m) by that dictionary.
+        """
+        prior = np.asarray(kernel.diag(Z))
+        unit = np.sqrt(np.where(prior > 0, prior, 1.0))
+        share = (prior - (z**2).sum(axis=1)) / unit**2
+        far = np.flatnonzero(share > self.tolerance)
+        Z, z, unit = Z[far], z[far], unit[far]
+        C = (np.asarray(kernel(Z)) - z @ z.T) / np.outer(unit, unit) if len(far) else share[far]
+        made = linalg.pivoted_cholesky(share[far], lambda i: C[i], len(Z), self.tolerance)
+        return np.asarray(Z[np.sort(made.pivots)])
+
+
+def _on_points(
+    kernel: Any, Z: Array, surface: Surface | None, now: float, previous: ExactPosterior | None
+) -> ExactPosterior:
+    """The noise-free process on inducing points; its noise is what a root needs at the least."""
+    noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
+    data = Data(Z, np.empty((len(Z), 0)), noise)
+    return Factored().condition(kernel, data, surface=surface, now=now, previous=previous)
+
+
+def _moved(dictionary: ExactPosterior, surface: Surface | None, now: float) -> ExactPosterior:
+    """The same inducing points, embedding the fixed points at another time."""
+    return Factored().condition(
+        dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
+    )

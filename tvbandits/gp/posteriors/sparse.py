@@ -1,0 +1,375 @@
+"""The sparse posterior on a dictionary of inducing points.
+
+With a dictionary S and any root R R^T = K_S, the embedding is z(x) = R^-1 k_S(x), and with observations
+of effective variance v_i ([B] eqs. 3-5, [BB] eqs. 1-3, in Bayesian scaling)
+
+    V          = I + sum_i z_i z_i^T / v_i
+    mu(x)      = z(x)^T V^-1 sum_i z_i y_i / v_i
+    sigma^2(x) = k(x, x) - z(x)^T z(x) + z(x)^T V^-1 z(x)        (DTC)
+
+It is the exact posterior when the dictionary spans every observed point. New weights of old observations
+never touch the embedding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.posteriors.candidate_cache import OnSurface, Surface
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.data import Data, Groups
+
+
+@dataclass
+class _Bounds:
+    """Variances at the fixed points, brought up to date where they are looked at, and means.
+
+    A conditioned posterior holds exact variances. One that was shrunk by a point without its value has
+    those from before, which are upper bounds; `fresh` tells which are exact. `means` stand where one
+    pass over the embedding gave them too. A cache: what it holds changes no result.
+    """
+
+    upper: Array
+    fresh: NDArray[np.bool_]
+    means: Array | None = None
+
+
+@dataclass(frozen=True)
+class NystromPosterior:
+    """A conditioned sparse Gaussian process. Made by `Nystrom.condition`.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    data : Data
+        What it is conditioned on.
+    groups : Groups
+        Which observations share an input.
+    rows : Data
+        The same with observations of one input merged, shape (u, ...).
+    dictionary : ExactPosterior
+        A noise-free process on the m inducing points, whose factor is the root R.
+    embedded : array of shape (u, m)
+        z of the rows.
+    V : array of shape (m, m)
+    factor : array of shape (m, m)
+        Lower factor of V.
+    coefficients : array of shape (m, c)
+        V^-1 sum_i z_i y_i / v_i.
+    products : array of shape (c, c)
+        Y^T (Q + Sigma)^-1 Y of the value columns of the rows, Q = Z Z^T.
+    log_det_ratio : float
+        log det V: twice the information gain of the embedded observations.
+    now : float
+        The time that `on_surface` speaks about.
+    """
+
+    kernel: Any
+    data: Data
+    groups: Groups
+    rows: Data
+    dictionary: ExactPosterior
+    embedded: Array
+    V: Array
+    factor: Array
+    coefficients: Array
+    products: Array
+    log_det_ratio: float
+    now: float
+    bounds: _Bounds | None = field(repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Number of observed inputs."""
+        return len(self.rows)
+
+    @property
+    def dictionary_size(self) -> int:
+        """Number of inducing points m."""
+        return self.dictionary.size
+
+    @property
+    def settled(self) -> bool:
+        """Whether the variances at the fixed points, if there are any, are all exact already."""
+        return self.bounds is None or bool(self.bounds.fresh.all())
+
+    @property
+    def jitter(self) -> float:
+        """What the root needed on its diagonal."""
+        return self.dictionary.jitter
+
+    @property
+    def condition_number(self) -> float:
+        """Lower estimate of the condition number of V, from the diagonal of its factor."""
+        diagonal = np.diagonal(self.factor)
+        return float((diagonal.max() / diagonal.min()) ** 2) if len(diagonal) else 1.0
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
+        z = embed(self.dictionary, Z)
+        return z @ self.coefficients, self.variances_of(Z, z)
+
+    def begins(self, Z: Array) -> bool:
+        """Whether kernel inputs `Z` (n, p) begin with those of the rows."""
+        return self.size <= len(Z) and np.array_equal(Z[: self.size], self.rows.Z)
+
+    def embedding_of_rows(self, Z: Array) -> Array:
+        """Z of later rows (n, m), of which those that begin with the rows here are embedded already."""
+        if not self.begins(Z):
+            return embed(self.dictionary, Z)
+        return np.concatenate([self.embedded, embed(self.dictionary, Z[self.size :])])
+
+    def variances_of(self, Z: Array, z: Array) -> Array:
+        """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
+        prior = np.asarray(self.kernel.diag(Z))
+        return _variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
+
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
+        z1, z2 = embed(self.dictionary, Z1), embed(self.dictionary, Z2)
+        half1, half2 = (linalg.solve_lower(self.factor, z.T) for z in (z1, z2))
+        return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
+
+    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> NystromPosterior:  # noqa: ARG002
+        """The same with one more observation at the input `z` (1, p), its value unknown.
+
+        Variances are those of the larger set; means stay.
+        """
+        x = embed(self.dictionary, z)[0]
+        smaller = replace(self, factor=linalg.rank_one_update(self.factor, x / np.sqrt(noise)))
+        if self.bounds is None:
+            return smaller
+        stale = np.zeros(len(self.bounds.upper), dtype=bool)
+        return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
+
+    def effective_dimension(self) -> float:
+        """Sum over observations of posterior variance over noise variance.
+
+        The part in the span of the dictionary is tr(V^-1 (V - I)) = m - tr V^-1.
+        """
+        inverse = linalg.solve_lower(self.factor, np.eye(len(self.factor)))
+        prior = np.asarray(self.kernel.diag(self.rows.Z)) if self.size else np.empty(0)
+        beyond = np.maximum(prior - (self.embedded**2).sum(axis=1), 0.0) / self.rows.variance
+        return float(beyond.sum()) + len(self.factor) - float((inverse**2).sum())
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
+        bounds = self._bounds
+        stale = np.flatnonzero(~bounds.fresh)
+        self.refresh(stale)
+        return self.means_on_surface(), bounds.upper.copy()
+
+    def means_on_surface(self) -> Array:
+        """Means (A, c) at the fixed points."""
+        on = self._on
+        if self.bounds is not None and self.bounds.means is not None:
+            return self.bounds.means
+        return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
+
+    def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
+        """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
+        return self._bounds.upper, self._bounds.fresh
+
+    def refresh(self, points: Index) -> Array:
+        """Bring the variances at some of the fixed points up to date, and return them."""
+        bounds = self._bounds
+        stale = points[~bounds.fresh[points]]
+        if len(stale):
+            bounds.upper[stale] = self.variances_with(self.factor, stale)
+            bounds.fresh[stale] = True
+        return np.asarray(bounds.upper[points])
+
+    def variances_with(self, factor: Array, points: Index | slice) -> Array:
+        """Variances at some of the fixed points, if the factor of V were `factor`."""
+        on = self._on
+        z = np.ascontiguousarray(on.V.array[:, points])
+        residual = on.prior[points] - on.explained[points] * on.shrink**2
+        return _variances(residual, z if on.shrink == 1.0 else z * on.shrink, factor)
+
+    def times_embedding(self, w: Array) -> Array:
+        """w^T z at all fixed points, shape (A,)."""
+        on = self._on
+        return np.asarray((w * on.shrink) @ on.V.array)
+
+    def embedding_on_surface(self, points: Index) -> Array:
+        """Z of some of the fixed points, shape (n, m)."""
+        on = self._on
+        return np.asarray(on.V.array[:, points].T * on.shrink)
+
+    @property
+    def _on(self) -> OnSurface:
+        if self.dictionary.surface is None:
+            raise ValueError("this posterior was conditioned without fixed points")
+        return self.dictionary.surface
+
+    @property
+    def _bounds(self) -> _Bounds:
+        if self.bounds is None:
+            raise ValueError("this posterior was conditioned without fixed points")
+        return self.bounds
+
+
+def _variances(residual: Array, z: Array, factor: Array) -> Array:
+    """K - z^T z, given, + z^T V^-1 z for z of shape (m, n); shape (n,)."""
+    half = linalg.solve_lower(factor, z)
+    return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
+
+
+def embed(dictionary: ExactPosterior, Z: Array) -> Array:
+    """z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
+    if dictionary.size == 0 or len(Z) == 0:
+        return np.zeros((len(Z), dictionary.size))
+    cross = np.asarray(dictionary.kernel(dictionary.rows.Z, Z))
+    return np.asarray(linalg.solve_lower(np.asfortranarray(dictionary.factor.array), cross).T)
+
+
+def assemble(
+    kernel: Any,
+    data: Data,
+    groups: Groups,
+    dictionary: ExactPosterior,
+    previous: NystromPosterior | None,
+    now: float,
+) -> NystromPosterior:
+    """The sparse posterior of a dictionary: V, its factor and what follows from it."""
+    rows, _ = groups.merge(data)
+    embedded, V = _embedded(rows, dictionary, previous)
+    made = linalg.cholesky(V, "sparse posterior's V")
+    precision = 1.0 / rows.variance
+    moment = embedded.T @ (precision[:, None] * rows.Y)
+    half = linalg.solve_lower(made.L, moment)
+    posterior = NystromPosterior(
+        kernel=kernel,
+        data=data,
+        groups=groups,
+        rows=rows,
+        dictionary=dictionary,
+        embedded=embedded,
+        V=V,
+        factor=made.L,
+        coefficients=linalg.solve_lower(made.L, half, transposed=True),
+        products=(precision[:, None] * rows.Y).T @ rows.Y - half.T @ half,
+        log_det_ratio=linalg.log_determinant(made.L),
+        now=now,
+        bounds=None,
+    )
+    if dictionary.surface is None:
+        return posterior
+    return replace(posterior, bounds=_next_bounds(posterior, previous))
+
+
+def _embedded(
+    rows: Data, dictionary: ExactPosterior, previous: NystromPosterior | None
+) -> tuple[Array, Array]:
+    """Z of the rows, and V; what is known from before is not computed again.
+
+    Where the dictionary has kept its points and the inputs from before come first, the old block of
+    the embedding stays, whatever the weights are now.
+    """
+    m = dictionary.size
+    if previous is None or not _extends(previous, rows, dictionary):
+        embedded = embed(dictionary, rows.Z)
+    else:
+        u, before = len(previous.rows), previous.dictionary_size
+        embedded = np.empty((len(rows), m))
+        embedded[:u, :before] = previous.embedded
+        if before < m:
+            embedded[:u, before:] = _later_columns(dictionary, rows.Z[:u], previous.embedded)
+        embedded[u:] = embed(dictionary, rows.Z[u:])
+    weighted = embedded / rows.variance[:, None]
+    return embedded, np.eye(m) + embedded.T @ weighted
+
+
+def _later_columns(dictionary: ExactPosterior, Z: Array, z: Array) -> Array:
+    """The columns of z(Z) that belong to the last inducing points, from those before, O(u m k)."""
+    before, L = z.shape[1], dictionary.factor.array
+    cross = np.asarray(dictionary.kernel(dictionary.rows.Z[before:], Z)) - L[before:, :before] @ z.T
+    return np.asarray(linalg.solve_lower(np.asfortranarray(L[before:, before:]), cross).T)
+
+
+def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior) -> bool:
+    """Whether dictionary, its root and inputs begin with those of `previous`."""
+    before, m = previous.dictionary, previous.dictionary_size
+    return (
+        m <= dictionary.size
+        and np.array_equal(dictionary.rows.Z[:m], before.rows.Z)
+        and np.array_equal(dictionary.factor.array[:m, :m], before.factor.array)
+        and previous.begins(rows.Z)
+    )
+
+
+def _next_bounds(posterior: NystromPosterior, previous: NystromPosterior | None) -> _Bounds:
+    """Variances and means at the fixed points, from those before where that is cheaper than a solve.
+
+    What new precision takes, what later inducing points give, and the means are products with the
+    embedding E of all points; one pass over E, which is large, serves all three.
+    """
+    everywhere = np.ones(len(posterior._on.prior), dtype=bool)
+    told = None
+    if previous is not None and previous.settled and _shrinks(posterior, previous):
+        told = _of_new_precision(posterior, previous)
+    if told is None or previous is None or previous.bounds is None:
+        return _Bounds(posterior.variances_with(posterior.factor, slice(None)), everywhere)
+    before, on = previous.dictionary_size, posterior._on
+    left = np.zeros((len(told) + posterior.dictionary_size - before, posterior.dictionary_size))
+    left[: len(told), :before] = told
+    left[len(told) :, :before] = _later_on_earlier(posterior.factor, before)
+    product = (np.vstack([left, posterior.coefficients.T]) * on.shrink) @ on.V.array
+    reach, earlier = product[: len(told)], product[len(told) : len(left)]
+    variance = previous.bounds.upper - np.einsum("ij,ij->j", reach, reach)
+    if len(earlier):
+        later = on.V.array[before:] * on.shrink
+        last = np.asfortranarray(posterior.factor[before:, before:])
+        gained = linalg.solve_lower(last, later - earlier)
+        variance += np.einsum("ij,ij->j", gained, gained) - np.einsum("ij,ij->j", later, later)
+    return _Bounds(np.maximum(variance, 0.0), everywhere, product[len(left) :].T)
+
+
+def _of_new_precision(posterior: NystromPosterior, previous: NystromPosterior) -> Array | None:
+    """Rows (k, m) whose products with z are what k inputs with more precision take off a variance.
+
+    With V' = V + U U^T, z^T V^-1 z loses |L^-1 U^T V^-1 z|^2, L the factor of I + U^T V^-1 U. None
+    where so many inputs have changed that a solve for all points is cheaper.
+    """
+    u, m = len(previous.rows), previous.dictionary_size
+    gained = 1.0 / posterior.rows.variance
+    gained[:u] -= 1.0 / previous.rows.variance
+    changed = np.flatnonzero(gained > 0)
+    if len(changed) > m // 2:
+        return None
+    U = (posterior.embedded[changed, :m] * np.sqrt(gained[changed])[:, None]).T
+    half = linalg.solve_lower(previous.factor, np.asfortranarray(U))
+    inner = linalg.cholesky(np.eye(len(changed)) + half.T @ half, "update of V").L
+    F = linalg.solve_lower(previous.factor, half, transposed=True)
+    return linalg.solve_lower(inner, np.asfortranarray(F.T))
+
+
+def _later_on_earlier(factor: Array, before: int) -> Array:
+    """Rows G L1^-1 (g, before) of the factor [[L1, 0], [G, L2]] of V.
+
+    Inducing points behind the first `before` add |L2^-1 (e - G L1^-1 z)|^2 to z^T V^-1 z, e being the
+    new coordinates of z, while the prior part loses e^2.
+    """
+    first, cross = factor[:before, :before], factor[before:, :before]
+    solved = linalg.solve_lower(
+        np.asfortranarray(first), np.asfortranarray(cross.T), transposed=True
+    )
+    return np.asarray(solved.T)
+
+
+def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
+    """Whether, on the old inducing points, no variance has risen since `previous`."""
+    u = len(previous.rows)
+    return (
+        previous.bounds is not None
+        and (posterior._on.now == previous._on.now or not is_space_time(posterior.kernel))
+        and _extends(previous, posterior.rows, posterior.dictionary)
+        and bool((posterior.rows.variance[:u] <= previous.rows.variance).all())
+    )

@@ -1,0 +1,71 @@
+"""What a posterior says at one time, in the user's unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.drift_filter import DriftPosterior
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.state_space import StateSpacePosterior
+
+AnyPosterior = ExactPosterior | NystromPosterior | DriftPosterior | StateSpacePosterior
+
+
+@dataclass(frozen=True)
+class View:
+    """A posterior of reward - origin and of the constant 1, read as one of the reward.
+
+    The mean is linear in the values: conditioning reward - centre is conditioning reward - origin, less
+    (centre - origin) times conditioning the constant.
+
+    Attributes
+    ----------
+    posterior : ExactPosterior or NystromPosterior
+        With two value columns: reward - origin, and 1.
+    surface : Surface or None
+        The candidates of a finite domain, which the posterior answers for without a solve.
+    inputs : callable
+        Kernel inputs (n, p) of points (n, d) at the time of the view.
+    centre, scale : float
+        Prior mean and prior deviation of the reward.
+    origin : float
+    """
+
+    posterior: AnyPosterior
+    surface: Surface | None
+    inputs: Callable[[Array], Array]
+    centre: float
+    scale: float
+    origin: float
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean and deviation at points (n, d), each of shape (n,)."""
+        if self._is_surface(X):
+            columns, variance = self.posterior.on_surface()
+        else:
+            columns, variance = self.posterior.predict(self.inputs(X))
+        return self._in_units(columns), self.scale * np.sqrt(variance)
+
+    def mean(self, X: Array) -> Array:
+        """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
+        if self._is_surface(X) and isinstance(self.posterior, NystromPosterior):
+            return self._in_units(self.posterior.means_on_surface())
+        return self.predict(X)[0]
+
+    def upper_bound(self, X: Array, beta: float) -> Array:
+        """Mean + beta deviation, shape (n,)."""
+        mean, deviation = self.predict(X)
+        return np.asarray(mean + beta * deviation)
+
+    def _is_surface(self, X: Array) -> bool:
+        return self.surface is not None and X is self.surface.points
+
+    def _in_units(self, columns: Array) -> Array:
+        shift = self.centre - self.origin
+        return np.asarray(self.centre + columns[:, 0] - shift * columns[:, 1])

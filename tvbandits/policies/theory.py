@@ -1,0 +1,64 @@
+"""Parameters that the authors of the non-stationary policies recommend.
+
+gamma_T is the maximum information gain of T observations, B_T the variation budget: the sum over steps
+of the sup-norm change of the reward, in units of the prior deviation (divide by the scale of the
+reward). Constants are those of the cited statements; hidden ones are taken as 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def reset_period(horizon: int, variation_budget: float, information_gain: float) -> int:
+    """H = ceil(gamma_T^(1/4) sqrt(T / B_T)) of R-GP-UCB (Zhou & Shroff 2021), at most T."""
+    return _window(horizon, variation_budget, information_gain)
+
+
+def reset_period_under_drift(horizon: int, epsilon: float) -> int:
+    """H = ceil(min(T, 12 epsilon^(-1/4))) of R-GP-UCB for the SE kernel (Bogunovic 2016)."""
+    if epsilon <= 0:
+        return horizon
+    return math.ceil(min(horizon, 12 * float(epsilon**-0.25)))
+
+
+def window_length(horizon: int, variation_budget: float, information_gain: float) -> int:
+    """W = ceil(gamma_T^(1/4) sqrt(T / B_T)) of SW-GP-UCB (Zhou & Shroff 2021), at most T."""
+    return _window(horizon, variation_budget, information_gain)
+
+
+def discount(horizon: int, variation_budget: float, information_gain: float) -> float:
+    """1 - gamma_T^(-1/4) sqrt(B_T / T) of W-GP-UCB (Deng 2022), kept within [0.01, 1 - 1/T^2].
+
+    The limits matter only where the formula leaves (0, 1): a reward that moves by more than the prior
+    deviation every step, or one that does not move at all.
+    """
+    forgotten = information_gain**-0.25 * math.sqrt(max(variation_budget, 0.0) / horizon)
+    return float(np.clip(1 - forgotten, 0.01, 1 - 1.0 / max(horizon, 2) ** 2))
+
+
+def _window(horizon: int, variation_budget: float, information_gain: float) -> int:
+    if variation_budget <= 0:
+        return horizon
+    length = math.ceil(float(information_gain**0.25) * math.sqrt(horizon / variation_budget))
+    return max(1, min(horizon, length))
+
+
+def regret_bound(
+    horizon: int,
+    beta: float,
+    noise_variance: float,
+    information_gain: float,
+    tolerance: float = 0.2,
+) -> float:
+    """Average regret R_T / T that SparQ-GP-UCB stays below ([S], above eq. 27).
+
+    R_T <= 2 beta_T sqrt(1 + sqrt(3 tolerance)) sqrt(2 T (1 + (noise_variance log T)^2) gamma_T),
+    with the `tolerance` eta <= 1/5 of the sparse inference, in units of the prior deviation.
+    """
+    inflation = math.sqrt(1 + math.sqrt(3 * tolerance))
+    spread = 1 + (noise_variance * math.log(max(horizon, 1))) ** 2
+    total = 2 * beta * inflation * math.sqrt(2 * horizon * spread * information_gain)
+    return total / horizon

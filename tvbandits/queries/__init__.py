@@ -1,0 +1,32 @@
+"""Which points to ask an expert about, and asking."""
+
+from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage, PolylogSchedule
+from tvbandits.queries.lookahead import Beliefs
+from tvbandits.queries.plans import (
+    KDPP,
+    GreedyVariance,
+    PlausibleMaximisers,
+    QualityKDPP,
+    QueryPlan,
+    RandomPoints,
+    UCBBatch,
+)
+from tvbandits.queries.pool import Choice, Pool
+
+__all__ = [
+    "KDPP",
+    "Beliefs",
+    "Budget",
+    "Choice",
+    "Following",
+    "GreedyVariance",
+    "LogSchedule",
+    "OnAverage",
+    "PlausibleMaximisers",
+    "PolylogSchedule",
+    "Pool",
+    "QualityKDPP",
+    "QueryPlan",
+    "RandomPoints",
+    "UCBBatch",
+]

@@ -1,0 +1,332 @@
+"""Diverse subsets: k-DPPs by greedy search, by swaps, and exactly.
+
+A k-DPP draws a set Z of k out of N items with probability proportional to det K_Z; [S] asks its
+expert at such a set ([S] appendix A; Burt et al. 2020). Kernel matrices of nearby points are
+singular for every practical purpose, so both samplers draw from the k-DPP of
+
+    L = K + jitter * mean(diag K) * I,
+
+under which every set of every size has a positive probability, also where k exceeds the rank of K.
+Multiplying K by a number changes nothing; a K of zeros is uniform over the sets of size k.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from dppy.exact_sampling import proj_dpp_sampler_eig
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import Array, Index, as_floats
+from tvbandits.core.linalg import eigenpairs, greedy_pivots, pivoted_cholesky, solve_lower
+from tvbandits.queries.swap_chain import NOT_PSD, SwapChain
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A drawn set, and how it came about.
+
+    Attributes
+    ----------
+    indices : array of shape (k,)
+        The distinct items of the set, ascending.
+    steps : int
+        Lazy steps of the chain, holds included; 0 for an exact sample.
+    accepted : int
+        Steps that swapped an item.
+    jitter : float
+        What the diagonal of K was raised by, in the unit of K.
+    """
+
+    indices: Index
+    steps: int
+    accepted: int
+    jitter: float
+
+    @property
+    def acceptance(self) -> float:
+        """Swaps per lazy step (at most 1/2 on average); NaN where no step was asked for."""
+        return self.accepted / self.steps if self.steps else math.nan
+
+
+def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
+    """Set of greedily maximal determinant: [S] Alg. 3, which is a pivoted Cholesky factorisation.
+
+    Each item has the largest variance conditional on those before it. Once no item is left above
+    jitter * mean(diag K), determinants are rounding errors and the set is filled up with the unused
+    items of largest remaining variance, ties by index.
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        Symmetric positive semi-definite.
+    k : int
+        Size of the set, 0 to N.
+    jitter : float
+        Relative to the mean diagonal of K; positive.
+
+    Returns
+    -------
+    array of shape (k,)
+        Distinct items, in the order they were chosen.
+
+    Raises
+    ------
+    ValueError
+        If `K` is not a finite symmetric square matrix with a non-negative diagonal, `k` is not an
+        integer from 0 to N, or `jitter` is not positive.
+    """
+    kernel = _checked_kernel(K)
+    k = _checked_size(k, len(kernel))
+    return _greedy(kernel, k, _checked_jitter(jitter) * _scale(kernel))
+
+
+def sample_mcmc(
+    K: ArrayLike,
+    k: int,
+    *,
+    steps: int,
+    rng: np.random.Generator,
+    start: Sequence[int] | Index | None = None,
+    jitter: float = 1e-8,
+) -> Sample:
+    """State of the lazy swap chain of [S] Alg. 2 (Burt et al. 2020 Alg. 1) after `steps` steps.
+
+    One step picks i in Z and j outside Z uniformly and moves to Z - i + j with probability
+    1/2 min(1, det L_{Z-i+j} / det L_Z); its limit is the k-DPP of L = K + jitter mean(diag K) I.
+    The law of the result is that of exactly `steps` such steps, though few are executed one by one:
+    the 1/2 is a coin that does not look at the state, so the number of steps that propose anything
+    is binomial; and as proposals are independent of the state too, blocks of them are compared with
+    the current state at once, up to the first that is accepted.
+
+    Parameters
+    ----------
+    K, k, jitter
+        As `greedy`.
+    steps : int
+        Lazy steps, each counted whether or not it moves; see `mixing_steps`.
+    start : sequence of k distinct items, optional
+        Default: the greedy set, [S] Alg. 3.
+
+    Raises
+    ------
+    ValueError
+        As `greedy`; also if `steps` is not an integer >= 0, `start` is not k distinct items, or `K`
+        shows a clearly negative eigenvalue.
+    """
+    kernel = _checked_kernel(K)
+    k = _checked_size(k, len(kernel))
+    steps = _checked_integer(steps, "steps")
+    if steps < 0:
+        raise ValueError(f"steps must not be negative, got {steps}")
+    scale, jitter = _scale(kernel), _checked_jitter(jitter)
+    if start is None:
+        first = _greedy(kernel, k, jitter * scale)
+    else:
+        first = _checked_items(start, len(kernel), "start")
+        if len(first) != k:
+            raise ValueError(f"start must have {k} items, got {len(first)}")
+    if k in (0, len(kernel)):  # there is only one set
+        return Sample(_sorted(first), steps, 0, jitter * scale)
+    chain = SwapChain(_proper(kernel, scale, jitter), first, jitter)
+    chain.run(int(rng.binomial(steps, 0.5)), rng)
+    return Sample(_sorted(chain.chosen), steps, chain.accepted, (jitter + chain.raised) * scale)
+
+
+def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: float = 1e-8) -> Sample:
+    """Exact draw from the k-DPP of K + jitter mean(diag K) I, in O(N^3).
+
+    A k-DPP is a mixture of projection DPPs (Kulesza and Taskar 2012, Alg. 8). The mixture component
+    is chosen here, with elementary symmetric polynomials in logarithms: they span more than a
+    double can hold, for any scaling, when the spectrum falls as steeply as a smooth kernel's. The
+    projection DPP is drawn by dppy, from the bits of `rng`. `K` (N, N), `k` and `jitter` as
+    `greedy`.
+
+    Raises
+    ------
+    ValueError
+        As `greedy`; also if `K` has a clearly negative eigenvalue.
+    """
+    kernel = _checked_kernel(K)
+    N = len(kernel)
+    k = _checked_size(k, N)
+    scale, jitter = _scale(kernel), _checked_jitter(jitter)
+    if k in (0, N):
+        return Sample(_sorted(np.arange(k, dtype=np.int64)), 0, 0, jitter * scale)
+    values, vectors = eigenpairs(_proper(kernel, scale, jitter))
+    if values[0] < -NOT_PSD * values[-1]:
+        raise ValueError(
+            f"K must be positive semi-definite, got an eigenvalue of {values[0] * scale:.3g}"
+        )
+    component = _choose_component(np.log(np.maximum(values, jitter)), k, rng)
+    bits = np.random.RandomState(rng.bit_generator)
+    drawn = proj_dpp_sampler_eig(vectors[:, component], "GS", random_state=bits)
+    return Sample(_sorted(np.array(drawn, dtype=np.int64)), 0, 0, jitter * scale)
+
+
+def mixing_steps(N: int, k: int, accuracy: float) -> int:
+    """Lazy steps towards total variation `accuracy`: N k log(N / accuracy), rounded up.
+
+    This is the rate O(N k log(N / eps)) of Anari, Oveis Gharan and Rezaei (2016) with constant 1.
+    At least 1, but 0 where k is 0 or N and there is nothing to mix.
+
+    Raises
+    ------
+    ValueError
+        If `k` is not an integer from 0 to N, or `accuracy` is not a positive number.
+    """
+    k = _checked_size(k, N)
+    if not (accuracy > 0 and math.isfinite(accuracy)):
+        raise ValueError(f"accuracy must be positive, got {accuracy}")
+    if k in (0, N):
+        return 0
+    return max(1, math.ceil(N * k * (math.log(N) - math.log(accuracy))))
+
+
+def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
+    """Bound of [S] eq. 51 on the KL divergence of the sparse posterior: tr(K - Q) / sigma^2.
+
+    Q = K_{.,Z} K_Z^+ K_{Z,.} is the Nystrom approximation of K on Z = `indices`; a singular K_Z is
+    as good as any. 0 when Z holds every item, tr(K) / sigma^2 when it is empty.
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        Symmetric positive semi-definite.
+    indices : sequence of distinct items
+    noise_variance : float
+        sigma^2, in the unit of K; positive.
+
+    Raises
+    ------
+    ValueError
+        If `K` is not a finite symmetric square matrix with a non-negative diagonal, `indices` are
+        not distinct items, or `noise_variance` is not positive.
+    """
+    kernel = _checked_kernel(K)
+    Z = _checked_items(indices, len(kernel), "indices")
+    if not (noise_variance > 0 and math.isfinite(noise_variance)):
+        raise ValueError(f"noise_variance must be positive, got {noise_variance}")
+    block = kernel[np.ix_(Z, Z)]
+    rounding = 1e-12 * float(np.diagonal(kernel).max(initial=0.0))
+    greedily = pivoted_cholesky(np.diagonal(block), lambda i: block[i], len(Z), rounding)
+    L = np.tril(greedily.G[:, greedily.pivots].T)
+    V = solve_lower(L, kernel[Z[greedily.pivots]])
+    left = np.maximum(np.diagonal(kernel) - np.einsum("ij,ij->j", V, V), 0.0)
+    left[Z] = 0.0
+    return float(left.sum()) / noise_variance
+
+
+def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
+    if len(kernel) <= max(4 * k, 256):
+        # All pivots by compiled code cost less than k of them one by one.
+        pivots = greedy_pivots(kernel, tolerance)
+        if len(pivots) >= k:
+            return pivots[:k]
+    found = pivoted_cholesky(np.diagonal(kernel), lambda i: kernel[i], k, tolerance)
+    residual = found.residual.copy()
+    residual[found.pivots] = -1.0
+    fill = np.argsort(-residual, kind="stable")[: k - len(found.pivots)]
+    return np.concatenate([found.pivots, fill])
+
+
+def _choose_component(log_values: Array, k: int, rng: np.random.Generator) -> Index:
+    """Draw k eigenvalues with probability proportional to their product."""
+    N = len(log_values)
+    # log_polynomials[n, l]: log of the l-th elementary symmetric polynomial of the first n values.
+    log_polynomials = np.full((N + 1, k + 1), -np.inf)
+    log_polynomials[:, 0] = 0.0
+    for n, log_value in enumerate(log_values):
+        np.logaddexp(
+            log_polynomials[n, 1:],
+            log_value + log_polynomials[n, :-1],
+            out=log_polynomials[n + 1, 1:],
+        )
+    log_uniform = -rng.standard_exponential(N)
+    picked: list[int] = []
+    for n in range(N, 0, -1):
+        left = k - len(picked)
+        if left == 0:
+            break
+        odds = log_values[n - 1] + log_polynomials[n - 1, left - 1] - log_polynomials[n, left]
+        if left == n or log_uniform[n - 1] < odds:  # the last n are certain, rounding or not
+            picked.append(n - 1)
+    return np.array(picked, dtype=np.int64)
+
+
+def _scale(kernel: Array) -> float:
+    """Mean of the diagonal; 1 where that is 0 or there is none."""
+    return float(np.diagonal(kernel).sum()) / max(len(kernel), 1) or 1.0
+
+
+def _proper(kernel: Array, scale: float, jitter: float) -> Array:
+    """L / mean(diag K)."""
+    L = kernel / scale
+    L[np.diag_indices_from(L)] += jitter
+    return L
+
+
+def _sorted(items: Index) -> Index:
+    ordered = np.sort(items)
+    ordered.setflags(write=False)
+    return ordered
+
+
+def _checked_kernel(K: ArrayLike) -> Array:
+    kernel = as_floats(K, "K")
+    if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1]:
+        raise ValueError(f"K must be square, got shape {kernel.shape}")
+    if not np.isfinite(kernel).all():
+        row, column = np.argwhere(~np.isfinite(kernel))[0]
+        raise ValueError(f"K must be finite, got {kernel[row, column]} at ({row}, {column})")
+    diagonal = np.diagonal(kernel)
+    if (diagonal < 0).any():
+        row = int((diagonal < 0).argmax())
+        raise ValueError(f"K must have no negative variance, got {diagonal[row]} at ({row}, {row})")
+    gap = np.abs(kernel - kernel.T)
+    if gap.max(initial=0.0) > 1e-8 * np.abs(kernel).max(initial=0.0):
+        row, column = np.unravel_index(gap.argmax(), gap.shape)
+        raise ValueError(
+            f"K must be symmetric, got {kernel[row, column]} at ({row}, {column}) "
+            f"and {kernel[column, row]} at ({column}, {row})"
+        )
+    return kernel
+
+
+def _checked_integer(value: int, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ValueError(f"{name} must be an integer, got {value!r}") from error
+
+
+def _checked_size(k: int, N: int) -> int:
+    size = _checked_integer(k, "k")
+    if not 0 <= size <= N:
+        raise ValueError(f"k must be from 0 to {N}, got {size}")
+    return size
+
+
+def _checked_jitter(jitter: float) -> float:
+    if not (jitter > 0 and math.isfinite(jitter)):
+        raise ValueError(f"jitter must be positive, got {jitter}")
+    return float(jitter)
+
+
+def _checked_items(items: Sequence[int] | Index, N: int, name: str) -> Index:
+    array = np.asarray(items)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a flat sequence of integers, got {items!r}")
+    outside = (array < 0) | (array >= N)
+    if outside.any():
+        raise ValueError(f"{name} must be from 0 to {N - 1}, got {array[outside][0]}")
+    values, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(f"{name} must be distinct, got {values[counts > 1][0]} twice")
+    return array.astype(np.int64)

@@ -1,0 +1,329 @@
+"""Query plans: which points to ask the expert about, now.
+
+=====================  ====================================  =======================================
+plan                   looks at                              asks about
+=====================  ====================================  =======================================
+`KDPP`                 inputs                                points that are far apart (the paper)
+`QualityKDPP`          inputs, the posterior                 far apart, and likely to be the best
+`PlausibleMaximisers`  the posterior                         what could be the best, until it is settled
+`GreedyVariance`       the posterior's deviations            what is least known
+`RandomPoints`         nothing                               points at random
+`UCBBatch`             the posterior                         what the bandit would play next
+=====================  ====================================  =======================================
+
+The guarantee of SparQ-GP-UCB rests on a choice that sees inputs only, never values: that is `KDPP`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr
+
+from tvbandits.core.arrays import Array
+from tvbandits.queries import k_dpp
+from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
+from tvbandits.queries.lookahead import Beliefs
+from tvbandits.queries.pool import Choice, Pool
+
+__all__ = [
+    "KDPP",
+    "Choice",
+    "GreedyVariance",
+    "LogSchedule",
+    "PlausibleMaximisers",
+    "Pool",
+    "QualityKDPP",
+    "QueryPlan",
+    "RandomPoints",
+    "UCBBatch",
+]
+
+
+class QueryPlan(Protocol):
+    """A rule for the points to ask about; it may choose none."""
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Distinct rows of the pool."""
+        ...
+
+
+@dataclass(frozen=True)
+class KDPP:
+    """An approximate k-DPP over the points played so far: SparQ-GP-UCB, Algorithms 1 to 3.
+
+    Parameters
+    ----------
+    schedule : callable or int
+        `schedule(t)` returns how many points to ask about after t told rewards. Where fewer distinct
+        points have been played, all of them are asked. A number is a constant schedule.
+    sweeps : float
+        Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
+        set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
+        But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
+        than a typical draw does, and under the theorem's width regret grows with the length of the
+        chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
+    accuracy : float, optional
+        Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
+    jitter : float
+        Relative to the mean prior variance; see `tvbandits.queries.k_dpp`.
+    budget : Budget, optional
+        Where given, it says how many instead of the schedule.
+    """
+
+    schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
+    sweeps: float = 0.5
+    accuracy: float | None = None
+    jitter: float = 1e-8
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            as_budget(self.budget)
+        whole = isinstance(self.schedule, int | np.integer) and self.schedule >= 0
+        if not (callable(self.schedule) or whole):
+            raise ValueError(
+                f"schedule must be a function of t or a whole number >= 0, got {self.schedule!r}"
+            )
+        if not (math.isfinite(self.sweeps) and self.sweeps >= 0):
+            raise ValueError(f"sweeps must be finite and not negative, got {self.sweeps}")
+        if self.accuracy is not None and not 0 < self.accuracy < 1:
+            raise ValueError(f"accuracy must lie in (0, 1), got {self.accuracy}")
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Run the chain."""
+        N = len(pool)
+        if self.budget is not None:
+            _, k = _allowed(self.budget, pool)
+        else:
+            k = whole(self.schedule, pool.told) if callable(self.schedule) else int(self.schedule)
+        if k >= N or k == 0:
+            return _all_or_none(N, k)
+        steps = math.ceil(self.sweeps * k)
+        if self.accuracy is not None:
+            steps = k_dpp.mixing_steps(N, k, self.accuracy)
+        sample = k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng, jitter=self.jitter)
+        return Choice(sample.indices, sample.acceptance)
+
+
+@dataclass(frozen=True)
+class QualityKDPP:
+    """A k-DPP weighted by the chance to be the maximiser: far apart, and worth asking about.
+
+    Its kernel is q_i K_ij q_j (Kulesza & Taskar 2012, section 3.1) with the prior covariance K and the
+    quality q_i = Phi((mu_i - max mu) / sigma_i), the chance that the reward at i exceeds the largest
+    posterior mean at the time of the next decision.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    sweeps, jitter
+        As for `KDPP`.
+    """
+
+    budget: Budget | int
+    sweeps: float = 0.5
+    jitter: float = 1e-8
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+        KDPP(0, self.sweeps, jitter=self.jitter)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Run the chain."""
+        N, k = _allowed(self.budget, pool)
+        if k >= N or k == 0:
+            return _all_or_none(N, k)
+        beliefs = pool.believed()
+        gap = beliefs.mean - beliefs.mean.max()
+        quality = ndtr(gap / np.maximum(beliefs.deviation, _smallest(beliefs.deviation)))
+        # A quality of nothing would make the matrix singular: it is kept above rounding.
+        quality = np.maximum(quality / quality.max(), 1e-6)
+        weighted = quality[:, None] * pool.covariance() * quality
+        steps = math.ceil(self.sweeps * k)
+        sample = k_dpp.sample_mcmc(weighted, k, steps=steps, rng=rng, jitter=self.jitter)
+        return Choice(sample.indices, sample.acceptance)
+
+
+@dataclass(frozen=True)
+class GreedyVariance:
+    """One after the other the point of the largest posterior deviation, as if those before were known.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    """
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Ties are broken by `rng`."""
+        return _one_by_one(self.budget, pool, rng, lambda beliefs: beliefs.deviation)
+
+
+@dataclass(frozen=True)
+class UCBBatch:
+    """One after the other the point that the bandit would play next, as if those before were known.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    """
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Ties are broken by `rng`."""
+        return _one_by_one(self.budget, pool, rng, lambda beliefs: beliefs.upper)
+
+
+PROMISE = 2.0
+"""Deviations above its mean that a plausible point may promise."""
+
+
+@dataclass(frozen=True)
+class PlausibleMaximisers:
+    """One after the other the point whose answer helps the next decision most, until it is settled.
+
+    Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
+    while the bounds hold. Among the `looked_at` plausible points that promise most (`PROMISE`), the one
+    of the largest gain is asked about (`Beliefs.gains`: how much its answer raises the best mean, on
+    average), as if those before were known. The gain looks one decision ahead, and by itself may never
+    ask about what is worth knowing for long; so every `explore_every`-th question goes to the plausible
+    point of the largest deviation. It ends when the best gain falls below `tolerance` noise deviations
+    of an answer, with nothing left but one plausible point, or with the budget.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    tolerance : float
+        A gain that is not worth a question, in noise deviations; 0 spends the budget.
+    explore_every : int, optional
+        None: never.
+    looked_at, compared : int
+        At the most so many points are candidates for a question, and so many for the next decision.
+    """
+
+    budget: Budget | int
+    tolerance: float = 0.0
+    explore_every: int | None = 4
+    looked_at: int = 40
+    compared: int = 200
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+        if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
+            raise ValueError(f"tolerance must be finite and not negative, got {self.tolerance}")
+        for name in ("looked_at", "compared", "explore_every"):
+            value = getattr(self, name)
+            if value is None and name == "explore_every":
+                continue
+            if not (isinstance(value, int | np.integer) and value >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
+        """Draw nothing."""
+        N, k = _allowed(self.budget, pool)
+        if k == 0 or N == 0:
+            return _all_or_none(N, 0)
+        beliefs = pool.believed()
+        enough = self.tolerance * math.sqrt(beliefs.noise_variance)
+        rows: list[int] = []
+        while len(rows) < min(k, N):
+            plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
+            # A width of theory would look at what is least known first, however poor it promises to be.
+            promise = beliefs.mean + PROMISE * beliefs.deviation
+            ranked = plausible[np.argsort(-promise[plausible], kind="stable")]
+            candidates = [int(i) for i in ranked[: self.looked_at + len(rows)] if i not in rows]
+            if len(plausible) == 1 or not candidates:
+                break
+            gains = beliefs.gains(candidates, ranked[: self.compared])
+            # Where no answer changes the decision, the point of the largest promise is asked about.
+            best = int(np.argmax(gains))
+            if gains[best] < enough:
+                break
+            if self._explores(pool.asked + len(rows)):
+                left = plausible[~np.isin(plausible, rows)]
+                rows.append(int(left[np.argmax(beliefs.deviation[left])]))
+            else:
+                rows.append(candidates[best])
+            if len(rows) < k:
+                beliefs = beliefs.after(rows[-1])
+        return Choice(np.array(rows, dtype=np.int64))
+
+    def _explores(self, asked: int) -> bool:
+        """Whether the question after so many ones explores."""
+        return self.explore_every is not None and (asked + 1) % self.explore_every == 0
+
+
+@dataclass(frozen=True)
+class RandomPoints:
+    """Points at random, each subset of the size of the budget with the same chance.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    """
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+        """Look at nothing."""
+        N, k = _allowed(self.budget, pool)
+        return Choice(np.sort(rng.choice(N, min(k, N), replace=False)))
+
+
+def _allowed(budget: Budget | int, pool: Pool) -> tuple[int, int]:
+    """Size of the pool, and how many questions there may be now."""
+    allowed = as_budget(budget)(pool.told, pool.asked)
+    check_number("budget", allowed)
+    return len(pool), int(allowed)
+
+
+def _all_or_none(N: int, k: int) -> Choice:
+    return Choice(np.arange(N if k >= N else 0))
+
+
+def _smallest(deviation: Array) -> float:
+    """A deviation that counts as none."""
+    return max(1e-9 * float(deviation.max(initial=0.0)), 1e-300)
+
+
+def _one_by_one(
+    budget: Budget | int,
+    pool: Pool,
+    rng: np.random.Generator,
+    score: Callable[[Beliefs], Array],
+) -> Choice:
+    """The points of the largest score, each after the ones before it have been asked about."""
+    N, k = _allowed(budget, pool)
+    if k >= N or k == 0:
+        return _all_or_none(N, k)
+    beliefs = pool.believed()
+    rows: list[int] = []
+    while len(rows) < k:
+        values = score(beliefs).copy()
+        values[rows] = -np.inf
+        top = np.flatnonzero(values == values.max())
+        rows.append(int(top[rng.integers(len(top))]) if len(top) > 1 else int(top[0]))
+        if len(rows) < k:
+            beliefs = beliefs.after(rows[-1])
+    return Choice(np.array(rows))

@@ -1,0 +1,130 @@
+"""Which of the points played a query plan may choose from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.data import Data
+from tvbandits.queries.lookahead import Beliefs
+
+DETERMINED = 1e-3
+"""A point joins a full pool if this share of its prior variance is left once the pool is known."""
+
+
+NOISE = 1e-6
+"""Relative noise with which the pool counts as known."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """The pool: rows of the points played, and the posterior of knowing the reward there.
+
+    Attributes
+    ----------
+    rows : integer array of shape (P,)
+    seen : int
+        How many of the points played have been looked at.
+    known : ExactPosterior or None
+        Made when the pool is full for the first time.
+    """
+
+    rows: Index
+    seen: int
+    known: ExactPosterior | None
+
+    @classmethod
+    def none(cls) -> Members:
+        """An empty pool."""
+        return cls(np.empty(0, dtype=np.int64), 0, None)
+
+    def grown(
+        self, visited: Array, kernel: Any, inputs: Callable[[Array], Array], size: int | None
+    ) -> Members:
+        """With those of the new points that belong to the pool.
+
+        Parameters
+        ----------
+        visited : array of shape (N, d)
+            Distinct points played, the new ones last.
+        kernel : scikit-learn kernel
+        inputs : callable
+            Kernel inputs of points at one time.
+        size : int, optional
+            Up to this many points all of them belong to it.
+        """
+        rows, known = self.rows.tolist(), self.known
+        for row in range(self.seen, len(visited)):
+            if size is None or len(rows) < size:
+                rows.append(row)
+                continue
+            if known is None:
+                known = _knowing(kernel, inputs(visited[rows]), None)
+            z = inputs(visited[row : row + 1])
+            left = float(known.predict(z)[1][0])
+            if left > DETERMINED * float(kernel.diag(z)[0]):
+                rows.append(row)
+                known = _knowing(kernel, inputs(visited[rows]), known)
+        return Members(np.array(rows, dtype=np.int64), len(visited), known)
+
+
+def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
+    noise = NOISE * np.asarray(kernel.diag(Z))
+    data = Data(Z, np.empty((len(Z), 0)), noise)
+    return Factored().condition(kernel, data, previous=previous)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What a plan may choose from.
+
+    Attributes
+    ----------
+    points : array of shape (N, d)
+        The distinct points played so far, in the order of their first play; or points of the whole
+        domain, where the recipe says so.
+    told : int
+        Number of rewards told so far, the "t" of schedules.
+    covariance : callable
+        `covariance()` returns the prior covariance (N, N) of the reward at the points, at one time.
+    beliefs : callable, optional
+        `beliefs()` returns what the posterior says about the points at the time of the next decision.
+    asked : int
+        Questions asked so far.
+    """
+
+    points: Array
+    told: int
+    covariance: Callable[[], Array]
+    beliefs: Callable[[], Beliefs] | None = None
+    asked: int = 0
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def believed(self) -> Beliefs:
+        """`beliefs()`, for plans that cannot do without."""
+        if self.beliefs is None:
+            raise ValueError("this plan looks at the posterior, and the pool has no beliefs")
+        return self.beliefs()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Rows of the pool to ask about, and how the draw went.
+
+    Attributes
+    ----------
+    rows : integer array of shape (q,)
+    acceptance : float
+        Share of the chain's steps that moved; NaN where no chain ran.
+    """
+
+    rows: Index
+    acceptance: float = math.nan
