@@ -205,6 +205,26 @@ def test_pivoted_cholesky_never_takes_a_row_twice_at_no_tolerance() -> None:
     assert len(set(made.pivots.tolist())) == len(made.pivots)
 
 
+@modest
+@given(st.integers(2, 12), st.floats(0.3, 3.0), seeds)
+def test_rounding_does_not_choose_among_rows_that_tie(n: int, scale: float, seed: int) -> None:
+    x = np.linspace(0.0, 3.0, n)  # mirrored, it is the same: rows tie in pairs
+    A = np.exp(-np.abs(x[:, None] - x) / scale)
+    shaken = A * (1.0 + 1e-14 * np.random.default_rng(seed).standard_normal(A.shape))
+    np.fill_diagonal(shaken, 1.0)
+    one, other = (
+        linalg.pivoted_cholesky(np.diagonal(K), column_of(K, []), n, 1e-4) for K in (A, shaken)
+    )
+    assert one.pivots.tolist() == other.pivots.tolist()
+    np.testing.assert_allclose(other.G, one.G, atol=1e-10)
+
+
+def test_first_largest() -> None:
+    assert linalg.first_largest(np.array([0.0, 2.0 - 1e-12, 1.0, 2.0])) == 1
+    assert linalg.first_largest(np.array([2.0 - 1e-3, 2.0])) == 1
+    assert linalg.first_largest(np.zeros(3)) == 0
+
+
 def test_pivoted_cholesky_stops_at_the_tolerance_itself() -> None:
     made = linalg.pivoted_cholesky(np.array([3.0, 1.0]), lambda i: np.eye(2)[i] * 3.0, 2, 1.0)
     assert made.pivots.tolist() == [0]

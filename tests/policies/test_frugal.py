@@ -361,16 +361,16 @@ def test_noise_far_below_the_rewards() -> None:
     assert bandit.info.jitter > 0.0
 
 
-@pytest.mark.parametrize("unit", [1e6, 1e-6])
+@pytest.mark.parametrize("unit", [1e-6, *(10.0**power for power in range(-3, 7)), 3.0])
 def test_another_unit_of_reward_changes_nothing_but_units(unit: float) -> None:
     one, other = frugal(Asked()), frugal(Asked(unit), unit=unit)
     plays = play(one, STEPS)
     np.testing.assert_array_equal(play(other, STEPS, unit), plays)
     assert other.info.total_asked == one.info.total_asked
     for mine, its in zip(other.predict(LINE.X), one.predict(LINE.X), strict=True):
-        np.testing.assert_allclose(mine, unit * its, rtol=1e-4, atol=1e-6 * unit)
+        np.testing.assert_allclose(mine, unit * its, rtol=1e-9, atol=1e-9 * unit)
     for component, its_own in zip(other.info.learned, one.info.learned, strict=True):
-        assert component.deviation == pytest.approx(unit * its_own.deviation, rel=1e-3)
+        assert component.deviation == pytest.approx(unit * its_own.deviation, rel=1e-9)
 
 
 def test_uneven_times_and_late_rewards() -> None:

@@ -188,7 +188,8 @@ class PivotedCholesky:
     Attributes
     ----------
     pivots : array of shape (r,)
-        Rows in the order they were chosen: each has the largest residual variance of its turn.
+        Rows in the order they were chosen: each has the largest residual variance of its turn, and is
+        the first of those that tie.
     G : array of shape (r, n)
         Row s is the s-th column of the pivoted Cholesky factor.
     residual : array of shape (n,)
@@ -198,6 +199,19 @@ class PivotedCholesky:
     pivots: Index
     G: Array
     residual: Array
+
+
+TIE = 1e-8
+"""Numbers that differ by less than this share of the largest are equal."""
+
+
+def first_largest(values: Array) -> int:
+    """Where the largest of some numbers is, none of them negative: the first of those that tie.
+
+    What lies symmetrically gives equal numbers but for their last bits, which are rounding: to go by
+    those would leave the choice, and all that follows from it, to the unit and to the processor.
+    """
+    return int((values >= (1.0 - TIE) * values[values.argmax()]).argmax())
 
 
 def pivoted_cholesky(
@@ -221,9 +235,9 @@ def pivoted_cholesky(
     G = np.empty((min(rank, n), n))
     pivots: list[int] = []
     for step in range(len(G)):
-        pivot = int(residual.argmax())
-        if not residual[pivot] > tolerance:
+        if not residual[residual.argmax()] > tolerance:
             break
+        pivot = first_largest(residual)
         row = column(pivot) - G[:step, pivot] @ G[:step]
         row /= np.sqrt(residual[pivot])
         G[step] = row

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.linalg import first_largest
 from tvbandits.queries import k_dpp
 from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
 from tvbandits.queries.lookahead import Beliefs
@@ -247,18 +248,20 @@ class PlausibleMaximisers:
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
             # A width of theory would look at what is least known first, however poor it promises to be.
             promise = beliefs.mean + PROMISE * beliefs.deviation
-            ranked = plausible[np.argsort(-promise[plausible], kind="stable")]
+            short = (promise.max() - promise[plausible]) / _smallest(beliefs.deviation)
+            # Points that tie keep their order, whatever the last bits say.
+            ranked = plausible[np.argsort(np.rint(short), kind="stable")]
             candidates = [int(i) for i in ranked[: self.looked_at + len(rows)] if i not in rows]
             if len(plausible) == 1 or not candidates:
                 break
             gains = beliefs.gains(candidates, ranked[: self.compared])
             # Where no answer changes the decision, the point of the largest promise is asked about.
-            best = int(np.argmax(gains))
+            best = first_largest(gains)
             if gains[best] < enough:
                 break
             if self._explores(pool.asked + len(rows)):
                 left = plausible[~np.isin(plausible, rows)]
-                rows.append(int(left[np.argmax(beliefs.deviation[left])]))
+                rows.append(int(left[first_largest(beliefs.deviation[left])]))
             else:
                 rows.append(candidates[best])
             if len(rows) < k:
