@@ -154,7 +154,7 @@ def curve(contestant: Contestant, problem: RegressionProblem, seeds: int) -> Cur
     for seed in range(seeds):
         player = contestant.make(problem, contestant.horizon, seed)
         runs.append(regression.play(player, problem, contestant.horizon, seed))
-        sizes.append(player.info.dictionary_size)  # type: ignore[attr-defined]
+        sizes.append(player.info.posterior.dictionary_size)  # type: ignore[attr-defined]
     steps = np.arange(1, contestant.horizon + 1)
     uniform = regression.uniform_regret(problem)
     ratios = np.array([np.cumsum(run.regret) / steps for run in runs]) / uniform

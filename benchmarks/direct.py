@@ -136,7 +136,7 @@ def both(problem: RegressionProblem, seed: int, horizon: int) -> tuple[Played, P
     """A run of either side, and the sizes of their dictionaries."""
     ours, peer = regression.bbkb(problem, horizon, seed), made(problem, horizon, seed)
     runs = [regression.play(side, problem, horizon, seed) for side in (ours, peer)]
-    return runs[0], runs[1], f"{ours.info.dictionary_size} / {len(peer.dictionary)}"
+    return runs[0], runs[1], f"{ours.info.posterior.dictionary_size} / {len(peer.dictionary)}"
 
 
 def rows(repeats: int, tables: Path | None = None, horizon: int = HORIZON) -> list[Row]:

@@ -62,7 +62,7 @@ def on_table(name: str, tables: Path | None) -> GrowthRow | None:
         exponent(BBKB_STEPS, run.marks),
         TARGET,
         f"regret over uniform {shares}; {run.batches} batches; "
-        f"{bandit.info.dictionary_size} inducing points at the end",
+        f"{bandit.info.posterior.dictionary_size} inducing points at the end",
     )
 
 

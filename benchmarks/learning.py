@@ -105,7 +105,7 @@ class Contest:
         """The same without learning, from what the bandit `ended` has learned."""
         state = ended.state
         recipe = self.learner(seed).recipe
-        fixed = replace(recipe, learn=None, kernel=state.kernel, aging=state.aging)
+        fixed = replace(recipe, learn=None, kernel=state.model.kernel, aging=state.model.aging)
         return Bandit(fixed, seed=seed)
 
     def play(self, bandit: Bandit, seed: int) -> Run:
@@ -144,8 +144,10 @@ class Contest:
 def described(ratio: float, learned: Sequence[Run], fixed: Sequence[float]) -> str:
     """Whether learning costs as little as is aimed at, and what came of the runs."""
     bandits = [run.bandit for run in learned]
-    fits = statistics.median(bandit.info.fits for bandit in bandits)
-    looks = [b.state.learned.evaluations for b in bandits if b.state.learned is not None]
+    fits = statistics.median(bandit.info.model.fits for bandit in bandits)
+    looks = [
+        b.state.model.learned.evaluations for b in bandits if b.state.model.learned is not None
+    ]
     looked = f" with {statistics.median(looks):g} looks at the evidence" if looks else ""
     regret = statistics.mean(run.regret for run in learned)
     verdict = "kept" if ratio <= MOST else "MISSED"

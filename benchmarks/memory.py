@@ -71,7 +71,7 @@ def run() -> MemoryRow:
         regret += float((truth.max() - rewards).sum())
         told += len(points)
         batches += 1
-    size = bandit.info.dictionary_size or 0
+    size = bandit.info.posterior.dictionary_size or 0
     peak = resident()
     return MemoryRow(
         *(CANDIDATES, DIMENSION, HORIZON, BANDWIDTH, before, peak, TARGET, taken, batches, size),

@@ -98,10 +98,10 @@ def reward(case: Case, X: Array, rng: np.random.Generator) -> Array:
 def refit(bandit: Bandit, kernel: Any, points: Array, optimizer: str | None = None) -> Any:
     """The peer's posterior of what the bandit was told, at `points`."""
     told, info = bandit.state.rewards, bandit.info
-    peer = GaussianProcessRegressor(kernel, alpha=NOISE / info.scale**2, optimizer=optimizer)
-    peer.fit(told.X, (told.y - info.centre) / info.scale)
+    peer = GaussianProcessRegressor(kernel, alpha=NOISE / info.model.scale**2, optimizer=optimizer)
+    peer.fit(told.X, (told.y - info.model.centre) / info.model.scale)
     mean, deviation = peer.predict(points, return_std=True)
-    return info.centre + info.scale * mean, info.scale * deviation
+    return info.model.centre + info.model.scale * mean, info.model.scale * deviation
 
 
 def stretch(case: Case, seed: int) -> Stretch:
@@ -113,14 +113,14 @@ def stretch(case: Case, seed: int) -> Stretch:
     estimates, gap = 0, 0.0
     X = bandit.ask()
     while len(bandit.state.rewards) < TO:
-        before = bandit.state.scaling.estimated_at
+        before = bandit.state.model.scaling.estimated_at
         for _ in range(BLOCK):
             y = reward(case, X, rng)
             begun = clock()
             bandit.tell(X, y)
             X = bandit.ask()
             steps.append(clock() - begun)
-        estimates += bandit.state.scaling.estimated_at != before
+        estimates += bandit.state.model.scaling.estimated_at != before
         begun = clock()
         mean, deviation = refit(bandit, kernel, points)
         taken = clock() - begun

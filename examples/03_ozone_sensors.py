@@ -71,7 +71,7 @@ def main(out: Path = HERE, files: Sequence[str | Path] = ()) -> float:
     info = bandit.info
     uniform = problem.values[:days].max(axis=1).mean() - problem.values[:days].mean()
     print(
-        f"asked {info.total_asked} readings, got {info.total_answered}; in {days} days "
+        f"asked {info.queries.total_asked} readings, got {info.queries.total_answered}; in {days} days "
         f"{np.mean(missed):.2f} {problem.unit} a day below the best site, {uniform:.2f} by chance"
     )
     sensor_map(points, week, unit=problem.unit).savefig(out / "03_ozone_sensors.png", dpi=110)

@@ -295,7 +295,7 @@ def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
     b, rng = Bandit(recipe, seed=3), np.random.default_rng(5)
     X = DOMAIN.sample(80, rng)
     b.tell(X, 300 + 9 * np.sin(5 * X[:, 0]) + math.sqrt(20) * rng.standard_normal(80))
-    batch, scale = b.ask(), b.info.scale
+    batch, scale = b.ask(), b.info.model.scale
     assert scale > 3
     assert len(batch) > 2
     mean, noise = b.predict(DOMAIN.X)[0], 20 / scale**2

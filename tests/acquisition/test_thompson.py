@@ -102,7 +102,7 @@ def test_samples_are_in_the_unit_of_the_reward() -> None:
     made.tell(X, 50.0 + 4.0 * Y, t=1.0)
     drawn = samples(made, 20_000)
     mean, deviation = made.predict(LINE.X, 2.0)
-    assert made.info.scale != 1.0
+    assert made.info.model.scale != 1.0
     assert (abs(drawn.mean(axis=0) - mean) < 4.5 * deviation / math.sqrt(20_000)).all()
     np.testing.assert_allclose(drawn.std(axis=0), deviation, rtol=0.03)
 

@@ -322,9 +322,11 @@ def test_the_unit_and_the_origin_of_the_reward_do_not_matter(policy: str) -> Non
     )
     np.testing.assert_allclose(large_mean, shift + factor * mean, rtol=1e-7)
     np.testing.assert_allclose(large_deviation, factor * deviation, rtol=1e-7)
-    assert large.info.scale == pytest.approx(factor * plain.info.scale)
-    assert large.info.centre == pytest.approx(shift + factor * plain.info.centre)
-    assert large.info.information_gain == pytest.approx(plain.info.information_gain)
+    assert large.info.model.scale == pytest.approx(factor * plain.info.model.scale)
+    assert large.info.model.centre == pytest.approx(shift + factor * plain.info.model.centre)
+    assert large.info.posterior.information_gain == pytest.approx(
+        plain.info.posterior.information_gain
+    )
 
 
 def test_a_constant_reward_is_no_obstacle() -> None:
@@ -341,10 +343,15 @@ def test_a_constant_reward_is_no_obstacle() -> None:
 
 def test_info_before_anything_happened() -> None:
     info = make().info
-    assert (info.told, info.in_use, info.forgotten, info.total_asked) == (0, 0, 0, 0)
+    assert (
+        info.told,
+        info.posterior.in_use,
+        info.posterior.forgotten,
+        info.queries.total_asked,
+    ) == (0, 0, 0, 0)
     assert math.isnan(info.beta)
-    assert math.isnan(info.acceptance)
-    assert info.dictionary_size is None
+    assert math.isnan(info.queries.acceptance)
+    assert info.posterior.dictionary_size is None
 
 
 def test_info_tells_what_a_window_holds() -> None:
@@ -352,14 +359,14 @@ def test_info_tells_what_a_window_holds() -> None:
     play(bandit, 10)
     bandit.ask()
     info = bandit.info
-    assert (info.told, info.in_use, info.forgotten) == (10, 6, 4)
-    assert info.effective_sample_size == 6.0
-    assert (info.beta, info.jitter) == (0.7, 0.0)
+    assert (info.told, info.posterior.in_use, info.posterior.forgotten) == (10, 6, 4)
+    assert info.posterior.effective_sample_size == 6.0
+    assert (info.beta, info.posterior.jitter) == (0.7, 0.0)
     seen = bandit.state.rewards.take(slice(4, None))
-    ratio = np.eye(6) + KERNEL(seen.X) * info.scale**2 / NOISE
-    assert info.information_gain == pytest.approx(np.log(np.linalg.det(ratio)) / 2)
-    eigenvalues = np.linalg.eigvalsh(KERNEL(seen.X) + np.eye(6) * NOISE / info.scale**2)
-    assert 1.0 <= info.condition <= eigenvalues[-1] / eigenvalues[0] * (1 + 1e-9)
+    ratio = np.eye(6) + KERNEL(seen.X) * info.model.scale**2 / NOISE
+    assert info.posterior.information_gain == pytest.approx(np.log(np.linalg.det(ratio)) / 2)
+    eigenvalues = np.linalg.eigvalsh(KERNEL(seen.X) + np.eye(6) * NOISE / info.model.scale**2)
+    assert 1.0 <= info.posterior.condition <= eigenvalues[-1] / eigenvalues[0] * (1 + 1e-9)
     assert set(info.seconds) == {"posterior", "acquisition"}
     assert all(seconds >= 0 for seconds in info.seconds.values())
 
@@ -367,8 +374,8 @@ def test_info_tells_what_a_window_holds() -> None:
 def test_the_effective_sample_size_shrinks_with_age() -> None:
     bandit = told(make("w-gp-ucb", discount=0.5), [3, 4, 5], [1, 2, 4])
     bandit.ask(5.0)
-    assert bandit.info.effective_sample_size == pytest.approx(0.5 + 0.5**3 + 0.5**4)
-    assert bandit.info.forgotten == 0
+    assert bandit.info.posterior.effective_sample_size == pytest.approx(0.5 + 0.5**3 + 0.5**4)
+    assert bandit.info.posterior.forgotten == 0
 
 
 def test_info_counts_queries() -> None:
@@ -387,15 +394,15 @@ def test_info_counts_queries() -> None:
         info = bandit.tell(LINE.X[step], [0.0])
         q = min(math.ceil(6 * math.log(step)), step)
         asked, answered = asked + q, answered + q - len(range(0, q, 3))
-        assert (info.told, info.queries_asked) == (step, q)
-        assert info.queries_answered == len(bandit.state.answers) == q - len(range(0, q, 3))
-        assert info.queries_refused == q - info.queries_answered
-        assert (info.total_asked, info.total_answered) == (asked, answered)
-        assert info.total_refused == asked - answered
-        assert info.cost == (2.5 if q else 0.0)
-        assert math.isnan(info.acceptance) == (q == step or q == 0)
-    assert 0 <= info.acceptance <= 1
-    assert info.total_cost == 2.5 * 29
+        assert (info.told, info.queries.asked) == (step, q)
+        assert info.queries.answered == len(bandit.state.answers) == q - len(range(0, q, 3))
+        assert info.queries.refused == q - info.queries.answered
+        assert (info.queries.total_asked, info.queries.total_answered) == (asked, answered)
+        assert info.queries.total_refused == asked - answered
+        assert info.queries.cost == (2.5 if q else 0.0)
+        assert math.isnan(info.queries.acceptance) == (q == step or q == 0)
+    assert 0 <= info.queries.acceptance <= 1
+    assert info.queries.total_cost == 2.5 * 29
     assert {"queries", "expert"} <= set(info.seconds)
 
 
@@ -687,4 +694,4 @@ def test_rewards_are_kept_as_observations() -> None:
     assert isinstance(bandit.state.rewards, Observations)
     assert (bandit.state.rewards.source == Source.REWARD).all()
     assert len(bandit.state.answers) == 0
-    assert bandit.info.queries_asked == 0
+    assert bandit.info.queries.asked == 0

@@ -107,7 +107,7 @@ class Run:
             x = self.bandit.ask()
             expected, figures = self.other.ask()
             assert_figures_agree(self.bandit, figures, t)
-            assert self.bandit.info.jitter == 0.0
+            assert self.bandit.info.posterior.jitter == 0.0
             row = assert_same_choice(self.bandit, x, self.other, expected, t)
             y = float(self.case.value(x, t)[0] + noise[t, row])
             self.bandit.tell(x, [y])
@@ -242,12 +242,12 @@ def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
         all_asked += wanted >= len(other.visited)
         some_asked += wanted < len(other.visited)
         asked_in_all += len(rows)
-        assert (info.queries_asked, info.queries_answered, info.queries_refused) == (
+        assert (info.queries.asked, info.queries.answered, info.queries.refused) == (
             len(rows),
             len(rows),
             0,
         )
-        assert (info.total_asked, info.total_cost) == (asked_in_all, asked_in_all)
+        assert (info.queries.total_asked, info.queries.total_cost) == (asked_in_all, asked_in_all)
 
         # Line 6: answers about this step, and none of any other.
         asked = other.visited[rows]
@@ -278,7 +278,7 @@ def test_sparq_discards_what_the_threshold_says() -> None:
         if t in (1, 2, 3, 7, 8, 60, 147, 148, 149, 400):
             bandit.ask()
             kept = [age for age in range(t) if age == 0 or 1 + age**2 <= math.log(t)]
-            assert bandit.info.in_use == len(kept) + len(bandit.state.answers)
-            assert bandit.info.forgotten == t - len(kept)
+            assert bandit.info.posterior.in_use == len(kept) + len(bandit.state.answers)
+            assert bandit.info.posterior.forgotten == t - len(kept)
             # ln 148.4 = 5: from there on the newest three stay.
             assert len(kept) == 1 + (t >= 8) + (t >= 149)

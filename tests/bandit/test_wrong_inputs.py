@@ -303,17 +303,21 @@ def test_refusals_are_no_error(through: str) -> None:
         else CallableExpert(silence, 0.01, nan_means_no_answer=True)
     )
     bandit, alone = make("sparq-gp-ucb", expert=expert), make("sparq-gp-ucb")
-    assert alone.recipe.expert is not None
+    assert alone.recipe.asking.expert is not None
     asked = 0
     for step in range(1, 12):
         info = bandit.tell(LINE.X[step], [math.sin(step)])
-        asked += info.queries_asked
-        assert info.queries_asked == min(math.ceil(6 * math.log(step)), step)
-        assert (info.queries_answered, info.queries_refused) == (0, info.queries_asked)
-    assert (info.total_asked, info.total_answered, info.total_refused) == (asked, 0, asked)
+        asked += info.queries.asked
+        assert info.queries.asked == min(math.ceil(6 * math.log(step)), step)
+        assert (info.queries.answered, info.queries.refused) == (0, info.queries.asked)
+    assert (info.queries.total_asked, info.queries.total_answered, info.queries.total_refused) == (
+        asked,
+        0,
+        asked,
+    )
     assert len(bandit.state.answers) == 0
     assert bandit.ask().shape == (1, 1)
-    assert bandit.info.in_use == 2  # of the rewards, the newest and the one of age 1
+    assert bandit.info.posterior.in_use == 2  # of the rewards, the newest and the one of age 1
 
 
 # --- plans, thresholds and kernels that fail on the way -------------------------------------------

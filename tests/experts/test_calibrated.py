@@ -369,7 +369,7 @@ def test_the_probe_makes_pairs_in_a_real_run() -> None:
         for t in range(1, 41):
             x = bandit.ask(float(t))
             bandit.tell(x, problem.value(x, t) + 0.1 * keyed_normal(0, 1, x, float(t)))
-        return expert.report().pairs, bandit.info.total_asked
+        return expert.report().pairs, bandit.info.queries.total_asked
 
     assert pairs(True)[0] == 39  # no question is asked after the first reward
     assert pairs(False)[0] <= 39

@@ -120,11 +120,11 @@ def test_a_bandit_with_all_of_it_can_be_saved_and_goes_on() -> None:
     first, second = played(bandit, 21, 40), played(again, 21, 40)
     np.testing.assert_array_equal(first.state.rewards.X, second.state.rewards.X)
     np.testing.assert_array_equal(first.state.answers.y, second.state.answers.y)
-    assert first.info.notes == second.info.notes
-    assert first.info.expert_failures == 0  # the other one of the ensemble was there
+    assert first.info.queries.notes == second.info.queries.notes
+    assert first.info.queries.failures == 0  # the other one of the ensemble was there
     assert inner.report().pairs > 10
     assert budget.spent.asked == 150
-    copied = second.recipe.expert
+    copied = second.recipe.asking.expert
     assert isinstance(copied, Ensemble)
     assert repr(copied._experts[0]._expert._expert.spent) == repr(budget.spent)  # type: ignore[attr-defined]
 

@@ -536,5 +536,5 @@ def test_a_bandit_asks_a_log() -> None:
     )
     for t in range(20):
         bandit.tell(bandit.ask(t), math.sin(t / 9), t)
-    assert bandit.info.total_asked > 0
-    assert bandit.info.total_refused == 0
+    assert bandit.info.queries.total_asked > 0
+    assert bandit.info.queries.total_refused == 0

@@ -336,7 +336,9 @@ def played(bandit: Bandit, times: range) -> list[Any]:
         answers = bandit.state.answers
         mean, deviation = bandit.predict(PLACES)
         arrays = (X, answers.X, answers.t, answers.y, answers.variance, mean, deviation)
-        seen.append(([a.tobytes() for a in arrays], info.queries_answered, info.notes, info.beta))
+        seen.append(
+            ([a.tobytes() for a in arrays], info.queries.answered, info.queries.notes, info.beta)
+        )
     return seen
 
 
@@ -368,7 +370,7 @@ def test_a_pickled_bandit_goes_on(transport: MQTTTransport) -> None:
     played(bandit, range(1, 9))
     again = pickle.loads(pickle.dumps(bandit))
     assert played(again, range(9, 15)) == played(bandit, range(9, 15))
-    again.recipe.expert.transport.close()
+    again.recipe.asking.expert.transport.close()
     with pytest.raises(TypeError, match="give client= a function that makes the client"):
         pickle.dumps(MQTTTransport(client=paho.Client(paho.CallbackAPIVersion.VERSION2)))
 
@@ -678,13 +680,13 @@ def test_a_broker_goes_away_and_comes_back(tmp_path: Path) -> None:
         with pytest.warns(ExpertDownWarning, match="Connect") as warned:
             played(bandit, range(6, 9))
         assert len(warned) == 1
-        assert "no connection to the broker" in bandit.info.notes[0]
+        assert "no connection to the broker" in bandit.info.queries.notes[0]
         broker.start()
         eventually(lambda: reconnected(transport), "stations after a restart")
         assert transport.request(IDS, 9.0) == STUB.request(IDS, 9.0)
         assert transport.await_stations(["lost"], 0.0) == ("lost",)  # it did not come back
         played(bandit, range(9, 12))
-        assert bandit.info.queries_refused == 0
+        assert bandit.info.queries.refused == 0
 
 
 def reconnected(transport: MQTTTransport) -> bool:

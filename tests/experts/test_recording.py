@@ -329,7 +329,7 @@ def test_a_bandit_stops_where_its_recording_does(path: Path) -> None:
             bandit.tell([[1.0]], [1.0], 2.0)
     assert bandit.state is state
     bandit.tell([[1.0]], [1.0], 2.0)
-    assert bandit.info.total_answered > 0
+    assert bandit.info.queries.total_answered > 0
     assert expert.expert.seen == [2, 1, 1]  # type: ignore[attr-defined]
 
 
@@ -458,8 +458,8 @@ def test_a_resumed_bandit_pays_nothing_twice(path: Path) -> None:
     resumed = Bandit.from_state(*pickle.loads(stored))
     resumed.tell(resumed.ask(), 0.5)
     assert bandit.state.answers.y.tobytes() == resumed.state.answers.y.tobytes()
-    assert resumed.info.cost == 0.0 < bandit.info.cost
-    before = resumed.recipe.expert.expert  # type: ignore[union-attr]
+    assert resumed.info.queries.cost == 0.0 < bandit.info.queries.cost
+    before = resumed.recipe.asking.expert.expert  # type: ignore[union-attr]
     assert len(before.asked) < asked == len(inner.asked)
 
 

@@ -293,11 +293,11 @@ def test_a_bandit_goes_on_without_its_stations() -> None:
     )
     with pytest.warns(ExpertDownWarning, match="3 stations cannot be reached: Connect"):
         bandit.tell(X, [1.0, 2.0, 3.0], t=1.0)
-    assert "ConnectionError: no route" in bandit.info.notes[0]
+    assert "ConnectionError: no route" in bandit.info.queries.notes[0]
     transport.readings = [good("A", time=2.0), good("B", math.nan, time=2.0)]
     info = bandit.tell(X[:1], [1.0], t=2.0)
-    assert (info.queries_asked, info.queries_answered, info.expert_failures) == (3, 1, 1)
-    assert info.notes[1] == "no answer from 'C'"
+    assert (info.queries.asked, info.queries.answered, info.queries.failures) == (3, 1, 1)
+    assert info.queries.notes[1] == "no answer from 'C'"
 
 
 # --- parameters -------------------------------------------------------------------------------------

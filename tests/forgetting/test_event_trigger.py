@@ -69,10 +69,10 @@ def play(bandit: Bandit, first: int, last: int) -> tuple[list[float], list[int]]
     points, events = [], []
     for t in range(first, last + 1):
         x = bandit.ask(t)
-        before = bandit.info.resets
+        before = bandit.info.model.resets
         info = bandit.tell(x, told(x, float(t)), t)
         points.append(float(x[0, 0]))
-        if info.resets > before:
+        if info.model.resets > before:
             events.append(t)
     return points, events
 
@@ -106,7 +106,7 @@ def test_a_reward_that_stands_still_is_seldom_an_event() -> None:
             x = bandit.ask(t)
             value = path[DOMAIN.index(x)] + math.sqrt(NOISE) * rng.standard_normal(1)
             bandit.tell(x, value, t)
-        resets += bandit.info.resets > 0
+        resets += bandit.info.model.resets > 0
     assert resets <= 8  # 4 expected at the most: P(more than 8 of 40) < 0.02 were it exactly 0.1
 
 
@@ -115,8 +115,8 @@ def test_what_is_older_is_forgotten_and_stays_so() -> None:
     for t, value in enumerate([0.1, 0.12, 0.09, 5.0, 5.1], 1):
         bandit.tell([DOMAIN.X[30]], [value], t)
     bandit.ask(6)
-    assert bandit.info.resets == 1
-    assert (bandit.info.in_use, bandit.info.forgotten) == (2, 3)
+    assert bandit.info.model.resets == 1
+    assert (bandit.info.posterior.in_use, bandit.info.posterior.forgotten) == (2, 3)
     mean, _ = bandit.predict([DOMAIN.X[30]])
     assert mean[0] == pytest.approx(
         dense(DOMAIN.X[[30, 30]], np.array([5.0, 5.1]), DOMAIN.X[[30]])[0][0]
@@ -128,9 +128,9 @@ def test_a_late_reward_is_no_news() -> None:
     x = DOMAIN.X[[30]]
     bandit.tell(np.vstack([x, x]), [0.1, 0.12], [1.0, 2.0])
     bandit.tell(x, [9.0], 1.5)
-    assert bandit.info.resets == 0
+    assert bandit.info.model.resets == 0
     bandit.tell(x, [90.0], 2.0)  # at the latest time it is
-    assert bandit.info.resets == 1
+    assert bandit.info.model.resets == 1
 
 
 def test_an_event_within_a_batch() -> None:
@@ -139,7 +139,7 @@ def test_an_event_within_a_batch() -> None:
     bandit.tell(np.vstack([x, x]), [0.1, 0.12], [1.0, 2.0])
     bandit.tell(np.vstack([x, x, x]), [0.1, 9.0, 9.1], [3.0, 4.0, 5.0])
     bandit.ask()
-    assert (bandit.info.resets, bandit.info.in_use) == (1, 2)
+    assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 2)
 
 
 def test_a_resumed_run_is_the_uninterrupted_one() -> None:

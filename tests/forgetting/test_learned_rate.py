@@ -335,16 +335,16 @@ def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
 def test_a_bandit_learns_its_pace(name: str) -> None:
     bandit = recipe(name)
     play(bandit, range(1, 8))
-    assert math.isnan(bandit.info.pace)
-    assert bandit.state.aging == bandit.recipe.aging
+    assert math.isnan(bandit.info.model.pace)
+    assert bandit.state.model.aging == bandit.recipe.aging
     for stop, fits in ((8, 1), (9, 1), (10, 2), (20, 3)):
         play(bandit, range(len(bandit.state.rewards) + 1, stop + 1))
-        assert bandit.info.fits == fits
+        assert bandit.info.model.fits == fits
         state = bandit.state
-        assert state.aging.pace == bandit.info.pace  # type: ignore[attr-defined]
-        assert state.aging == bandit.recipe.aging.at_pace(bandit.info.pace)  # type: ignore[attr-defined]
-        assert state.kernel is bandit.recipe.kernel
-        assert bandit.info.learned == ()
+        assert state.model.aging.pace == bandit.info.model.pace  # type: ignore[attr-defined]
+        assert state.model.aging == bandit.recipe.aging.at_pace(bandit.info.model.pace)  # type: ignore[attr-defined]
+        assert state.model.kernel is bandit.recipe.kernel
+        assert bandit.info.model.terms == ()
     assert "learning" in bandit.info.seconds
 
 
@@ -354,11 +354,11 @@ def test_the_pace_is_that_of_the_rewards(name: str) -> None:
     play(bandit, range(1, 20))
     before = bandit.state
     play(bandit, range(20, 21))
-    scaling = bandit.state.scaling
+    scaling = bandit.state.model.scaling
     expected = learned_pace(
         before.aging, before.kernel, bandit.state.rewards, scaling.anchor, scaling.scale
     )
-    assert bandit.info.pace == pytest.approx(expected, rel=1e-6)
+    assert bandit.info.model.pace == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
@@ -367,7 +367,7 @@ def test_a_bandit_in_another_unit_of_reward(name: str, unit: float) -> None:
     one, other = recipe(name), recipe(name, unit)
     np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
     factor = unit**2 if name == "ui wiener" else 1.0
-    assert other.info.pace == pytest.approx(factor * one.info.pace, rel=1e-3)
+    assert other.info.model.pace == pytest.approx(factor * one.info.model.pace, rel=1e-3)
 
 
 GIVEN: dict[str, Callable[..., Bandit]] = {
@@ -386,10 +386,10 @@ GIVEN: dict[str, Callable[..., Bandit]] = {
 def test_a_number_that_is_given_is_not_learned(given_: str) -> None:
     bandit = GIVEN[given_]()
     play(bandit, range(1, 13))
-    assert bandit.info.fits == 0
-    assert math.isnan(bandit.info.pace)
-    assert bandit.state.aging == bandit.recipe.aging
-    assert bandit.state.kernel is bandit.recipe.kernel
+    assert bandit.info.model.fits == 0
+    assert math.isnan(bandit.info.model.pace)
+    assert bandit.state.model.aging == bandit.recipe.aging
+    assert bandit.state.model.kernel is bandit.recipe.kernel
     name = given_.split()[0]
     with pytest.raises(ValueError, match=f"learn is for a {name} that is not given, got {given_}"):
         GIVEN[given_](learn=Every(5))
@@ -399,7 +399,7 @@ def test_a_box_learns_its_pace_too() -> None:
     box = Box([[0.0, 3.0]], samples=32, starts=2)
     bandit = policies.ui_gp_ucb(box, RBF(0.8), 0.01, learn=Every(8))
     play(bandit, range(1, 9))
-    assert bandit.info.pace > 0
+    assert bandit.info.model.pace > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -410,17 +410,17 @@ def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
     order = [0, 1, 2, 9, 4, 5, 6, 7, 8, 3]
     for bandit, rows in ((early, list(range(10))), (late, order)):
         bandit.tell(X[rows], y[rows], np.array(rows, float))
-    assert late.info.pace == pytest.approx(early.info.pace, rel=1e-6)
+    assert late.info.model.pace == pytest.approx(early.info.model.pace, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_learned_pace_is_resumed(name: str) -> None:
     whole = recipe(name)
     play(whole, range(1, 15))
-    assert whole.state.aging != whole.recipe.aging
+    assert whole.state.model.aging != whole.recipe.aging
     resumed = Bandit.from_state(whole.recipe, whole.state)
-    assert resumed.state.aging == whole.state.aging
-    assert resumed.info.pace == whole.info.pace
+    assert resumed.state.model.aging == whole.state.model.aging
+    assert resumed.info.model.pace == whole.info.model.pace
     np.testing.assert_array_equal(play(resumed, range(15, 19)), play(whole, range(15, 19)))
 
 
@@ -431,7 +431,7 @@ def test_rewards_told_without_asking(name: str) -> None:
     one, other = recipe(name), recipe(name, 1000.0)
     one.tell(X, y, np.arange(40.0))
     other.tell(X, 1000.0 * (y + 50.0), np.arange(40.0))
-    assert other.info.pace == pytest.approx(one.info.pace, rel=1e-3)
+    assert other.info.model.pace == pytest.approx(one.info.model.pace, rel=1e-3)
 
 
 def test_another_map_has_its_own_pace() -> None:
@@ -441,8 +441,8 @@ def test_another_map_has_its_own_pace() -> None:
     others.append(policies.ui_gp_ucb(DOMAIN, RBF(0.8), 0.01, rate=0.3, growth="linear"))
     for other in others:
         taken = Bandit.from_state(other.recipe, bandit.state)
-        assert taken.state.aging == other.recipe.aging
-        assert math.isnan(taken.info.pace)
+        assert taken.state.model.aging == other.recipe.aging
+        assert math.isnan(taken.info.model.pace)
 
 
 UNITS: list[Any] = [(name, step) for name in ("ui", "ui wiener") for step in (86400.0, 1e-3)]
@@ -454,8 +454,8 @@ def test_the_pace_that_is_reported_is_that_of_the_map() -> None:
     bandit = recipe("w")
     y = np.random.default_rng(0).standard_normal(12)
     bandit.tell(DOMAIN.X[np.arange(12) % 2], y, 1e-4 * np.arange(12))
-    assert bandit.info.fits == 1
-    assert bandit.info.pace == bandit.state.aging.pace == 700.0  # type: ignore[attr-defined]
+    assert bandit.info.model.fits == 1
+    assert bandit.info.model.pace == bandit.state.model.aging.pace == 700.0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("name", "step"), UNITS)
@@ -467,6 +467,6 @@ def test_another_unit_of_time(name: str, step: float) -> None:
         for bandit, unit in ((one, 1.0), (other, step)):
             bandit.ask(t * unit)
             bandit.tell(x, y, t * unit)
-    assert one.info.fits == 3
-    assert other.info.pace * step == pytest.approx(one.info.pace, rel=1e-3)
-    assert other.info.pace == pytest.approx(other.state.aging.pace)  # type: ignore[attr-defined]
+    assert one.info.model.fits == 3
+    assert other.info.model.pace * step == pytest.approx(one.info.model.pace, rel=1e-3)
+    assert other.info.model.pace == pytest.approx(other.state.model.aging.pace)  # type: ignore[attr-defined]

@@ -108,7 +108,7 @@ def test_rewards_are_counted(make: Callable[..., Player]) -> None:
     assert player.tell(SQUARE.X[:3], [1.0, 2.0, 3.0]).told == 3
     assert player.tell(SQUARE.X[0], 1.0, 2.0, 0.1).told == 4
     assert player.info.told == 4
-    assert player.info.queries_asked == 0
+    assert player.info.queries.asked == 0
     assert math.isnan(player.info.beta)
 
 

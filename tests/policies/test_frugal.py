@@ -97,16 +97,18 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
         X = LINE.X[rng.integers(0, 10, n)]  # several rewards at once, some of them late
         info = bandit.tell(X, value(X, t), t - rng.integers(0, 2, n) * 0.5)
         asked = sum(map(len, expert.points))
-        assert asked == info.total_asked <= budget * info.told
+        assert asked == info.queries.total_asked <= budget * info.told
         assert info.told == sum(sizes[:t])
-    assert info.total_answered == sum((points[:, 0] < 2.0).sum() for points in expert.points)
+    assert info.queries.total_answered == sum(
+        (points[:, 0] < 2.0).sum() for points in expert.points
+    )
 
 
 def test_what_is_asked() -> None:
     expert = Asked()
     bandit = frugal(expert)
     play(bandit, STEPS)
-    assert bandit.info.total_asked > 12  # it makes use of the budget
+    assert bandit.info.queries.total_asked > 12  # it makes use of the budget
     assert sorted(set(expert.times)) == sorted(expert.times)
     assert set(expert.times) <= set(map(float, STEPS))
     for points in expert.points:
@@ -117,8 +119,8 @@ def test_what_is_asked() -> None:
 
 
 def test_the_plan_is_the_one_that_is_given() -> None:
-    assert frugal(Asked(), budget=2.5).recipe.queries == PlausibleMaximisers(OnAverage(2.5))
-    assert frugal(Asked(), queries=RandomPoints(2)).recipe.queries == RandomPoints(2)
+    assert frugal(Asked(), budget=2.5).recipe.asking.plan == PlausibleMaximisers(OnAverage(2.5))
+    assert frugal(Asked(), queries=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
 
 
 def test_answers_are_kept_as_observations() -> None:
@@ -133,12 +135,12 @@ def test_answers_are_kept_as_observations() -> None:
     np.testing.assert_array_equal(kept.t, times[answered])
     np.testing.assert_array_equal(kept.X, np.concatenate(expert.points)[answered])
     info = bandit.info
-    assert info.total_answered == answered.sum()
-    assert info.total_refused == info.total_asked - info.total_answered
+    assert info.queries.total_answered == answered.sum()
+    assert info.queries.total_refused == info.queries.total_asked - info.queries.total_answered
     assert bandit.state.rewards.t.tolist() == list(STEPS)
     bandit.ask()
-    assert bandit.info.in_use == 12 + len(kept)
-    assert bandit.info.forgotten == 0
+    assert bandit.info.posterior.in_use == 12 + len(kept)
+    assert bandit.info.posterior.forgotten == 0
 
 
 # --- the plays ------------------------------------------------------------------------------------
@@ -148,12 +150,12 @@ def test_answers_are_kept_as_observations() -> None:
 def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None:
     expert = Asked(answers=lambda X, t: np.full(len(X), t % 3 == 0))
     bandit = frugal(expert, confidence=confidence)
-    assert bandit.recipe.informed_width == INFORMED_WIDTH
+    assert bandit.recipe.asking.informed_width == INFORMED_WIDTH
     answered, differ = [], 0
     for t in range(1, 19):
         mean, deviation = bandit.predict(LINE.X, t)
-        explored = bandit.info.queries_answered > 0
-        assert bandit.state.informed == explored
+        explored = bandit.info.queries.answered > 0
+        assert bandit.state.questions.informed == explored
         x = bandit.ask(t)
         beta = bandit.info.beta
         if confidence != "theory":
@@ -177,7 +179,7 @@ def test_any_width_of_an_informed_decision(width: float) -> None:
     differ = 0
     for t in range(1, 13):
         mean, deviation = bandit.predict(LINE.X, t)
-        explored = bandit.state.informed
+        explored = bandit.state.questions.informed
         x = bandit.ask(t)
         expected = mean + (width if explored else 9.0) * deviation
         assert expected[LINE.index(x)[0]] == pytest.approx(expected.max(), abs=1e-12)
@@ -197,11 +199,11 @@ def test_a_width_that_is_none(bad: Any) -> None:
 
 def test_answers_of_an_earlier_tell_are_answers_too() -> None:
     bandit = frugal(Asked(answers=lambda X, _t: np.full(len(X), len(expert.times) == 1)))
-    expert: Any = bandit.recipe.expert
+    expert: Any = bandit.recipe.asking.expert
     bandit.tell(LINE.X[[0]], value(LINE.X[[0]], 5.0), 5.0)
-    assert bandit.info.queries_answered > 0
+    assert bandit.info.queries.answered > 0
     bandit.tell(LINE.X[[0]], value(LINE.X[[0]], 4.5), 4.5)  # late, and without an answer
-    assert bandit.info.queries_answered == 0
+    assert bandit.info.queries.answered == 0
     mean, deviation = bandit.predict(LINE.X, 6.0)
     x = bandit.ask(6.0)
     informed, upper = mean + deviation, mean + bandit.info.beta * deviation
@@ -226,7 +228,7 @@ def test_a_kernel_that_a_state_space_cannot_take_is_refused(recipe: str) -> None
             made(**parts)
     bandit = made(posterior=Exact())
     play(bandit, range(1, 7))
-    assert bandit.info.fits == 1
+    assert bandit.info.model.fits == 1
 
 
 @pytest.mark.parametrize("domain", [LINE, Box([[0.0, 3.0]], samples=32, starts=1)], ids=str)
@@ -241,9 +243,9 @@ def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, doma
         warnings.simplefilter("always")
         plays = play(bandit, steps)
     np.testing.assert_array_equal(plays, play(plain, steps))
-    np.testing.assert_array_equal(bandit.state.kernel.theta, plain.state.kernel.theta)
-    assert bandit.info.total_answered == 0
-    assert bandit.info.total_refused == bandit.info.total_asked > 0
+    np.testing.assert_array_equal(bandit.state.model.kernel.theta, plain.state.model.kernel.theta)
+    assert bandit.info.queries.total_answered == 0
+    assert bandit.info.queries.total_refused == bandit.info.queries.total_asked > 0
     outages = [each for each in caught if issubclass(each.category, ExpertDownWarning)]
     assert len(outages) == len(caught) == (1 if how == "down" else 0)
 
@@ -252,7 +254,7 @@ def test_an_expert_that_is_down_is_named() -> None:
     bandit = frugal(Down())
     with pytest.warns(ExpertDownWarning, match="the expert cannot be reached at t = 1"):
         play(bandit, [1])
-    assert bandit.info.expert_failures == 1
+    assert bandit.info.queries.failures == 1
 
 
 def test_answers_help() -> None:
@@ -299,13 +301,13 @@ def healthy(bandit: Bandit, domain: Any, plays: Array, steps: int) -> None:
     """What holds on any problem."""
     np.testing.assert_array_equal(domain.check(plays), plays)
     assert len(bandit.state.rewards) == steps
-    assert bandit.info.total_asked <= bandit.info.told * 30
+    assert bandit.info.queries.total_asked <= bandit.info.told * 30
     mean, deviation = bandit.predict(plays)
     assert np.isfinite(mean).all()
     assert np.isfinite(deviation).all()
     assert (deviation >= 0).all()
-    kernel = bandit.state.kernel
-    assert bandit.info.fits == 2
+    kernel = bandit.state.model.kernel
+    assert bandit.info.model.fits == 2
     assert (kernel.theta >= kernel.bounds[:, 0] - 1e-9).all()
     assert (kernel.theta <= kernel.bounds[:, 1] + 1e-9).all()
 
@@ -323,7 +325,7 @@ def test_odd_problems(name: str) -> None:
     else:
         bandit = frugal(Asked(truth=truth), **parts)
     healthy(bandit, parts["domain"], play(bandit, range(1, 10), truth=truth), 9)
-    assert leaves_of(bandit.state.kernel) is not None
+    assert leaves_of(bandit.state.model.kernel) is not None
 
 
 def test_a_single_candidate_needs_no_question() -> None:
@@ -336,7 +338,7 @@ def test_a_box() -> None:
     box, expert = Box([[0.0, 3.0], [0.0, 1.0]], samples=32, starts=1), Asked()
     bandit = frugal(expert, box)
     healthy(bandit, box, play(bandit, range(1, 10)), 9)
-    assert 9 <= bandit.info.total_asked <= 18
+    assert 9 <= bandit.info.queries.total_asked <= 18
     for points in expert.points:
         np.testing.assert_array_equal(box.check(points), points)
 
@@ -358,7 +360,7 @@ def test_noise_far_below_the_rewards() -> None:
         x = bandit.ask(t)
         bandit.tell(np.repeat(x, 5, axis=0), 10.0 * rng.standard_normal(5), t)
         assert np.isfinite(bandit.predict(domain.X)).all()
-    assert bandit.info.jitter > 0.0
+    assert bandit.info.posterior.jitter > 0.0
 
 
 @pytest.mark.parametrize("unit", [1e-6, *(10.0**power for power in range(-3, 7)), 3.0])
@@ -366,10 +368,10 @@ def test_another_unit_of_reward_changes_nothing_but_units(unit: float) -> None:
     one, other = frugal(Asked()), frugal(Asked(unit), unit=unit)
     plays = play(one, STEPS)
     np.testing.assert_array_equal(play(other, STEPS, unit), plays)
-    assert other.info.total_asked == one.info.total_asked
+    assert other.info.queries.total_asked == one.info.queries.total_asked
     for mine, its in zip(other.predict(LINE.X), one.predict(LINE.X), strict=True):
         np.testing.assert_allclose(mine, unit * its, rtol=1e-9, atol=1e-9 * unit)
-    for component, its_own in zip(other.info.learned, one.info.learned, strict=True):
+    for component, its_own in zip(other.info.model.terms, one.info.model.terms, strict=True):
         assert component.deviation == pytest.approx(unit * its_own.deviation, rel=1e-9)
 
 
@@ -382,7 +384,7 @@ def test_uneven_times_and_late_rewards() -> None:
         # A reward of long ago, of a point of its own.
         info = bandit.tell(LINE.X[[i]], value(LINE.X[[i]], t - 0.3), t - 0.3)
         assert bandit.state.time == t
-        assert info.total_asked <= 2.0 * info.told
+        assert info.queries.total_asked <= 2.0 * info.told
     assert set(expert.times) <= {0.5, 0.7, 4.0, 30.25, 31.0, 200.0, 201.5}
     assert bandit.info.told == 16
     with pytest.raises(ValueError, match=r"cannot ask for t = 100\.0"):
@@ -404,8 +406,8 @@ def test_the_order_of_late_rewards_does_not_change_the_beliefs() -> None:
 def test_a_batch_of_one_point() -> None:
     bandit = frugal(Asked())
     info = bandit.tell(np.repeat(LINE.X[[2]], 9, axis=0), [0.5] * 9, 3.0)
-    assert (info.told, info.fits) == (9, 1)
-    assert info.total_asked <= 18
+    assert (info.told, info.model.fits) == (9, 1)
+    assert info.queries.total_asked <= 18
     assert len(bandit.ask()) == 1
 
 
@@ -416,9 +418,9 @@ def test_a_state_resumes_bit_for_bit(stop: int) -> None:
     play(part, range(1, stop + 1))
     resumed = Bandit.from_state(*pickle.loads(pickle.dumps((part.recipe, part.state))))
     np.testing.assert_array_equal(play(resumed, range(stop + 1, 13)), plays[stop:])
-    np.testing.assert_array_equal(resumed.state.kernel.theta, whole.state.kernel.theta)
+    np.testing.assert_array_equal(resumed.state.model.kernel.theta, whole.state.model.kernel.theta)
     np.testing.assert_array_equal(resumed.state.answers.y, whole.state.answers.y)
-    assert resumed.info.total_asked == whole.info.total_asked
+    assert resumed.info.queries.total_asked == whole.info.queries.total_asked
 
 
 def test_a_bad_reward_changes_nothing() -> None:
@@ -464,13 +466,13 @@ def test_forecasts_return_to_the_level() -> None:
     bandit = frugal(Asked(), kernel=kernel)
     play(bandit, STEPS)
     bandit.ask(13.0)
-    centre, scale = bandit.info.centre, bandit.info.scale
+    centre, scale = bandit.info.model.centre, bandit.info.model.scale
     off = [np.abs(bandit.predict(LINE.X, 13.0 + ahead)[0] - centre).max() for ahead in AHEAD]
     assert off[0] > 0.3
     assert off[-1] < 1e-9 * scale
     assert off[-2] <= off[2] <= 1.5 * off[0]
     _, deviation = bandit.predict(LINE.X, 13.0 + AHEAD[-1])
-    prior = scale * np.sqrt(bandit.state.kernel.diag(np.column_stack([LINE.X, np.zeros(10)])))
+    prior = scale * np.sqrt(bandit.state.model.kernel.diag(np.column_stack([LINE.X, np.zeros(10)])))
     np.testing.assert_allclose(deviation, prior, rtol=1e-6)
 
 
@@ -479,7 +481,7 @@ def test_a_forecast_is_the_exact_posterior() -> None:
     play(bandit, STEPS)
     state = bandit.state
     seen = state.rewards.append(state.answers)
-    Z, kernel = np.column_stack([seen.X, seen.t]), state.kernel
+    Z, kernel = np.column_stack([seen.X, seen.t]), state.model.kernel
     for ahead in (0.0, 1.0, 7.5):
         at = np.column_stack([LINE.X, np.full(10, 12.0 + ahead)])
         A, k = kernel(Z) + np.diag(seen.variance), kernel(at, Z)

@@ -80,12 +80,14 @@ def test_one_warning_for_an_outage() -> None:
     assert "at t = 20 " in said[1]
     assert all(each.filename == __file__ for each in caught)
     info = bandit.info
-    assert (info.total_asked, info.total_answered) == tuple(
+    assert (info.queries.total_asked, info.queries.total_answered) == tuple(
         np.array(expert.asked)[:, 1:].sum(axis=0)
     )
-    assert info.total_refused == info.total_asked - info.total_answered
-    assert info.expert_failures == 9
-    assert info.total_cost == 0.5 * sum(q for t, q, _ in expert.asked if int(t) not in expert.down)
+    assert info.queries.total_refused == info.queries.total_asked - info.queries.total_answered
+    assert info.queries.failures == 9
+    assert info.queries.total_cost == 0.5 * sum(
+        q for t, q, _ in expert.asked if int(t) not in expert.down
+    )
 
 
 def test_the_last_query_s_counts_and_notes_speak_of_an_outage() -> None:
@@ -93,15 +95,15 @@ def test_the_last_query_s_counts_and_notes_speak_of_an_outage() -> None:
     with pytest.warns(ExpertDownWarning, match="at t = 5 "):
         play(bandit, 1, 5)
     info = bandit.info
-    assert info.queries_asked > 0
-    assert info.queries_refused == info.queries_asked
-    assert (info.queries_answered, info.cost) == (0, 0.0)
-    assert info.notes == ("ConnectionError: no route",)
-    assert bandit.state.expert_down
+    assert info.queries.asked > 0
+    assert info.queries.refused == info.queries.asked
+    assert (info.queries.answered, info.queries.cost) == (0, 0.0)
+    assert info.queries.notes == ("ConnectionError: no route",)
+    assert bandit.state.questions.down
     play(bandit, 6, 6)
-    assert not bandit.state.expert_down
-    assert bandit.info.notes == ()
-    assert bandit.info.expert_failures == 1
+    assert not bandit.state.questions.down
+    assert bandit.info.queries.notes == ()
+    assert bandit.info.queries.failures == 1
 
 
 def test_an_outage_goes_on_over_a_resume_without_another_warning() -> None:
@@ -111,7 +113,7 @@ def test_an_outage_goes_on_over_a_resume_without_another_warning() -> None:
         play(bandit, 1, 6)
     again = Bandit.from_state(bandit.recipe, bandit.state)
     play(again, 7, 8)  # warnings are errors here
-    assert again.info.expert_failures == 5
+    assert again.info.queries.failures == 5
 
 
 def test_a_query_of_no_point_is_no_sign_of_life() -> None:
@@ -141,9 +143,9 @@ def test_refused_points_are_left_out() -> None:
     play(bandit, 1, 20)
     t, asked, answered = partial.asked[-1]
     assert 0 < answered < asked  # else nothing is tested
-    assert len(bandit.state.answers) == answered == bandit.info.queries_answered
-    assert bandit.info.queries_refused == asked - answered
-    assert bandit.info.notes == ("some are deaf",)
+    assert len(bandit.state.answers) == answered == bandit.info.queries.answered
+    assert bandit.info.queries.refused == asked - answered
+    assert bandit.info.queries.notes == ("some are deaf",)
     said = partial.query(bandit.state.answers.X, t)
     np.testing.assert_array_equal(bandit.state.answers.y, said.values)
 

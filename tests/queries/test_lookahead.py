@@ -120,9 +120,9 @@ def test_beliefs_are_in_the_unit_of_reward() -> None:
     mean, deviation = bandit.predict(points, 61)
     np.testing.assert_allclose(beliefs.mean, mean)
     np.testing.assert_allclose(beliefs.deviation, deviation)
-    assert bandit.info.scale != 1.0
+    assert bandit.info.model.scale != 1.0
     known = beliefs.after(3)
-    scale = bandit.info.scale
+    scale = bandit.info.model.scale
     covariance = beliefs.reach([3])[0]
     wanted = deviation**2 - covariance**2 / (covariance[3] + NOISE)
     np.testing.assert_allclose(known.deviation**2, wanted, rtol=1e-8)
@@ -190,7 +190,7 @@ def test_the_latest_answers_are_kept(most: int | None) -> None:
     np.testing.assert_array_equal(kept.t, wanted)
     np.testing.assert_array_equal(kept.y, wanted)
     bandit.ask()
-    assert bandit.info.in_use == 4 + len(wanted)
+    assert bandit.info.posterior.in_use == 4 + len(wanted)
 
 
 def test_an_event_forgets_answers_too_however_many_are_kept() -> None:
@@ -212,10 +212,10 @@ def test_an_event_forgets_answers_too_however_many_are_kept() -> None:
         bandit.tell(POINTS[[0]], [float(t)], t)
     bandit.tell(POINTS[[0]], [50.0], 3)
     bandit.ask()
-    assert bandit.info.resets == 1
+    assert bandit.info.model.resets == 1
     # Four answers are older than the event; one of them has left, two are of its own time.
     assert bandit.state.since == (2, 3)
-    assert (bandit.info.in_use, bandit.info.forgotten) == (3, 5)
+    assert (bandit.info.posterior.in_use, bandit.info.posterior.forgotten) == (3, 5)
 
 
 def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:

@@ -209,9 +209,11 @@ def test_in_a_bandit(plan: Any, about: str) -> None:
     for t in range(1, 31):
         x = bandit.ask(t)
         info = bandit.tell(x, np.sin(x[:, 0] + t / 9), t)
-        assert info.total_asked <= 2 * t
-    assert info.total_asked == expert.asked
-    assert info.total_asked == 60 if about == "domain" else 40 < info.total_asked <= 60
+        assert info.queries.total_asked <= 2 * t
+    assert info.queries.total_asked == expert.asked
+    assert (
+        info.queries.total_asked == 60 if about == "domain" else 40 < info.queries.total_asked <= 60
+    )
 
 
 # --- plausible maximisers -------------------------------------------------------------------------
@@ -469,6 +471,6 @@ def test_questions_are_counted_over_the_run() -> None:
     for t in range(1, 13):
         x = bandit.ask(t)
         info = bandit.tell(x, np.sin(x[:, 0] + t / 9), t)
-        assert info.total_asked == sum(plan.chosen) <= 1.5 * t
+        assert info.queries.total_asked == sum(plan.chosen) <= 1.5 * t
     assert plan.asked == [sum(plan.chosen[:i]) for i in range(12)]
     assert sum(plan.chosen) > 12

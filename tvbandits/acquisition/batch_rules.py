@@ -20,7 +20,7 @@ The point that exceeds the bound is the last of its batch ([BB] Algorithm 1, L4-
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -191,17 +191,38 @@ def _check_bound(bound: float) -> None:
 
 @dataclass(frozen=True)
 class Batching:
-    """When a batch ends: by its rule, after so many uncertain points at the start, and at the latest.
+    """What ends a batch.
 
-    Attributes
+    Parameters
     ----------
     rule : BatchRule
+        One point by default.
     smallest : int
         With P > 1, batches begin with P most uncertain points, until no variance exceeds 1/P of the
-        noise variance.
+        noise variance: from then on no batch of BBKB is smaller than P (C - 1) ([BB], section 4).
     largest : int
+        A batch ends here at the latest.
+
+    Raises
+    ------
+    ValueError
+        If the rule is none, or a number is no whole number of at least 1.
     """
 
-    rule: BatchRule
-    smallest: int
-    largest: int
+    rule: BatchRule = field(default_factory=One)
+    smallest: int = 1
+    largest: int = 10_000
+
+    def __post_init__(self) -> None:
+        rule: object = self.rule
+        if isinstance(rule, type) or not callable(getattr(rule, "monitor", None)):
+            raise ValueError(
+                f"rule must be a batch rule such as One() or GlobalRatio(2.0); got {rule!r}"
+            )
+        for name in ("smallest", "largest"):
+            count = getattr(self, name)
+            if (
+                not (isinstance(count, int | np.integer) and not isinstance(count, bool))
+                or count < 1
+            ):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")

@@ -48,8 +48,16 @@ class Fantasy(Protocol):
         """The point (d,) of the largest upper confidence bound."""
         ...
 
-    def add(self, x: Array) -> Step:
-        """Shrink the variances as if `x` (d,) had been observed."""
+    def add(self, x: Array, noise: float | None = None) -> Step:
+        """Shrink the variances as if `x` (d,) had been observed, with noise of its own if given."""
+        ...
+
+    def bounds(self, X: Array) -> Array:
+        """Upper confidence bounds at points (m, d) of the domain, shape (m,)."""
+        ...
+
+    def means_changed(self) -> None:
+        """Ask for the means anew: points have been taken out of the choice."""
         ...
 
 
@@ -102,6 +110,7 @@ class LazyFantasy:
         upper, fresh = posterior.upper_variances()
         self.upper, self.fresh = upper.copy(), fresh.copy()
         self.taken = self.added = np.empty((0, len(posterior.factor)))
+        self.noises: list[float] = []
         self.factor: Array | None = None
         self.mean = width.mean(domain.X)
         self.bound = self.mean + width.times * np.sqrt(self.upper)
@@ -125,27 +134,45 @@ class LazyFantasy:
             self._look(stale)
         raise AssertionError("every point is fresh, and none is the largest")
 
-    def add(self, x: Array) -> Step:
+    def bounds(self, X: Array) -> Array:
+        """Upper confidence bounds at candidates (m, d), shape (m,)."""
+        at = self.domain.index(X)
+        return np.asarray(self.mean[at] + self.width.times * np.sqrt(self._variances(at)))
+
+    def means_changed(self) -> None:
+        """Ask for the means anew; bounds from before are upper bounds still."""
+        self.mean = self.width.mean(self.domain.X)
+        self.bound = self.mean + self.width.times * np.sqrt(self.upper)
+
+    def add(self, x: Array, noise: float | None = None) -> Step:
         """Shrink the variances as if the candidate `x` had been observed."""
+        noise = self.noise if noise is None else noise
         at = self.domain.index(x[None, :])
         now = float(self._variances(at)[0])
         start = float(self.start.refresh(at)[0])
         z = self.start.embedding_on_surface(at)[0]
         if self.factor is not None:
-            self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(self.noise))
+            self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(noise))
         else:
             half = linalg.solve_lower(self.start.factor, z)
             w = linalg.solve_lower(self.start.factor, half, transposed=True)
             w = w - self.taken.T @ (self.taken @ z)
-            w = w / np.sqrt(self.noise + max(float(z @ w), 0.0))
+            w = w / np.sqrt(noise + max(float(z @ w), 0.0))
             self.taken = np.vstack([self.taken, w])
             self.added = np.vstack([self.added, z])
+            self.noises.append(noise)
             if len(self.taken) > len(z):
-                V = self.start.V + self.added.T @ self.added / self.noise
+                V = self.start.V + self._gram()
                 self.factor = linalg.cholesky(V, "sparse posterior's V").L
         self.fresh[:] = False
         i = int(at[0])
-        return Step(start / self.noise, now / self.noise, lambda: self._local(i, z))
+        return Step(start / noise, now / noise, lambda: self._local(i, z))
+
+    def _gram(self) -> Array:
+        """Sum over the added points of z z^T / v."""
+        if len(set(self.noises)) == 1:
+            return np.asarray(self.added.T @ self.added / self.noises[0])
+        return np.asarray((self.added.T / self.noises) @ self.added)
 
     def _variances(self, points: Index) -> Array:
         """Variances at some of the candidates, now."""
@@ -193,18 +220,24 @@ class PlainFantasy:
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
-        x, _ = self.domain.maximise(
-            lambda X: self.width.mean(X) + self.width.times * np.sqrt(self._variance(self.now, X)),
-            rng,
-        )
+        x, _ = self.domain.maximise(self.bounds, rng)
         return x
 
-    def add(self, x: Array) -> Step:
+    def bounds(self, X: Array) -> Array:
+        """Upper confidence bounds at points (m, d), shape (m,)."""
+        deviation = np.sqrt(self._variance(self.now, X))
+        return np.asarray(self.width.mean(X) + self.width.times * deviation)
+
+    def means_changed(self) -> None:
+        """They are asked for at every look."""
+
+    def add(self, x: Array, noise: float | None = None) -> Step:
         """Shrink the variances as if `x` had been observed."""
+        noise = self.noise if noise is None else noise
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
-        self.now = self.now.shrunk(z, self.noise, self.surface)
-        return Step(start / self.noise, now / self.noise, lambda: self._local(z))
+        self.now = self.now.shrunk(z, noise, self.surface)
+        return Step(start / noise, now / noise, lambda: self._local(z))
 
     def _variance(self, posterior: Posterior, X: Array) -> Array:
         self.looks += len(X)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State
+from tvbandits.bandit.state import ModelState, PosteriorInfo, State
 from tvbandits.core.arrays import Array
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
+from tvbandits.core.threads import one_blas_thread
 from tvbandits.forgetting.aging import Ages, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import standardisation
@@ -25,28 +26,31 @@ from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.gp.predictions import View
 from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.pool import Members, Pool
 
-
-@cache
-def _threads() -> ThreadpoolController:
-    """The thread pools of this process, which take milliseconds to find."""
-    return ThreadpoolController()
-
-
 DRAWN = 256
 """Points drawn from a domain that is not finite, for a plan to choose from."""
 
+LARGE = 2000
+"""With more observations, several BLAS threads help."""
 
-@dataclass
-class Asking:
-    """A pool, and the state: conditioned, if the plan has looked at the posterior."""
+FAINT = 1e6
+"""A point that is out says nothing worth counting if its noise exceeds the prior variance so far."""
 
-    state: State
-    pool: Pool = field(init=False)
+
+@dataclass(frozen=True)
+class _Conditioned:
+    """A state that was conditioned, and what it was made from: by identity, and what was drawn."""
+
+    told: tuple[Any, ...]
+    since: tuple[int, int]
+    time: float | None
+    now: float
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    made: State
 
 
 class Model:
@@ -59,63 +63,95 @@ class Model:
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
+        self._sign = -1.0 if recipe.minimise else 1.0
         self._on_candidates: Surface | None = None
+        self._latest: _Conditioned | None = None
 
-    def calmly(self) -> AbstractContextManager[object]:
-        """One BLAS thread, where matrices are small: several would only wait for each other."""
-        recipe = self._recipe
-        if recipe.learn is None and not isinstance(recipe.posterior, StateSpace):
-            return nullcontext()
-        limited: AbstractContextManager[object] = _threads().limit(limits=1, user_api="blas")
-        return limited
+    def one_thread(self, state: State) -> AbstractContextManager[None]:
+        """One BLAS thread, unless there is much to compute."""
+        return one_blas_thread(len(state.rewards) + len(state.answers) <= LARGE)
 
     def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
-        """The state with its posterior speaking about the time `now`."""
+        """The state with its posterior speaking about the time `now`.
+
+        The last one is remembered, with what it drew: to predict, recommend and then ask about one time
+        conditions once.
+        """
+        told = (state.rewards, state.answers, state.model, state.posterior)
+        known, before = self._latest, rng.bit_generator.state
+        if not (
+            known is not None
+            and all(one is other for one, other in zip(known.told, told, strict=True))
+            and (known.since, known.time, known.now) == (state.since, state.time, now)
+            and known.before == before
+        ):
+            made = self._conditioned(state, now, rng)
+            after = rng.bit_generator.state
+            known = _Conditioned(told, state.since, state.time, now, before, after, made)
+            self._latest = known
+        rng.bit_generator.state = known.after
+        info = replace(
+            state.info,
+            posterior=known.made.info.posterior,
+            model=known.made.info.model,
+            seconds={**state.info.seconds, **known.made.info.seconds},
+        )
+        made = known.made
+        return replace(state, model=made.model, posterior=made.posterior, info=info)
+
+    def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         started = time.perf_counter()
         recipe = self._recipe
         seen, effective, used = self._aged(state, now)
-        learned = state.scaling
+        scaled, learned = state.model.scaling, state.model.learned
         # Where the kernel is learned, the scale is its unit: both change together, in `learned`.
-        if recipe.mean == "online" and (state.learned is None or state.learned.fits == 0):
-            learned = standardisation.learn(
-                learned, state.kernel, seen, used, recipe.noise_variance
-            )
+        if recipe.mean == "online" and (learned is None or learned.fits == 0):
+            noise = recipe.noise_variance
+            scaled = standardisation.learn(scaled, state.model.kernel, seen, used, noise)
         kept = seen if used.all() else seen.take(used)
+        origin = self._origin(state)
         values = np.ones((len(kept), 2))
-        values[:, 0] = kept.y - origin(state)
+        values[:, 0] = kept.y - origin
         posterior = recipe.posterior.condition(
-            state.kernel,
-            Data(self._inputs(state, kept.X, kept.t), values, effective[used] / learned.scale**2),
+            state.model.kernel,
+            Data(self._inputs(state, kept.X, kept.t), values, effective[used] / scaled.scale**2),
             surface=self._surface(state),
             now=now,
             previous=state.posterior,
             rng=rng,
         )
-        info = replace(
-            state.info,
-            jitter=posterior.jitter,
-            condition=posterior.condition_number,
+        about = PosteriorInfo(
             in_use=len(kept),
             forgotten=len(seen) - len(kept),
             effective_sample_size=float((kept.variance / effective[used]).sum()),
             information_gain=posterior.log_det_ratio / 2,
+            jitter=posterior.jitter,
+            condition=posterior.condition_number,
             dictionary_size=posterior.dictionary_size,
-            centre=learned.centre(posterior.products, origin(state)),
-            scale=learned.scale,
-            seconds={**state.info.seconds, "posterior": time.perf_counter() - started},
         )
-        return replace(state, scaling=learned, posterior=posterior, info=info)
+        centre = self._sign * scaled.centre(posterior.products, origin)
+        info = replace(
+            state.info,
+            posterior=about,
+            model=replace(state.info.model, centre=centre, scale=scaled.scale),
+            seconds={"posterior": time.perf_counter() - started},
+        )
+        model = (
+            state.model if scaled is state.model.scaling else replace(state.model, scaling=scaled)
+        )
+        return replace(state, model=model, posterior=posterior, info=info)
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
         assert state.posterior is not None  # every caller conditions first
+        origin, scaled = self._origin(state), state.model.scaling
         return View(
             posterior=state.posterior,
             surface=self._surface(state),
             inputs=lambda X: self._inputs(state, X, now),
-            centre=state.info.centre,
-            scale=state.scaling.scale,
-            origin=origin(state),
+            centre=scaled.centre(state.posterior.products, origin),
+            scale=scaled.scale,
+            origin=origin,
         )
 
     def beta(self, state: State) -> float:
@@ -127,17 +163,39 @@ class Model:
         situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
         return self._recipe.confidence(situation)
 
+    def pending_noise(self, state: State, now: float) -> Array:
+        """With what noise the rewards that are out will speak about the time `now`, in prior units.
+
+        A reward of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is
+        worth an observation of f_now with the noise variance (k (1 - r^2) + v) / r^2.
+        """
+        out, model = state.pending, state.model
+        told = len(state.rewards)
+        ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
+        made_with = np.full(len(out), self._recipe.noise_variance)
+        noise = np.asarray(model.aging(made_with, ages)) / model.scaling.scale**2
+        here, then = (self._inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
+        prior = np.asarray(model.kernel.diag(here))
+        if self._space_time:
+            across = np.array(
+                [model.kernel(a[None], b[None])[0, 0] for a, b in zip(here, then, strict=True)]
+            )
+            r2 = np.minimum((across / prior) ** 2, 1.0)
+            with np.errstate(divide="ignore"):
+                noise = (prior * (1.0 - r2) + noise) / r2
+        return np.asarray(np.where(noise <= FAINT * prior, noise, np.inf))
+
     def information(self, state: State, told: Observations) -> float:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
-        if not isinstance(self._recipe.confidence, BBKBWidth):
+        if not isinstance(self._recipe.confidence, BBKBWidth) or len(told) == 0:
             return 0.0
         Z = self._inputs(state, told.X, told.t)
-        prior = state.kernel.diag(Z)
+        prior = state.model.kernel.diag(Z)
         variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
-        noise = told.variance / state.scaling.scale**2
+        noise = told.variance / state.model.scaling.scale**2
         return float(np.log1p(3 * variance / noise).sum())
 
-    def watched(self, state: State, told: Observations, rng: np.random.Generator) -> State:
+    def reset_at_events(self, state: State, told: Observations, rng: np.random.Generator) -> State:
         """The state before it is told rewards, with everything forgotten if one of them is an event.
 
         A reward that comes late is no news about the present, and triggers nothing.
@@ -151,13 +209,14 @@ class Model:
             state = self.conditioned(state, float(t), rng)
             mean, deviation = self.view(state, float(t)).predict(told.X[i : i + 1])
             count = len(state.rewards) - state.since[0] + i + 1
-            error = float(told.y[i] - mean[0])
+            error = self._sign * float(told.y[i]) - float(mean[0])
             if trigger(error, float(deviation[0]), float(told.variance[i]), count):
+                about = replace(state.info.model, resets=state.info.model.resets + 1)
                 # The reward that was the event is the first that is kept.
                 return replace(
                     state,
                     since=(len(state.rewards) + i, len(state.answers)),
-                    info=replace(state.info, resets=state.info.resets + 1),
+                    info=replace(state.info, model=about),
                 )
         return state
 
@@ -171,127 +230,134 @@ class Model:
         if every is None or not every.due(before, len(state.rewards)):
             return state
         started = time.perf_counter()
-        with self.calmly():
-            state = self._refitted(state, every) if self._space_time else self._paced(state)
+        state = self._refitted(state, every) if self._space_time else self._paced(state)
         seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
         return replace(state, info=replace(state.info, seconds=seconds))
 
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
-        scaled, recipe = state.scaling, self._recipe
+        model, recipe = state.model, self._recipe
+        scaled, rewards = model.scaling, self._signed(state.rewards)
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
-            told = np.ones(len(state.rewards), dtype=bool)
+            told = np.ones(len(rewards), dtype=bool)
             noise = recipe.noise_variance
-            scaled = standardisation.learn(scaled, state.kernel, state.rewards, told, noise)
-        pace = learned_pace(state.aging, state.kernel, state.rewards, scaled.anchor, scaled.scale)
-        if pace is None or not isinstance(state.aging, Paced):
+            scaled = standardisation.learn(scaled, model.kernel, rewards, told, noise)
+        pace = learned_pace(model.aging, model.kernel, rewards, scaled.anchor, scaled.scale)
+        if pace is None or not isinstance(model.aging, Paced):
             return state
-        aged = state.aging.at_pace(pace)
+        aged = model.aging.at_pace(pace)
         known = aged.pace if isinstance(aged, Paced) else pace
-        info = replace(state.info, fits=state.info.fits + 1, pace=known)
-        return replace(state, aging=aged, info=info)
+        about = replace(state.info.model, fits=state.info.model.fits + 1, pace=known)
+        return replace(
+            state, model=replace(model, aging=aged), info=replace(state.info, model=about)
+        )
 
     def _refitted(self, state: State, every: Every) -> State:
         """With a kernel that was fitted to what has been seen, in a unit that suits it."""
-        recipe = self._recipe
+        recipe, model = self._recipe, state.model
         seen, _, used = self._aged(state, state.time or 0.0)
         kept = seen if used.all() else seen.take(used)
-        scaled = state.scaling
+        scaled = model.scaling
         if recipe.mean == "online":
             scaled = standardisation.standard(kept, recipe.noise_variance)
-        known = state.learned or Learned.nothing(recipe.kernel, every)
-        sample = kept.take(every.select(kept.t))
         learned = refit(
             every,
             recipe.kernel,
-            known,
-            sample,
+            model.learned or Learned.nothing(recipe.kernel, every),
+            kept.take(every.select(kept.t)),
             scaled.anchor,
             scaled.scale,
-            state.scaling.scale / scaled.scale,
+            model.scaling.scale / scaled.scale,
         )
-        info = replace(
-            state.info,
-            fits=learned.fits,
-            learned=components_of(learned.kernel, scaled.scale),
-        )
+        terms = components_of(learned.kernel, scaled.scale)
+        about = replace(state.info.model, fits=learned.fits, terms=terms)
         return replace(
             state,
-            kernel=learned.kernel,
-            learned=learned,
-            scaling=scaled,
+            model=ModelState(scaled, learned.kernel, model.aging, learned),
             posterior=None,
-            info=info,
+            info=replace(state.info, model=about),
         )
 
     def members(self, state: State, visited: Array) -> Members:
         """The points that a query plan may choose from, grown by those of `visited` that are new."""
-        size = self._recipe.pool_size
-        return state.pool.grown(visited, state.kernel, lambda X: self._inputs(state, X, 0.0), size)
+        asking = self._recipe.asking
+        return state.questions.pool.grown(
+            visited,
+            state.model.kernel,
+            lambda X: self._inputs(state, X, 0.0),
+            None if asking is None else asking.pool_size,
+        )
 
-    def pool(self, state: State, rng: np.random.Generator) -> Asking:
-        """What a query plan is shown."""
+    def pool(
+        self, state: State, about: float, decision: float, rng: np.random.Generator
+    ) -> tuple[State, Pool]:
+        """What a query plan is shown, and the state, which is conditioned if the plan needs it.
+
+        Parameters
+        ----------
+        state : State
+        about : float
+            The time that the expert is asked about.
+        decision : float
+            The time of the decision that the answers are for.
+        rng : numpy.random.Generator
+        """
+        asking = self._recipe.asking
+        assert asking is not None  # only then is anybody asked
         points = self._askable(state, rng)
-        now = 0.0 if state.time is None else state.time
-        asking = Asking(state)
-
-        def beliefs() -> Beliefs:
-            asking.state = self.conditioned(state, now + 1.0, rng)
-            return self._beliefs(asking.state, points, now)
-
-        asking.pool = Pool(
+        beliefs = None
+        if getattr(asking.plan, "looks_at_posterior", True) and len(points):
+            state = self.conditioned(state, decision, rng)
+            beliefs = self._beliefs(state, points, about, decision)
+        pool = Pool(
             points,
             len(state.rewards),
-            lambda: state.kernel(self._inputs(state, points, now)),
+            lambda: state.model.kernel(self._inputs(state, points, about)),
             beliefs,
-            state.info.total_asked,
+            state.questions.asked,
+            state.questions.decisions + 1,
         )
-        return asking
-
-    def kept(self, state: State, fresh: Observations) -> tuple[Observations, tuple[int, int]]:
-        """The answers to keep when `fresh` ones come, and what an event has made forgotten of them."""
-        rewards, forgotten = state.since
-        if not self._recipe.reuse_answers:
-            return fresh, (rewards, 0)
-        answers = state.answers.append(fresh)
-        surplus = len(answers) - (self._recipe.most_answers or len(answers))
-        if surplus <= 0:
-            return answers, state.since
-        return answers.take(slice(surplus, None)), (rewards, max(forgotten - surplus, 0))
+        return state, pool
 
     def _askable(self, state: State, rng: np.random.Generator) -> Array:
         """The points that may be asked about."""
-        domain = self._recipe.domain
-        if self._recipe.ask_about == "played":
-            return state.visited[state.pool.rows]
-        if isinstance(domain, Candidates):
-            return domain.X
-        return np.concatenate([state.visited[state.pool.rows], domain.sample(DRAWN, rng)])
+        asking, domain = self._recipe.asking, self._recipe.domain
+        assert asking is not None
+        if asking.about == "played":
+            points = state.visited[state.questions.pool.rows]
+        elif isinstance(domain, Candidates):
+            points = domain.X
+        else:
+            played = state.visited[state.questions.pool.rows]
+            points = np.concatenate([played, domain.sample(DRAWN, rng)])
+        available = state.questions.available
+        return points if available is None else points[available(points)]
 
-    def _beliefs(self, state: State, points: Array, now: float) -> Beliefs:
-        """Of a state that is conditioned for the decision after `now`, in the unit of reward."""
-        view, posterior = self.view(state, now + 1.0), state.posterior
+    def _beliefs(self, state: State, points: Array, about: float, decision: float) -> Beliefs:
+        """Of a state that is conditioned for a decision, in the unit of reward."""
+        view, posterior = self.view(state, decision), state.posterior
         assert posterior is not None  # it is conditioned
         mean, deviation = view.predict(points)
-        asked_now, later = self._inputs(state, points, now), view.inputs(points)
+        asked_now, later = self._inputs(state, points, about), view.inputs(points)
         unit = view.scale**2
 
         def reach(rows: Sequence[int]) -> Array:
-            return unit * posterior.cross_covariance(asked_now[list(rows)], later)
+            return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later))
 
         def among(rows: Sequence[int], others: Sequence[int]) -> Array:
             some, more = asked_now[list(rows)], asked_now[list(others)]
-            return unit * posterior.cross_covariance(some, more)
+            return np.asarray(unit * posterior.cross_covariance(some, more))
 
-        noise = self._recipe.noise_variance
+        stated = state.questions.variance
+        noise = self._recipe.noise_variance if stated is None else stated
         return Beliefs(mean, deviation, self.beta(state), noise, reach, among)
 
     def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
-        """All observations, their effective variances, and which are in use, at the time `now`."""
-        seen = state.rewards.append(state.answers)
+        """All observations, larger being better, their effective variances, and which are in use."""
+        seen = self._signed(state.rewards.append(state.answers))
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        effective = state.aging(seen.variance, Ages.of(seen, latest))
+        effective = state.model.aging(seen.variance, Ages.of(seen, latest))
         if state.since != (0, 0):
             rewards, answers = state.since
             effective = effective.copy()
@@ -299,26 +365,29 @@ class Model:
             effective[len(state.rewards) : len(state.rewards) + answers] = np.inf
         return seen, effective, np.isfinite(effective)
 
+    def _signed(self, seen: Observations) -> Observations:
+        """Observations of what is maximised."""
+        return seen if self._sign > 0 else replace(seen, y=-seen.y)
+
+    def _origin(self, state: State) -> float:
+        """A constant near the rewards: values are kept relative to it against cancellation."""
+        return self._sign * float(state.rewards.y[0]) if len(state.rewards) else 0.0
+
     def _inputs(self, state: State, X: Array, t: Array | float) -> Array:
         """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
         if not self._space_time:
             return X
-        return inputs(state.kernel, X, np.full(len(X), t))
+        return inputs(state.model.kernel, X, np.full(len(X), t))
 
     def _surface(self, state: State) -> Surface | None:
-        domain = self._recipe.domain
+        domain, kernel = self._recipe.domain, state.model.kernel
         if not isinstance(domain, Candidates):
             return None
-        if self._on_candidates is None or self._on_candidates.kernel is not state.kernel:
-            self._on_candidates = Surface(state.kernel, domain.X)
+        if self._on_candidates is None or self._on_candidates.kernel is not kernel:
+            self._on_candidates = Surface(kernel, domain.X)
         return self._on_candidates
 
     @cached_property
     def _space_time(self) -> bool:
         # Learning changes the numbers of a kernel, never its form.
         return is_space_time(self._recipe.kernel)
-
-
-def origin(state: State) -> float:
-    """A constant near the rewards: values are kept relative to it against cancellation."""
-    return float(state.rewards.y[0]) if len(state.rewards) else 0.0

@@ -1,12 +1,15 @@
-"""What was learned, and Info."""
+"""What a bandit has learned (`State`), and what it tells people (`Info`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
+from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
@@ -14,76 +17,77 @@ from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
+from tvbandits.gp.posteriors.candidate_cache import GrowingRows, Surface
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.consultation import Consultation
 from tvbandits.queries.pool import Choice, Members
 
 
-def with_queries(
-    info: Info, choice: Choice, asked: Consultation, seconds: Mapping[str, float]
-) -> Info:
-    """`info` after a query: counts of this one, and of all."""
-    said = asked.said
-    points, answered = len(choice.rows), int(said.answered.sum())
-    return replace(
-        info,
-        queries_asked=points,
-        queries_answered=answered,
-        queries_refused=points - answered,
-        total_asked=info.total_asked + points,
-        total_answered=info.total_answered + answered,
-        total_refused=info.total_refused + points - answered,
-        expert_failures=info.expert_failures + (asked.failure is not None),
-        cost=said.cost,
-        total_cost=info.total_cost + said.cost,
-        notes=said.notes,
-        acceptance=choice.acceptance,
-        seconds=seconds,
-    )
-
-
 @dataclass(frozen=True)
-class Info:
-    """What happened in the last `ask` and `tell`, for people.
-
-    Decision fields speak about the last `ask` (or `predict`), query fields about the last `tell`.
+class PosteriorInfo:
+    """The posterior of the last decision.
 
     Attributes
     ----------
-    told : int
-        Rewards told so far.
-    beta : float
-        Confidence width, in posterior deviations.
-    jitter, condition : float
-        What the factorisation needed on its diagonal (0 in good health), and a lower estimate of the
-        condition number.
     in_use, forgotten : int
         Observations that the posterior uses, and those that aging has forgotten.
     effective_sample_size : float
         Sum over the observations in use of made-with variance over effective variance.
     information_gain : float
         1/2 log det(I + Sigma^-1 K), in nats.
+    jitter, condition : float
+        What the factorisation needed on its diagonal (0 in good health), and a lower estimate of the
+        condition number.
     dictionary_size : int or None
         Inducing points of a sparse posterior; None for the exact one.
-    batch_size : int
-        Points returned by the last ask.
-    batch_looks : int
-        Variances that had to be computed for them.
+    """
+
+    in_use: int = 0
+    forgotten: int = 0
+    effective_sample_size: float = 0.0
+    information_gain: float = 0.0
+    jitter: float = 0.0
+    condition: float = 1.0
+    dictionary_size: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What was learned about the reward.
+
+    Attributes
+    ----------
     centre, scale : float
         Prior mean and prior scale of the reward, in its unit.
     fits : int
         How many times something was learned.
     pace : float
         The pace of the aging map, where it was learned; NaN elsewhere.
-    learned : tuple of Component
+    terms : tuple of Component
         The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
         How many times everything older was forgotten at an event.
-    queries_asked, queries_answered, queries_refused : int
-        Of the last tell.
+    """
+
+    centre: float = 0.0
+    scale: float = 1.0
+    fits: int = 0
+    pace: float = math.nan
+    terms: tuple[Component, ...] = ()
+    resets: int = 0
+
+
+@dataclass(frozen=True)
+class QueryInfo:
+    """The expert's last query, and all of them.
+
+    Attributes
+    ----------
+    asked, answered, refused : int
+        Of the last query.
     total_asked, total_answered, total_refused : int
-        Of all tells.
-    expert_failures : int
+        Of all queries.
+    failures : int
         Queries that the expert failed on as a whole.
     notes : tuple of str
         What the expert said about the last query besides its answers.
@@ -91,64 +95,266 @@ class Info:
         As the expert states it.
     acceptance : float
         Share of the k-DPP chain's steps that moved; NaN where no chain ran.
-    seconds : mapping of str to float
-        Time of each part: posterior, acquisition, queries, expert.
     """
 
-    told: int = 0
-    beta: float = math.nan
-    jitter: float = 0.0
-    condition: float = 1.0
-    in_use: int = 0
-    forgotten: int = 0
-    effective_sample_size: float = 0.0
-    information_gain: float = 0.0
-    dictionary_size: int | None = None
-    batch_size: int = 0
-    batch_looks: int = 0
-    centre: float = 0.0
-    scale: float = 1.0
-    fits: int = 0
-    pace: float = math.nan
-    learned: tuple[Component, ...] = ()
-    resets: int = 0
-    queries_asked: int = 0
-    queries_answered: int = 0
-    queries_refused: int = 0
+    asked: int = 0
+    answered: int = 0
+    refused: int = 0
     total_asked: int = 0
     total_answered: int = 0
     total_refused: int = 0
-    expert_failures: int = 0
+    failures: int = 0
     notes: tuple[str, ...] = ()
     cost: float = 0.0
     total_cost: float = 0.0
     acceptance: float = math.nan
-    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def after(self, choice: Choice, asked: Consultation) -> QueryInfo:
+        """With one query more."""
+        said = asked.said
+        points, answered = len(choice.rows), int(said.answered.sum())
+        return QueryInfo(
+            asked=points,
+            answered=answered,
+            refused=points - answered,
+            total_asked=self.total_asked + points,
+            total_answered=self.total_answered + answered,
+            total_refused=self.total_refused + points - answered,
+            failures=self.failures + (asked.failure is not None),
+            notes=said.notes,
+            cost=said.cost,
+            total_cost=self.total_cost + said.cost,
+            acceptance=choice.acceptance,
+        )
 
 
 @dataclass(frozen=True)
+class Info:
+    """What happened last, for people: nothing that a bandit does depends on it.
+
+    Attributes
+    ----------
+    told, failed : int
+        Rewards told so far, and points that were played without a reading.
+    beta : float
+        Confidence width of the last decision, in posterior deviations.
+    batch_size : int
+        Points returned by the last ask.
+    batch_looks : int
+        Variances that had to be computed for them.
+    posterior : PosteriorInfo
+    model : ModelInfo
+    queries : QueryInfo
+    seconds : mapping of str to float
+        Time of each part: posterior, acquisition, learning, queries, expert.
+    """
+
+    told: int = 0
+    failed: int = 0
+    beta: float = math.nan
+    batch_size: int = 0
+    batch_looks: int = 0
+    posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
+    model: ModelInfo = field(default_factory=ModelInfo)
+    queries: QueryInfo = field(default_factory=QueryInfo)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Plays:
+    """Points that were played, or are about to be, without their rewards.
+
+    Attributes
+    ----------
+    X : array of shape (k, d)
+    t : array of shape (k,)
+        When.
+    """
+
+    X: Array
+    t: Array
+
+    def __post_init__(self) -> None:
+        for column in (self.X, self.t):
+            column.setflags(write=False)
+
+    @classmethod
+    def none(cls, dimension: int) -> Plays:
+        """None of them."""
+        return cls(np.empty((0, dimension)), np.empty(0))
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plays) and same_value((self.X, self.t), (other.X, other.t))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def append(self, X: Array, t: Array) -> Plays:
+        """These, then others."""
+        if len(t) == 0:
+            return self
+        return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
+
+    def first(self, x: Array) -> int | None:
+        """The first row that is the point `x` (d,), if there is one."""
+        rows = np.flatnonzero((x == self.X).all(axis=1))
+        return int(rows[0]) if len(rows) else None
+
+    def without(self, X: Array) -> Plays:
+        """Less the first row of each of the points `X` (n, d), as far as they are here."""
+        left = self
+        for x in X:
+            row = left.first(x)
+            if row is not None:
+                left = Plays(np.delete(left.X, row, axis=0), np.delete(left.t, row))
+        return left
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What was asked so far, as far as it decides what is asked next.
+
+    Attributes
+    ----------
+    pool : Members
+        Which of the points played may be asked about.
+    asked : int
+        Questions asked.
+    decisions : int
+        Decisions that the expert was consulted for.
+    due : bool
+        Whether something happened since then that the expert is to be consulted about: a decision, where
+        it is asked after a tell; a tell, where it is asked before a decision.
+    latest : float or None
+        The time of the last consultation.
+    down : bool
+        Whether the expert could not be reached then.
+    informed : bool
+        Whether a question was answered since the last decision.
+    variance : float or None
+        Noise variance that the expert stated last, in the middle of its answers.
+    available : Available or None
+        The points that were available in the last decision, where that was said.
+    """
+
+    pool: Members
+    asked: int = 0
+    decisions: int = 0
+    due: bool = False
+    latest: float | None = None
+    down: bool = False
+    informed: bool = False
+    variance: float | None = None
+    available: Available | None = None
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """What was learned about the reward.
+
+    Attributes
+    ----------
+    scaling : Scaling
+        Where rewards are centred, and the unit of the kernel.
+    kernel : scikit-learn kernel
+    aging : Aging
+    learned : Learned or None
+        What fits of the kernel have come to.
+    """
+
+    scaling: Scaling
+    kernel: Any
+    aging: Aging
+    learned: Learned | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class State:
     """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
 
-    `since` counts the first rewards and the first answers that an event has made forgotten; `informed`
-    says whether a question was answered since the last decision.
+    Two states are equal if a bandit goes on from both in the same way, to the last bit.
+
+    Attributes
+    ----------
+    rewards, answers : Observations
+        In the sign and unit of the user.
+    failed : Plays
+        Points that were played without a reading.
+    pending : Plays
+        Points asked and not told.
+    visited : array of shape (N, d)
+        Distinct points played, in the order of their first play.
+    time : float or None
+        The latest time told.
+    asked_for : float or None
+        The time of the decision that is still out.
+    model : ModelState
+    posterior : Posterior or None
+        The latest, from which the next one is made.
+    questions : Questions
+    random : mapping
+        State of the random generator.
+    domain : Domain
+        The recipe's; the posterior belongs to it.
+    spent : float
+        Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB.
+    since : pair of int
+        How many of the first rewards and of the first answers an event has made forgotten.
+    info : Info
+        For people; does not count in equality.
     """
 
     rewards: Observations
     answers: Observations
+    failed: Plays
+    pending: Plays
     visited: Array
-    pool: Members
     time: float | None
     asked_for: float | None
-    scaling: Scaling
-    kernel: Any
-    aging: Aging
+    model: ModelState
     posterior: Posterior | None
+    questions: Questions
     random: Mapping[str, Any]
     domain: Domain
     spent: float = 0.0
-    expert_down: bool = False
     since: tuple[int, int] = (0, 0)
-    learned: Learned | None = None
-    informed: bool = False
     info: Info = field(default_factory=Info, compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, State):
+            return NotImplemented
+        return all(
+            same_value(getattr(self, each.name), getattr(other, each.name))
+            for each in fields(self)
+            if each.compare
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values are the same to the last bit: arrays by numbers, parts by their fields."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        nan = one.dtype.kind == "f"
+        return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=nan))
+    if isinstance(one, float):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    if isinstance(one, GrowingRows):
+        return one.square == other.square and same_value(one.array, other.array)
+    if isinstance(one, Surface):
+        return bool(one.kernel == other.kernel) and same_value(one.points, other.points)
+    # Classes that say themselves when they are equal are asked.
+    if is_dataclass(one) and getattr(type(one), "__dataclass_params__").eq:  # noqa: B009
+        names = [each.name for each in fields(one) if each.compare]
+        return all(same_value(getattr(one, name), getattr(other, name)) for name in names)
+    return bool(one == other)

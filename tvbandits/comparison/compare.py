@@ -40,6 +40,7 @@ from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
+from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Following
 from tvbandits.queries.plans import RandomPoints
 
@@ -228,21 +229,20 @@ def _play_equally(
         if name in done:
             continue
         if isinstance(player, Bandit):
-            informed = replace(
-                player.recipe,
-                expert=setting.expert(),
-                queries=plan,
-                ask_about="domain",
+            given = Asking(
+                plan,
+                setting.expert(),
+                about="domain",
                 reuse_answers=True,
                 most_answers=KEPT_ANSWERS,
             )
-            player = type(player).from_state(informed, player.state)
+            player = Bandit.from_state(replace(player.recipe, asking=given), player.state)
         done[name] = _played_out(prepared, name, player, width)
     return [done[name] for name in players]
 
 
 def _asks(player: Player) -> bool:
-    return isinstance(player, Bandit) and player.recipe.expert is not None
+    return isinstance(player, Bandit) and player.recipe.asking is not None
 
 
 def _by_policy(contests: Iterable[list[Run]], seeds: int) -> Iterator[Run]:
@@ -298,12 +298,12 @@ def _played_out(prepared: Prepared, name: str, player: Player, width: str) -> Ru
                 "regret": regret,
                 "cumulative_regret": cumulative,
                 "average_regret": cumulative / (step + i),
-                "queries": info.queries_asked if i == 0 else 0,
-                "answered": info.queries_answered if i == 0 else 0,
-                "cost": info.cost if i == 0 else 0.0,
+                "queries": info.queries.asked if i == 0 else 0,
+                "answered": info.queries.answered if i == 0 else 0,
+                "cost": info.queries.cost if i == 0 else 0.0,
                 "seconds": seconds / len(X),
                 "batch_size": len(X),
-                "dictionary_size": _or_nan(info.dictionary_size),
+                "dictionary_size": _or_nan(info.posterior.dictionary_size),
                 "beta": beta,
                 "bound": _bound(prepared, step + i, beta),
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Unpack
 
-from tvbandits.acquisition.batch_rules import GlobalRatio, LocalRatio, ProductRatio
+from tvbandits.acquisition.batch_rules import Batching, GlobalRatio, LocalRatio, ProductRatio
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.protocols import Domain
@@ -65,7 +65,7 @@ def bbkb(
     sparse = Nystrom(oversampling, keep)
     budgeted = _budgeted(common, sparse, BBKBWidth())
     return assembled(
-        domain, kernel, noise_variance, budgeted, batch=batch, minimum_batch=minimum_batch
+        domain, kernel, noise_variance, budgeted, batching=Batching(batch, minimum_batch)
     )
 
 
@@ -84,8 +84,7 @@ def gp_bucb(
         kernel,
         noise_variance,
         common,
-        batch=ProductRatio(ratio_bound),
-        minimum_batch=minimum_batch,
+        batching=Batching(ProductRatio(ratio_bound), minimum_batch),
     )
 
 

@@ -13,6 +13,7 @@ from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.setting import Common, Setting, assembled, learned_kernel, learning_rule
+from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Budget, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
@@ -71,9 +72,7 @@ def sparq_gp_ucb(
         common,
         None if learn is None else learning_rule("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
-        expert=expert,
-        queries=queries or KDPP(),
-        pool_size=pool_size,
+        asking=Asking(queries or KDPP(), expert, pool_size=pool_size),
         lead=1.0,
     )
 
@@ -116,11 +115,13 @@ def frugal_gp_ucb(
     return assembled(
         domain,
         *learning,
-        expert=expert,
-        queries=queries or PlausibleMaximisers(OnAverage(budget)),
-        ask_about="domain",
-        reuse_answers=True,
-        informed_width=INFORMED_WIDTH,
+        asking=Asking(
+            queries or PlausibleMaximisers(OnAverage(budget)),
+            expert,
+            about="domain",
+            reuse_answers=True,
+            informed_width=INFORMED_WIDTH,
+        ),
     )
 
 

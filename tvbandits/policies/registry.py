@@ -9,7 +9,7 @@ from typing import Any
 from tvbandits.policies.baselines import make_eps_greedy, make_evolution, make_uniform
 from tvbandits.policies.budgeted import make_bbkb, make_bkb, make_gp_bucb
 from tvbandits.policies.expert import make_frugal, make_sparq
-from tvbandits.policies.thompson import make_thompson
+from tvbandits.policies.sampling import make_thompson
 from tvbandits.policies.ucb_family import (
     make_et,
     make_gp,

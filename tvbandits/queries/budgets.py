@@ -1,7 +1,8 @@
 """How many questions an expert may be asked: schedules of the literature, and budgets.
 
-A schedule maps the number of rewards told so far to a number of questions. A budget also knows how many
-questions have been asked, so that what is saved now may be spent later.
+A schedule maps the number t of decisions so far, with this one, to a number of questions. A budget also
+knows how many questions have been asked, so that what is saved now may be spent later. Both count
+decisions and not rewards: a batch that is told reward by reward is one decision.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -49,16 +50,19 @@ class PolylogSchedule:
 
 
 class Budget(Protocol):
-    """How many questions may be asked now."""
+    """How many questions may be asked now.
+
+    A budget may have an attribute `per_reward`: True says that it counts rewards instead of decisions.
+    """
 
     def __call__(self, told: int, asked: int) -> int:
-        """After `told` rewards and `asked` questions so far."""
+        """In the `told`-th decision, after `asked` questions so far."""
         ...
 
 
 @dataclass(frozen=True)
 class PerStep:
-    """So many questions at every step; what is not asked is lost."""
+    """So many questions in every decision; what is not asked is lost."""
 
     number: int
 
@@ -71,27 +75,16 @@ class PerStep:
 
 
 @dataclass(frozen=True)
-class Scheduled:
-    """As many questions as a schedule says after t told rewards."""
-
-    schedule: Callable[[int], int]
-
-    def __call__(self, told: int, asked: int) -> int:  # noqa: ARG002 - one face for all
-        """Number of queries."""
-        return whole(self.schedule, told)
-
-
-@dataclass(frozen=True)
 class OnAverage:
-    """At most `rate` questions a step on average, at every time, spread freely.
+    """At most `rate` questions a decision on average, at every time, spread freely.
 
-    After t told rewards no more than rate t have been asked: what a step saves, later ones may spend.
+    In t decisions no more than rate t are asked: what a decision saves, later ones may spend.
 
     Parameters
     ----------
     rate : float
     most : int, optional
-        At most so many in one step.
+        At most so many in one decision.
     """
 
     rate: float
@@ -118,7 +111,7 @@ class Total:
     horizon : int
         Number of steps.
     most : int, optional
-        At most so many in one step.
+        At most so many in one decision.
     """
 
     total: int
@@ -141,12 +134,13 @@ class Total:
 
 @dataclass(frozen=True)
 class Following:
-    """As many questions as somebody else has asked: `counts[t - 1]` in the t-th step.
+    """As many questions as somebody else has asked: `counts[t - 1]` for the t-th reward.
 
-    Who is told several rewards at once catches up.
+    A bandit that is told several rewards at once catches up.
     """
 
     counts: tuple[int, ...]
+    per_reward: ClassVar[bool] = True
 
     def __call__(self, told: int, asked: int) -> int:
         """What the other has asked by now, less what was asked."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import ndtr
@@ -46,7 +46,11 @@ __all__ = [
 
 
 class QueryPlan(Protocol):
-    """A rule for the points to ask about; it may choose none."""
+    """A rule for the points to ask about; it may choose none.
+
+    A plan may have an attribute `looks_at_posterior`: False says that it does not need the beliefs of
+    its pool, and spares computing them.
+    """
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Distinct rows of the pool."""
@@ -60,7 +64,7 @@ class KDPP:
     Parameters
     ----------
     schedule : callable or int
-        `schedule(t)` returns how many points to ask about after t told rewards. Where fewer distinct
+        `schedule(t)` returns how many points to ask about in the t-th decision. Where fewer distinct
         points have been played, all of them are asked. A number is a constant schedule.
     sweeps : float
         Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
@@ -82,6 +86,8 @@ class KDPP:
     jitter: float = 1e-8
     budget: Budget | None = None
 
+    looks_at_posterior: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         if self.budget is not None:
             as_budget(self.budget)
@@ -101,7 +107,11 @@ class KDPP:
         if self.budget is not None:
             _, k = _allowed(self.budget, pool)
         else:
-            k = whole(self.schedule, pool.told) if callable(self.schedule) else int(self.schedule)
+            k = (
+                whole(self.schedule, pool.decisions)
+                if callable(self.schedule)
+                else int(self.schedule)
+            )
         if k >= N or k == 0:
             return _all_or_none(N, k)
         steps = math.ceil(self.sweeps * k)
@@ -285,6 +295,8 @@ class RandomPoints:
 
     budget: Budget | int
 
+    looks_at_posterior: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         as_budget(self.budget)
 
@@ -296,7 +308,8 @@ class RandomPoints:
 
 def _allowed(budget: Budget | int, pool: Pool) -> tuple[int, int]:
     """Size of the pool, and how many questions there may be now."""
-    allowed = as_budget(budget)(pool.told, pool.asked)
+    counted = pool.told if getattr(budget, "per_reward", False) else pool.decisions
+    allowed = as_budget(budget)(counted, pool.asked)
     check_number("budget", allowed)
     return len(pool), int(allowed)
 

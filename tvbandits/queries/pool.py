@@ -90,29 +90,38 @@ class Pool:
         The distinct points played so far, in the order of their first play; or points of the whole
         domain, where the recipe says so.
     told : int
-        Number of rewards told so far, the "t" of schedules.
+        Number of rewards told so far.
     covariance : callable
         `covariance()` returns the prior covariance (N, N) of the reward at the points, at one time.
-    beliefs : callable, optional
-        `beliefs()` returns what the posterior says about the points at the time of the next decision.
+    beliefs : Beliefs, optional
+        What the posterior says about the points at the time of the next decision; there for plans that
+        look at it.
     asked : int
         Questions asked so far.
+    decisions : int
+        How many decisions there have been questions for, with this one: the "t" of schedules and of
+        budgets; the number of rewards told by default.
     """
 
     points: Array
     told: int
     covariance: Callable[[], Array]
-    beliefs: Callable[[], Beliefs] | None = None
+    beliefs: Beliefs | None = None
     asked: int = 0
+    decisions: int = -1
+
+    def __post_init__(self) -> None:
+        if self.decisions < 0:
+            object.__setattr__(self, "decisions", self.told)
 
     def __len__(self) -> int:
         return len(self.points)
 
     def believed(self) -> Beliefs:
-        """`beliefs()`, for plans that cannot do without."""
+        """The beliefs, for plans that cannot do without."""
         if self.beliefs is None:
             raise ValueError("this plan looks at the posterior, and the pool has no beliefs")
-        return self.beliefs()
+        return self.beliefs
 
 
 @dataclass(frozen=True)

@@ -517,25 +517,25 @@ def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
 def test_a_bandit_learns_when_it_is_due() -> None:
     bandit = bandit_of()
     fits, due = 0, {4, 8, 6, 12, 18}
-    assert bandit.info.fits == 0
-    assert bandit.info.learned == ()
+    assert bandit.info.model.fits == 0
+    assert bandit.info.model.terms == ()
     for t in range(1, 20):
-        kernel = bandit.state.kernel
+        kernel = bandit.state.model.kernel
         play(bandit, range(t, t + 1))
         fits += t in due
-        assert bandit.info.fits == fits
-        assert (bandit.state.kernel is not kernel) == (t in due)
-    assert bandit.state.learned is not None
-    assert bandit.state.kernel is bandit.state.learned.kernel
+        assert bandit.info.model.fits == fits
+        assert (bandit.state.model.kernel is not kernel) == (t in due)
+    assert bandit.state.model.learned is not None
+    assert bandit.state.model.kernel is bandit.state.model.learned.kernel
     assert bandit.info.seconds["learning"] > 0.0
-    assert math.isnan(bandit.info.pace)
+    assert math.isnan(bandit.info.model.pace)
 
 
 def test_rewards_told_at_once_are_one_fit() -> None:
     bandit = bandit_of()
     X = DOMAIN.X[np.arange(20) % 12]
     info = bandit.tell(X, [reward(x[None], 3.0) for x in X], np.arange(20.0))
-    assert info.fits == 1
+    assert info.model.fits == 1
     assert len(bandit.ask()) == 1
 
 
@@ -543,11 +543,11 @@ def test_only_what_was_seen_counts() -> None:
     whole, kernels = bandit_of(), {}
     for t in range(1, 20):
         play(whole, range(t, t + 1))
-        kernels[t] = whole.state.kernel.theta
+        kernels[t] = whole.state.model.kernel.theta
     for stop in (5, 11, 18):
         part = bandit_of()
         play(part, range(1, stop + 1))
-        np.testing.assert_array_equal(part.state.kernel.theta, kernels[stop])
+        np.testing.assert_array_equal(part.state.model.kernel.theta, kernels[stop])
 
 
 @pytest.mark.parametrize("stop", [3, 9, 12])
@@ -558,8 +558,8 @@ def test_a_state_resumes_bit_for_bit(stop: int) -> None:
     recipe, state = pickle.loads(pickle.dumps((part.recipe, part.state)))
     resumed = Bandit.from_state(recipe, state)
     np.testing.assert_array_equal(play(resumed, range(stop + 1, 20)), plays[stop:])
-    np.testing.assert_array_equal(resumed.state.kernel.theta, whole.state.kernel.theta)
-    assert resumed.state.learned == whole.state.learned
+    np.testing.assert_array_equal(resumed.state.model.kernel.theta, whole.state.model.kernel.theta)
+    assert resumed.state.model.learned == whole.state.model.learned
     for mine, its in zip(resumed.predict(DOMAIN.X), whole.predict(DOMAIN.X), strict=True):
         np.testing.assert_array_equal(mine, its)
 
@@ -585,26 +585,26 @@ def test_another_recipe_learns_anew() -> None:
     play(bandit, range(1, 14))
     for other in (bandit_of(kernel=Matern(0.8, nu=1.5)), policies.gp_ucb(DOMAIN, RBF(1.0), NOISE)):
         taken = Bandit.from_state(other.recipe, bandit.state)
-        assert taken.state.kernel is other.recipe.kernel
-        assert taken.state.learned is None
+        assert taken.state.model.kernel is other.recipe.kernel
+        assert taken.state.model.learned is None
         assert len(taken.state.rewards) == 13
         play(taken, range(14, 20))  # a fit in it
-        assert (taken.state.kernel is other.recipe.kernel) == (other.recipe.learn is None)
+        assert (taken.state.model.kernel is other.recipe.kernel) == (other.recipe.learn is None)
     # The same kernel with another schedule goes on with what was learned.
     same = Bandit.from_state(bandit_of(learn=Every(7)).recipe, bandit.state)
-    assert same.state.kernel is bandit.state.kernel
+    assert same.state.model.kernel is bandit.state.model.kernel
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
 def test_another_unit_of_reward_changes_nothing_but_units(unit: float) -> None:
     one, other = bandit_of(), bandit_of(unit)
     np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
-    assert len(one.info.learned) > 1
-    for mine, its in zip(other.info.learned, one.info.learned, strict=True):
+    assert len(one.info.model.terms) > 1
+    for mine, its in zip(other.info.model.terms, one.info.model.terms, strict=True):
         assert mine.deviation == pytest.approx(unit * its.deviation, rel=1e-3)
         assert mine.time_scale == pytest.approx(its.time_scale, rel=1e-3)
         assert (mine.space == "") == (its.space == "")
-    assert other.info.scale == pytest.approx(unit * one.info.scale, rel=1e-6)
+    assert other.info.model.scale == pytest.approx(unit * one.info.model.scale, rel=1e-6)
 
 
 @pytest.mark.parametrize("step", [2.0**10, 2.0**-10])
@@ -614,8 +614,8 @@ def test_another_unit_of_time_changes_nothing_but_units(step: float) -> None:
         x = DOMAIN.X[[5 * t % 12]]
         one.tell(x, [reward(x, t)], t)
         other.tell(x, [reward(x, t)], step * t)
-    assert one.info.fits == other.info.fits == 4
-    for mine, its in zip(other.info.learned, one.info.learned, strict=True):
+    assert one.info.model.fits == other.info.model.fits == 4
+    for mine, its in zip(other.info.model.terms, one.info.model.terms, strict=True):
         assert mine.deviation == pytest.approx(its.deviation, rel=1e-6)
         assert mine.time_scale == pytest.approx(step * its.time_scale, rel=1e-6)
     for mine, its in zip(
@@ -627,7 +627,7 @@ def test_another_unit_of_time_changes_nothing_but_units(step: float) -> None:
 def test_without_variation_the_unit_is_twice_the_noise() -> None:
     bandit = bandit_of()
     bandit.tell(DOMAIN.X[:4], [3.0] * 4, np.arange(4.0))
-    scaling = bandit.state.scaling
+    scaling = bandit.state.model.scaling
     assert (scaling.anchor, scaling.scale) == (3.0, pytest.approx(2.0 * math.sqrt(NOISE)))
 
 
@@ -644,13 +644,13 @@ def test_a_fit_is_told_what_was_seen_and_how_the_scale_changed(
     bandit = bandit_of()
     for t in range(1, 9):
         x = bandit.ask(t)
-        old = bandit.state.scaling.scale
+        old = bandit.state.model.scaling.scale
         bandit.tell(x, [(10.0 if t > 6 else 1.0) * reward(x, t)], t)
     (_, start, known, sample, centre, scale, ratio), state = calls[-1], bandit.state
     assert start is bandit.recipe.kernel
     assert known.fits == len(calls) - 1 == 2
     np.testing.assert_array_equal(sample.y, state.rewards.y)
-    assert (centre, scale) == (state.scaling.anchor, state.scaling.scale)
+    assert (centre, scale) == (state.model.scaling.anchor, state.model.scaling.scale)
     assert ratio == old / scale < 0.9
     assert centre == pytest.approx(np.mean(sample.y))
     assert scale == pytest.approx(np.std(sample.y))
@@ -661,10 +661,10 @@ def test_a_kernel_that_is_no_sum_of_terms() -> None:
     bandit = bandit_of(kernel=kernel, posterior=Exact())
     assert bandit.recipe.learn == replace(LEARN, in_steps=False)  # it says itself what it means
     play(bandit, range(1, 9))
-    assert bandit.info.fits == 3
-    assert bandit.info.learned == ()
-    assert same_form(bandit.state.kernel, kernel)
-    assert bandit.state.kernel != kernel
+    assert bandit.info.model.fits == 3
+    assert bandit.info.model.terms == ()
+    assert same_form(bandit.state.model.kernel, kernel)
+    assert bandit.state.model.kernel != kernel
     for posterior in ({}, {"posterior": StateSpace()}):
         with pytest.raises(ValueError, match=r"must be a sum of space-time terms, got .*RBF"):
             bandit_of(kernel=kernel, **posterior)
@@ -673,16 +673,16 @@ def test_a_kernel_that_is_no_sum_of_terms() -> None:
 def test_components_are_those_of_the_kernel() -> None:
     bandit = bandit_of()
     play(bandit, range(1, 9))
-    scale = bandit.state.scaling.scale
+    scale = bandit.state.model.scaling.scale
     Z = np.array([[1.0, 5.0]])
-    assert sum(c.deviation**2 for c in bandit.info.learned) == pytest.approx(
-        scale**2 * float(bandit.state.kernel(Z)[0, 0])
+    assert sum(c.deviation**2 for c in bandit.info.model.terms) == pytest.approx(
+        scale**2 * float(bandit.state.model.kernel(Z)[0, 0])
     )
 
 
 def test_a_fixed_mean_keeps_the_unit() -> None:
     bandit = bandit_of(mean=0.25)
     play(bandit, range(1, 14))
-    assert (bandit.state.scaling.anchor, bandit.state.scaling.scale) == (0.25, 1.0)
-    assert bandit.info.fits > 2
-    assert bandit.info.centre == 0.25
+    assert (bandit.state.model.scaling.anchor, bandit.state.model.scaling.scale) == (0.25, 1.0)
+    assert bandit.info.model.fits > 2
+    assert bandit.info.model.centre == 0.25

@@ -220,7 +220,7 @@ def test_a_bandit_plays_the_same_by_either_route(
             assert one.info.beta == other.info.beta
             mean, deviation = other.predict(points)
         here = one.predict(points)
-        scale = other.info.scale
+        scale = other.info.model.scale
         np.testing.assert_allclose(here[0], mean, rtol=0, atol=1e-8 * scale)
         np.testing.assert_allclose(here[1] ** 2, deviation**2, rtol=0, atol=1e-8 * scale**2)
         # Both learn the same rewards at points spread so wide that many are distinct.

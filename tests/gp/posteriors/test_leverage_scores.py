@@ -268,7 +268,7 @@ def test_a_bandit_that_starts_with_existing_data() -> None:
     noise = np.random.default_rng(2).normal(0.0, 0.2, 2000)
     bandit.tell(points[:2000], value[:2000] + noise, t=0.0)
     x = bandit.ask(1.0)[0]
-    size = bandit.info.dictionary_size
+    size = bandit.info.posterior.dictionary_size
     assert size is not None
     assert 10 < size < 150
     assert np.sin(5 * x[0]) + x[1] > value.max() - 0.15

@@ -1,0 +1,205 @@
+"""What may be played now: a part of the domain, for one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.domains import Candidates
+from tvbandits.core.protocols import Domain
+
+Among = ArrayLike | Callable[[Array], ArrayLike] | None
+"""A mask (A,) or row numbers of the candidates, or a function from points (m, d) to a mask (m,)."""
+
+
+class NothingAvailableError(ValueError):
+    """No point of the domain is available."""
+
+
+@dataclass(frozen=True, eq=False)
+class Available:
+    """Which points may be played.
+
+    Attributes
+    ----------
+    domain : Domain
+    mask : boolean array of shape (A,), or None
+        Of candidates.
+    test : callable or None
+        Of any other domain: points (m, d) to a mask (m,).
+    """
+
+    domain: Domain
+    mask: NDArray[np.bool_] | None
+    test: Callable[[Array], ArrayLike] | None
+
+    def __call__(self, X: Array) -> NDArray[np.bool_]:
+        """Which of the points `X` (m, d) of the domain are available, shape (m,)."""
+        if self.mask is None:
+            assert self.test is not None  # one of the two is given
+            return _as_mask(self.test(X), len(X))
+        assert isinstance(self.domain, Candidates)
+        return self.mask if X is self.domain.X else self.mask[self.domain.index(X)]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Available):
+            return NotImplemented
+        if self.mask is None or other.mask is None:
+            return self.mask is other.mask and self.test is other.test
+        return np.array_equal(self.mask, other.mask)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def available(domain: Domain, among: Among, context: ArrayLike | None) -> Available | None:
+    """What a decision may choose from; None: everything.
+
+    Parameters
+    ----------
+    domain : Domain
+    among : mask, row numbers or function, optional
+    context : array of shape (c,), optional
+        Values of the context columns: the rows that have them are available.
+
+    Raises
+    ------
+    NothingAvailableError
+        If no candidate is left.
+    ValueError
+        If `among` or `context` is not of a form that suits the domain.
+    """
+    if among is None and context is None:
+        return None
+    if not isinstance(domain, Candidates):
+        if context is not None:
+            raise ValueError(f"context is for Candidates with context columns, got {domain!r}")
+        if not callable(among):
+            raise ValueError(
+                f"among must be a function from points (m, d) to a mask (m,) on {domain!r}, "
+                f"got {among!r}"
+            )
+        return Available(domain, None, among)
+    mask = np.ones(len(domain), dtype=bool) if among is None else _mask_of(domain, among)
+    if context is not None:
+        in_context = np.zeros(len(domain), dtype=bool)
+        in_context[domain.rows_of(context)] = True
+        mask = mask & in_context
+    if not mask.any():
+        where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
+        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
+    mask.setflags(write=False)
+    return Available(domain, mask, None)
+
+
+def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
+    """A mask of the candidates, out of a mask, row numbers or a function."""
+    if callable(among):
+        return _as_mask(among(domain.X), len(domain)).copy()
+    given = np.asarray(among)
+    if given.dtype == bool:
+        return _as_mask(given, len(domain)).copy()
+    numbers = as_floats(among, "among")
+    if numbers.ndim != 1 or (numbers != np.rint(numbers)).any():
+        raise ValueError(f"among must be a mask or row numbers of the candidates, got {among!r}")
+    outside = (numbers < 0) | (numbers >= len(domain))
+    if outside.any():
+        raise ValueError(
+            f"among must be row numbers from 0 to {len(domain) - 1}, got {numbers[outside][0]:g}"
+        )
+    mask = np.zeros(len(domain), dtype=bool)
+    mask[numbers.astype(np.int64)] = True
+    return mask
+
+
+def _as_mask(said: ArrayLike, n: int) -> NDArray[np.bool_]:
+    mask = np.asarray(said)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise ValueError(
+            f"among must say True or False for {n} points, got shape {mask.shape} of {mask.dtype}"
+        )
+    return mask
+
+
+TRIED = 65_536
+"""So many points of a domain that is not finite are tried before none of them counts as available."""
+
+
+class Allowed:
+    """What is left to choose from: available, and not chosen already where there is anything else.
+
+    Parameters
+    ----------
+    domain : Domain
+    available : Available, optional
+        Everything by default.
+    taken : array of shape (m, d)
+        Points to choose only if there are no others.
+    """
+
+    def __init__(self, domain: Domain, available: Available | None, taken: Array) -> None:
+        self._domain, self._available = domain, available
+        self._taken: list[Array] = []
+        for x in taken:
+            self.exclude(x)
+
+    def __call__(self, X: Array) -> NDArray[np.bool_]:
+        """Which of the points `X` (m, d) of the domain may be chosen, shape (m,)."""
+        mask = np.ones(len(X), dtype=bool) if self._available is None else self._available(X).copy()
+        for x in self._taken:
+            mask &= ~(x == X).all(axis=1)
+        return mask
+
+    def exclude(self, x: Array) -> None:
+        """Take `x` (d,) out; once nothing is left, everything may be chosen again."""
+        self._taken.append(x)
+        if isinstance(self._domain, Candidates) and not self(self._domain.X).any():
+            self._taken.clear()
+
+    def only(self, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """`function` where a point may be chosen, and minus infinity elsewhere."""
+
+        def masked(X: Array) -> Array:
+            values = function(X)
+            if self._available is None and not self._taken:
+                return values
+            return np.where(self(X), values, -np.inf)
+
+        return masked
+
+    def best(self, function: Callable[[Array], Array], rng: np.random.Generator) -> Array:
+        """The point (d,) that may be chosen of the largest value.
+
+        Raises
+        ------
+        NothingAvailableError
+            If none is found.
+        """
+        x, _ = self._domain.maximise(self.only(function), rng)
+        return self.checked(x, function, rng)
+
+    def checked(
+        self, x: Array, function: Callable[[Array], Array], rng: np.random.Generator
+    ) -> Array:
+        """`x` (d,) if it may be chosen; else the best that may out of many points at random.
+
+        A search that met no point that is available does not know where to climb.
+
+        Raises
+        ------
+        NothingAvailableError
+            If none of them may be chosen.
+        """
+        if (self._available is None and not self._taken) or self(x[None, :])[0]:
+            return x.copy()
+        X = self._domain.sample(TRIED, rng)
+        X = X[self(X)]
+        if len(X) == 0:
+            raise NothingAvailableError(
+                f"among says that none of {TRIED} points of {self._domain!r} is available"
+            )
+        return np.asarray(X[int(np.argmax(function(X)))].copy())

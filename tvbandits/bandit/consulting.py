@@ -1,0 +1,177 @@
+"""Questions and answers in the life of a bandit: when, about what, and what becomes of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tvbandits.bandit.inference import Model
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import Questions, State
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations, Source
+from tvbandits.core.protocols import Expert
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.consultation import consult, warn_of
+from tvbandits.queries.pool import Choice
+
+
+def due_after_tell(recipe: Recipe, before: State, after: State, latest: float) -> bool:
+    """Whether a tell is followed by questions: once a decision, and never for a late reward."""
+    asking = recipe.asking
+    if asking is None or asking.expert is None or recipe.consult != "after tell":
+        return False
+    late = before.time is not None and latest < before.time
+    return not late and _is_new(after.questions, about_after_tell(after, latest))
+
+
+def about_after_tell(state: State, latest: float) -> float:
+    """The time that the expert is asked about then: the present, as far as it is known."""
+    return latest if state.asked_for is None else max(latest, state.asked_for)
+
+
+def due_before_ask(recipe: Recipe, state: State, now: float) -> bool:
+    """Whether a decision at the time `now` is preceded by questions."""
+    asking = recipe.asking
+    if asking is None or asking.expert is None or recipe.consult != "before ask":
+        return False
+    return _is_new(state.questions, now)
+
+
+def _is_new(questions: Questions, about: float) -> bool:
+    return questions.due or questions.latest is None or about > questions.latest
+
+
+def with_answers_of_the_expert(
+    recipe: Recipe, model: Model, state: State, about: float, rng: np.random.Generator
+) -> State:
+    """The state once the plan has chosen and the expert was asked about the time `about`."""
+    asking = recipe.asking
+    assert asking is not None
+    expert = asking.expert
+    assert expert is not None  # otherwise nothing is due
+    started = time.perf_counter()
+    state, points, choice = chosen(recipe, model, state, about, rng)
+    planned = time.perf_counter()
+    asked = consult(expert, points.copy(), about)
+    seconds = {"queries": planned - started, "expert": time.perf_counter() - planned}
+    said = asked.said
+    has = said.answered
+    fresh = _answers(points[has], said.values[has], said.variance[has], about)
+    answers, since = _kept(asking, state, fresh, replaces=True)
+    info = replace(
+        state.info,
+        queries=state.info.queries.after(choice, asked),
+        seconds={**state.info.seconds, **seconds},
+    )
+    questions = _with_answers(state.questions, fresh)
+    if len(points) > 0:
+        if asked.failure is not None and not questions.down:
+            warn_of(asked.failure, about)
+        # An expert that is asked nothing may be down still.
+        questions = replace(questions, down=asked.failure is not None)
+    return replace(state, answers=answers, since=since, questions=questions, info=info)
+
+
+def chosen(
+    recipe: Recipe, model: Model, state: State, about: float, rng: np.random.Generator
+) -> tuple[State, Array, Choice]:
+    """What the plan asks about the time `about`; the state counts the questions.
+
+    Returns
+    -------
+    state : State
+    points : array of shape (q, d)
+    choice : Choice
+    """
+    asking = recipe.asking
+    assert asking is not None
+    decision = about if recipe.consult == "before ask" else about + 1.0
+    state, pool = model.pool(state, about, decision, rng)
+    choice = asking.plan.choose(pool, rng)
+    rows = _checked_rows(choice.rows, len(pool))
+    questions = replace(
+        state.questions,
+        asked=state.questions.asked + len(rows),
+        decisions=state.questions.decisions + 1,
+        due=False,
+        latest=about,
+    )
+    return replace(state, questions=questions), pool.points[rows], choice
+
+
+def with_answers(asking: Asking, state: State, fresh: Observations, refused: int) -> State:
+    """The state with answers that somebody brought, all about one time."""
+    answers, since = _kept(asking, state, fresh, replaces=False)
+    about = state.info.queries
+    queries = replace(
+        about,
+        answered=len(fresh),
+        refused=refused,
+        total_answered=about.total_answered + len(fresh),
+        total_refused=about.total_refused + refused,
+    )
+    return replace(
+        state,
+        answers=answers,
+        since=since,
+        questions=_with_answers(state.questions, fresh),
+        info=replace(state.info, queries=queries),
+    )
+
+
+def _answers(X: Array, values: Array, variance: Array, t: float) -> Observations:
+    n = len(values)
+    source = np.full(n, Source.EXPERT, dtype=np.uint8)
+    return Observations(X, np.full(n, t), values, variance, source)
+
+
+def _with_answers(questions: Questions, fresh: Observations) -> Questions:
+    if len(fresh) == 0:
+        return questions
+    return replace(questions, informed=True, variance=float(np.median(fresh.variance)))
+
+
+def _kept(
+    asking: Asking, state: State, fresh: Observations, replaces: bool
+) -> tuple[Observations, tuple[int, int]]:
+    """The answers to keep when others come, and what an event has made forgotten of them.
+
+    Where answers are not reused, those of a query replace those before it. Answers that are brought in
+    parts replace those about earlier times.
+    """
+    rewards, forgotten = state.since
+    before = state.answers
+    if not asking.reuse_answers:
+        if replaces:
+            return fresh, (rewards, 0)
+        if len(fresh) and (before.t < fresh.t[0]).any():
+            newest = before.t >= fresh.t.max()
+            forgotten = int(newest[:forgotten].sum())
+            before = before.take(newest)
+    answers = before.append(fresh)
+    surplus = len(answers) - (asking.most_answers or len(answers))
+    if surplus <= 0:
+        return answers, (rewards, forgotten)
+    return answers.take(slice(surplus, None)), (rewards, max(forgotten - surplus, 0))
+
+
+def _checked_rows(rows: Any, size: int) -> Any:
+    """Rows of the pool that a plan has chosen, if they are: whole, inside, and each once."""
+    given = np.asarray(rows)
+    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
+        raise ValueError(f"a query plan must choose rows of its pool (q,), got {rows!r}")
+    numbers = given.astype(np.int64)
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
+        raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {rows!r}")
+    if len(np.unique(numbers)) < len(numbers):
+        raise ValueError(f"a query plan must choose each row once, got {rows!r}")
+    return numbers
+
+
+def expert_of(recipe: Recipe) -> Expert | None:
+    """The expert of a recipe, if it has one."""
+    return None if recipe.asking is None else recipe.asking.expert

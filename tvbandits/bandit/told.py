@@ -1,0 +1,143 @@
+"""What is told, checked before anything moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import Plays
+from tvbandits.core.arrays import Array, as_column, as_floats, as_points, is_finite_number
+from tvbandits.core.observations import Observations, Source
+
+
+@dataclass(frozen=True)
+class Told:
+    """Rewards, and points that were played without a reading.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        All points.
+    latest : float
+        The latest time of all.
+    rewards : Observations
+    failed : Plays
+    """
+
+    X: Array
+    latest: float
+    rewards: Observations
+    failed: Plays
+
+
+def checked_told(
+    recipe: Recipe,
+    pending: Plays,
+    asked_for: float,
+    X: ArrayLike,
+    y: ArrayLike,
+    t: ArrayLike | None,
+    variance: ArrayLike | None,
+) -> Told:
+    """What was told, if it can be used.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    pending : Plays
+        A point of these is told at the time it was asked for, if no time is given.
+    asked_for : float
+        The time of all other points then.
+    X, y, t, variance
+        As `Bandit.tell` takes them.
+
+    Raises
+    ------
+    ValueError
+        If something has no form that can be used.
+    """
+    points = recipe.domain.check(as_points(X, recipe.domain.dimension))
+    n = len(points)
+    if n == 0:
+        raise ValueError(f"X must have at least one point, got shape {points.shape}")
+    rewards, variances = _values_and_variance(recipe, "y", y, n, variance)
+    times = as_column(_times_asked(pending, points, asked_for) if t is None else t, n, "t")
+    read = ~np.isnan(rewards)
+    told = Observations(points[read], times[read], rewards[read], variances[read])
+    return Told(points, float(times.max()), told, Plays(points[~read], times[~read]))
+
+
+def checked_answers(
+    recipe: Recipe, X: ArrayLike, values: ArrayLike, t: float, variance: ArrayLike | None
+) -> tuple[Observations, int]:
+    """Answers about one time, and how many of them are none.
+
+    Raises
+    ------
+    ValueError
+        If something has no form that can be used.
+    """
+    points = recipe.domain.check(as_points(X, recipe.domain.dimension))
+    n = len(points)
+    said, variances = _values_and_variance(recipe, "values", values, n, variance)
+    has = ~np.isnan(said)
+    k = int(has.sum())
+    source = np.full(k, Source.EXPERT, dtype=np.uint8)
+    return Observations(points[has], np.full(k, t), said[has], variances[has], source), n - k
+
+
+def _values_and_variance(
+    recipe: Recipe, name: str, values: ArrayLike, n: int, variance: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Columns (n,) of values, of which NaN is allowed, and of positive variances."""
+    column = as_floats(values, name)
+    if column.ndim == 0 and n == 1:
+        column = column[None]
+    if column.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), got {column.shape}")
+    if np.isinf(column).any():
+        row = int(np.isinf(column).argmax())
+        raise ValueError(f"{name} must be finite or NaN, got {column[row]} at position {row}")
+    given = recipe.noise_variance if variance is None else variance
+    variances = as_column(given, n, "variance")
+    if (variances <= 0).any():
+        row = int((variances <= 0).argmax())
+        raise ValueError(f"variance must be positive, got {variances[row]} at position {row}")
+    return column, variances
+
+
+def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
+    """The times that points were asked for."""
+    times, left = np.full(len(points), otherwise), pending
+    for i, x in enumerate(points):
+        row = left.first(x)
+        if row is not None:
+            times[i] = left.t[row]
+            left = left.without(x[None, :])
+    return times
+
+
+def finite_time(t: object) -> float:
+    """A time, if it is one."""
+    if not is_finite_number(t):
+        raise ValueError(f"t must be a finite number, got {t!r}")
+    return float(t)  # type: ignore[arg-type]
+
+
+def check_number_of_points(n: object) -> None:
+    """Raise a `ValueError` unless `n` is None or a whole number of at least 1."""
+    whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
+    if n is not None and not (whole and n >= 1):  # type: ignore[operator]
+        raise ValueError(f"n must be a whole number of at least 1, got {n!r}")
+
+
+def visited_with(visited: Array, X: Array) -> Array:
+    """`visited` and those rows of `X` that are not in it, each once."""
+    for x in X:
+        if not (visited == x).all(axis=1).any():
+            visited = np.concatenate([visited, x[None, :]])
+    visited.setflags(write=False)
+    return visited
