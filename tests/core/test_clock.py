@@ -1,0 +1,197 @@
+"""Dates and times as numbers, and back."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvbandits.core.clock import Clock
+
+HOURS = Clock("1h", "2024-01-01")
+BERLIN = Clock("15min", pd.Timestamp("2024-01-01", tz="Europe/Berlin"))
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "2024-01-02T12:30",
+        "2024-01-02 12:30:00",
+        "20240102T1230",
+        datetime(2024, 1, 2, 12, 30),
+        pd.Timestamp("2024-01-02 12:30"),
+        np.datetime64("2024-01-02T12:30"),
+        np.array("2024-01-02T12:30", dtype="datetime64[ns]"),
+    ],
+)
+def test_one_time_in_every_form(when: Any) -> None:
+    number = HOURS.number(when)
+    assert type(number) is float
+    assert number == 36.5
+
+
+def test_a_day_is_its_midnight() -> None:
+    assert HOURS.number(date(2024, 1, 3)) == 48.0
+    assert HOURS.number("2023-12-31") == -24.0
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        ["2024-01-02", "2024-01-01T06:00"],
+        np.array(["2024-01-02T00", "2024-01-01T06"], dtype="datetime64[h]"),
+        pd.DatetimeIndex(["2024-01-02", "2024-01-01T06:00"]),
+        pd.Series(pd.DatetimeIndex(["2024-01-02", "2024-01-01T06:00"])),
+        pd.Series(["2024-01-02", "2024-01-01T06:00"]),
+        (date(2024, 1, 2), np.datetime64("2024-01-01T06:00")),
+    ],
+)
+def test_several_times_in_every_form(when: Any) -> None:
+    numbers = HOURS.number(when)
+    assert numbers.dtype == np.float64
+    np.testing.assert_array_equal(numbers, [24.0, 6.0])
+
+
+def test_no_times_at_all() -> None:
+    assert HOURS.number([]).shape == (0,)
+    assert len(HOURS.time([])) == 0
+    assert HOURS.number(np.array([], dtype="datetime64[s]")).shape == (0,)
+
+
+def test_back_again() -> None:
+    assert HOURS.time(36.5) == pd.Timestamp("2024-01-02 12:30")
+    times = HOURS.time([24.0, -0.5])
+    pd.testing.assert_index_equal(
+        times, pd.DatetimeIndex(["2024-01-02", "2023-12-31 23:30"]).as_unit("ns")
+    )
+
+
+def test_zones() -> None:
+    assert BERLIN.number("2024-01-01T00:00Z") == 4.0  # one in the morning there
+    assert BERLIN.number(datetime(2024, 1, 1, tzinfo=UTC)) == 4.0
+    back = BERLIN.time(4.0)
+    assert str(back) == "2024-01-01 01:00:00+01:00"
+    # An hour is left out on the last Sunday of March: a clock counts time that passes.
+    assert BERLIN.number(pd.Timestamp("2024-04-01", tz="Europe/Berlin")) == 4 * (91 * 24 - 1)
+    assert str(BERLIN.time([4.0 * (91 * 24 - 1)])[0]) == "2024-04-01 00:00:00+02:00"
+
+
+@pytest.mark.parametrize(
+    ("clock", "when", "said"),
+    [
+        (HOURS, "2024-01-01T00:00Z", "origin has no time zone, but when has UTC"),
+        (HOURS, pd.date_range("2024", periods=2, tz="Asia/Tokyo"), "position 0, has Asia/Tokyo"),
+        (BERLIN, "2024-01-01", "has the time zone Europe/Berlin, but when has none"),
+        (BERLIN, np.array(["2024-01-01"], dtype="datetime64[D]"), "but when has none"),
+    ],
+)
+def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        clock.number(when)
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        (3, "must be a date and time, got 3"),
+        (3.5, "must be a date and time, got 3.5"),
+        (True, "must be a date and time, got True"),
+        (None, "must be a date and time, got None"),
+        (timedelta(1), "must be a date and time, got datetime.timedelta"),
+        ([1, 2], "position 0, must be a date and time, got 1"),
+        (np.array([1.0, 2.0]), "position 0, must be a date and time, got "),
+        (["2024-01-01", None], "position 1, must be a date and time, got None"),
+        ([["2024-01-01"]], r"must be one time or have shape \(n,\), got shape \(1, 1\)"),
+        (pd.NaT, "must be a date and time, got NaT"),
+        (np.datetime64("NaT"), "must be a date and time, got .*NaT"),
+        (np.array(["2024-01-01", "NaT"], dtype="datetime64[D]"), "position 1, must be .* got NaT"),
+        (pd.DatetimeIndex(["2024-01-01", pd.NaT]), "position 1, must be a time, got NaT"),
+        (["2024-01-01", pd.NaT], "position 1, must be a date and time, got NaT"),
+        ("now", "must be ISO text such as .*, got 'now'"),
+        ("12:00", "must be ISO text such as .*, got '12:00'"),
+        ("1/2/2024", "must be ISO text such as .*, got '1/2/2024'"),
+        ("", "must be ISO text such as .*, got ''"),
+        ("2024-02-30", "must be a date and time, .* got '2024-02-30'"),
+        ("3000-01-01", "within 292 years of 1970, got '3000-01-01'"),
+        (np.array(["3000-01-01"], dtype="datetime64[D]"), "within 292 years of 1970"),
+    ],
+)
+def test_what_is_no_time(when: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        HOURS.number(when)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (np.nan, "must be finite, got nan"),
+        ([1.0, np.inf], "must be finite, got inf"),
+        (1e300, "within 292 years of 1970, got 1e"),
+        ("noon", "must be numeric, got 'noon'"),
+        ([[1.0]], r"must be one or have shape \(n,\), got shape \(1, 1\)"),
+    ],
+)
+def test_what_is_no_number(number: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        HOURS.time(number)
+
+
+@pytest.mark.parametrize(
+    "unit", ["", "h", "1M", "0h", "-1h", 3, None, pd.NaT, np.timedelta64("NaT"), timedelta(0)]
+)
+def test_what_is_no_unit(unit: Any) -> None:
+    with pytest.raises(ValueError, match=r"unit must be a .*length of time such as"):
+        Clock(unit)
+
+
+@pytest.mark.parametrize("origin", ["today", 0, pd.NaT, None, "0000-01-01"])
+def test_what_is_no_origin(origin: Any) -> None:
+    with pytest.raises(ValueError, match="origin must be"):
+        Clock("1h", origin)
+
+
+def test_it_is_a_value() -> None:
+    assert Clock("60min", datetime(2024, 1, 1)) == HOURS
+    assert hash(Clock(timedelta(hours=1))) == hash(HOURS)
+    assert Clock("1min") != HOURS
+    assert Clock("1h", "2024-01-01T00:00Z") != HOURS
+    assert repr(HOURS) == "Clock(unit='0 days 01:00:00', origin='2024-01-01 00:00:00')"
+    assert eval(repr(HOURS), {"Clock": Clock}) == HOURS
+    for clock in (HOURS, BERLIN):
+        again = pickle.loads(pickle.dumps(clock))
+        assert again == clock
+        assert str(again.time(1.0)) == str(clock.time(1.0))
+    assert "Europe/Berlin" in repr(BERLIN)
+
+
+UNITS = st.sampled_from(["1ns", "7us", "1s", "15min", "1h", "1D", "365D"])
+NANOSECONDS = st.integers(-9_000_000_000_000_000_000, 9_000_000_000_000_000_000)
+
+
+@given(UNITS, NANOSECONDS, NANOSECONDS)
+def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: int) -> None:
+    clock = Clock(unit, pd.Timestamp(origin, unit="ns"))
+    moment = pd.Timestamp(when, unit="ns")
+    number = clock.number(moment)
+    length = pd.Timedelta(unit).value
+    assert number == (when - origin) / length  # of Python's exact integers
+    off = abs(int(clock.time(number).value) - when)
+    slack = 0.5 * np.spacing(abs(number)) * length
+    assert off <= slack + 0.5
+    if slack < 0.49:
+        assert off == 0
+
+
+@given(UNITS, st.lists(NANOSECONDS.map(lambda count: count // 10), min_size=1, max_size=5))
+def test_an_array_is_its_elements(unit: str, counts: list[int]) -> None:
+    clock = Clock(unit, "2001-02-03")
+    times = pd.DatetimeIndex(np.array(counts).view("datetime64[ns]"))
+    numbers = clock.number(times)
+    np.testing.assert_array_equal(numbers, [clock.number(time) for time in times])
+    assert list(clock.time(numbers)) == [clock.time(number) for number in numbers]

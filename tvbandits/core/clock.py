@@ -1,0 +1,189 @@
+"""A clock: dates and times as the numbers that a bandit counts in, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from tvbandits.core.arrays import Array, as_floats
+
+Moment = datetime | date | np.datetime64 | str
+"""A point in time, as people give it; a pandas Timestamp is a datetime."""
+
+_ISO = re.compile(
+    r"\d{4}-?\d\d-?\d\d([T ]\d\d(:?\d\d(:?\d\d([.,]\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?"
+)
+"""A date of ISO 8601, and its time of day: pandas would also take "now", "12:00" and "1/2/24"."""
+
+
+@dataclass(frozen=True, repr=False)
+class Clock:
+    """Turns dates and times into numbers of a unit since an origin, and back.
+
+    Parameters
+    ----------
+    unit : str or timedelta
+        What one is: "1h", "15min", "1D", `timedelta(hours=1)`. Months and years have no fixed length.
+    origin : str, datetime or datetime64
+        What zero is. With a time zone, all times must have one (any), and come back in the origin's;
+        without, none may have one.
+
+    Raises
+    ------
+    ValueError
+        If the unit is no positive length of time, or the origin no point in time.
+
+    Notes
+    -----
+    Nanoseconds are counted as integers, and a number is the float nearest to the quotient: in hours, a
+    time comes back exactly within 85 days of the origin, and to 26 nanoseconds after ten years.
+    """
+
+    unit: str | timedelta | np.timedelta64 = "1h"
+    origin: Moment = "2024-01-01"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", _as_unit(self.unit))
+        object.__setattr__(self, "origin", _as_moment(self.origin, "origin"))
+
+    def __repr__(self) -> str:
+        # A zone has a name, which the text of a time leaves out.
+        start = str(self._start) if self._start.tz is None else self._start
+        return f"Clock(unit={str(self.unit)!r}, origin={start!r})"
+
+    @overload
+    def number(self, when: Moment) -> float: ...
+    @overload
+    def number(self, when: Sequence[Any] | NDArray[Any] | pd.Index | pd.Series) -> Array: ...
+    def number(self, when: Any) -> float | Array:
+        """Units from the origin to one time (a float), or to each of several (n,).
+
+        Parameters
+        ----------
+        when : datetime, Timestamp, datetime64, ISO 8601 text, or a sequence, array or Series of them
+
+        Raises
+        ------
+        ValueError
+            If something is not a point in time (numbers are none), is NaT, is too far away to be
+            counted in nanoseconds (292 years from 1970), or has a time zone where the origin has none,
+            or the reverse.
+        """
+        if isinstance(when, Moment) or pd.api.types.is_scalar(when):
+            return float(self._numbers(pd.DatetimeIndex([self._moment(when, "when")]))[0])
+        given = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)
+        if given.ndim == 0:
+            return self.number(given.item() if given.dtype == object else given[()])
+        if given.ndim != 1:
+            raise ValueError(f"when must be one time or have shape (n,), got shape {given.shape}")
+        if given.dtype.kind == "M":
+            return self._numbers(self._column(given))
+        rows = [self._moment(each, f"when, at position {i},") for i, each in enumerate(when)]
+        return self._numbers(pd.DatetimeIndex(rows)) if rows else np.empty(0)
+
+    @overload
+    def time(self, number: float) -> pd.Timestamp: ...
+    @overload
+    def time(self, number: Sequence[float] | NDArray[Any]) -> pd.DatetimeIndex: ...
+    def time(self, number: ArrayLike) -> pd.Timestamp | pd.DatetimeIndex:
+        """The time that a number speaks about (a Timestamp), or the times of several (n,).
+
+        Raises
+        ------
+        ValueError
+            If a number is not finite, or its time cannot be counted in nanoseconds.
+        """
+        numbers = as_floats(number, "number")
+        if numbers.ndim > 1:
+            raise ValueError(f"number must be one or have shape (n,), got shape {numbers.shape}")
+        bad = ~np.isfinite(numbers)
+        if bad.any():
+            raise ValueError(f"number must be finite, got {numbers[bad].flat[0]}")
+        times = self._times([self._since_1970(float(each)) for each in numbers.flat])
+        return times[0] if numbers.ndim == 0 else times
+
+    @property
+    def _start(self) -> pd.Timestamp:
+        assert isinstance(self.origin, pd.Timestamp)
+        return self.origin
+
+    @property
+    def _length(self) -> int:
+        """Nanoseconds of a unit."""
+        assert isinstance(self.unit, pd.Timedelta)
+        return int(self.unit.value)
+
+    def _since_1970(self, number: float) -> int:
+        """Nanoseconds; in exact numbers, since a float of them has no room for decades."""
+        count = int(self._start.value) + round(Fraction(number) * self._length)
+        if not abs(count) < 2**63:
+            raise ValueError(f"number must lie within 292 years of 1970, got {number}")
+        return count
+
+    def _times(self, since_1970: list[int]) -> pd.DatetimeIndex:
+        times = pd.DatetimeIndex(np.array(since_1970, dtype=np.int64).view("datetime64[ns]"))
+        return (
+            times if self._start.tz is None else times.tz_localize("UTC").tz_convert(self._start.tz)
+        )
+
+    def _moment(self, given: Any, name: str) -> pd.Timestamp:
+        moment = _as_moment(given, name)
+        if (moment.tz is None) != (self._start.tz is None):
+            ours = "no time zone" if self._start.tz is None else f"the time zone {self._start.tz}"
+            theirs = "has none" if moment.tz is None else f"has {moment.tz}"
+            raise ValueError(f"the clock's origin has {ours}, but {name} {theirs}: got {given!r}")
+        return moment if moment.tz is None else moment.tz_convert(self._start.tz)
+
+    def _column(self, given: NDArray[np.datetime64]) -> pd.DatetimeIndex:
+        """A column of datetime64, which has no time zone, checked."""
+        bad = np.isnat(given)
+        if bad.any():
+            raise ValueError(f"when, at position {bad.argmax()}, must be a time, got NaT")
+        if len(given):
+            for extreme in (given.min(), given.max()):
+                self._moment(extreme, "when")
+        return pd.DatetimeIndex(given.astype("datetime64[ns]"))
+
+    def _numbers(self, moments: pd.DatetimeIndex) -> Array:
+        start, length = int(self._start.value), self._length
+        # Python divides integers of any size to the nearest float.
+        counts = moments.as_unit("ns").asi8.tolist()
+        return np.array([(count - start) / length for count in counts], dtype=np.float64)
+
+
+def _as_unit(unit: object) -> pd.Timedelta:
+    """A positive length of time, in nanoseconds."""
+    if isinstance(unit, str | timedelta | np.timedelta64):
+        try:
+            length = pd.Timedelta(unit).as_unit("ns")
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f'unit must be a length of time such as "1h", got {unit!r}') from error
+        if isinstance(length, pd.Timedelta) and length.value > 0:  # NaT is none
+            return length
+    raise ValueError(f'unit must be a positive length of time such as "1h", got {unit!r}')
+
+
+def _as_moment(given: object, name: str) -> pd.Timestamp:
+    """A point in time, in nanoseconds."""
+    text = isinstance(given, str)
+    if given is pd.NaT or not isinstance(given, datetime | date | np.datetime64 | str):
+        raise ValueError(f"{name} must be a date and time, got {given!r}")
+    if text and not _ISO.fullmatch(str(given)):
+        raise ValueError(f'{name} must be ISO text such as "2024-01-31T12:00", got {given!r}')
+    try:
+        moment = pd.Timestamp(given)
+        if isinstance(moment, pd.Timestamp):
+            return moment.as_unit("ns")
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name} must be a date and time, and within 292 years of 1970, got {given!r}"
+        ) from error
+    raise ValueError(f"{name} must be a date and time, got {given!r}")
