@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.core.arrays import Array, Index, as_points
+from tvbandits.core.arrays import Array, Index, as_floats, as_points
 from tvbandits.core.box_search import (
     Acquisition,
     _argmax,
@@ -37,14 +37,18 @@ class Candidates:
     ----------
     X : array of shape (A, d)
         The candidates: at least one, no two of them equal. A read-only copy is kept.
+    context : sequence of int, optional
+        Columns that are given by the world when a point is to be chosen, not chosen with it.
 
     Raises
     ------
     ValueError
-        If `X` is not a finite matrix with a row and a column, or has two equal rows.
+        If `X` is not a finite matrix with a row and a column, or has two equal rows; or `context` is
+        not made of different columns of it, with at least one left to choose.
     """
 
     X: Array
+    context: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         X = as_points(self.X, name="candidates") + 0.0  # turns -0.0 into 0.0: equal sets hash alike
@@ -60,6 +64,7 @@ class Candidates:
             )
         X.setflags(write=False)
         object.__setattr__(self, "X", X)
+        object.__setattr__(self, "context", _as_context(self.context, X.shape[1]))
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
@@ -77,7 +82,8 @@ class Candidates:
         return int(self.X.shape[1])
 
     def __repr__(self) -> str:
-        return f"Candidates({len(self)} points, d={self.dimension})"
+        context = f", context={list(self.context)}" if self.context else ""
+        return f"Candidates({len(self)} points, d={self.dimension}{context})"
 
     def __len__(self) -> int:
         return len(self.X)
@@ -85,13 +91,13 @@ class Candidates:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
-        return np.array_equal(self.X, other.X)
+        return self.context == other.context and np.array_equal(self.X, other.X)
 
     def __hash__(self) -> int:
-        return hash((self.X.shape, self.X.tobytes()))
+        return hash((self.X.shape, self.X.tobytes(), self.context))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Candidates, (self.X,)  # the search tree is rebuilt where it is needed
+        return Candidates, (self.X, self.context)  # the search tree is rebuilt where it is needed
 
     @cached_property
     def _extent(self) -> Array:
@@ -132,6 +138,38 @@ class Candidates:
             )
         return np.asarray(nearest, dtype=np.int64)
 
+    def rows_of(self, context: ArrayLike) -> Index:
+        """Rows of the candidates of a context, in their order, shape (m,) with m >= 1.
+
+        Parameters
+        ----------
+        context : array of shape (c,)
+            A value for each context column, in the order of `self.context`; a number where there is
+            one. They are met within 1e-9 of the extent of a column.
+
+        Raises
+        ------
+        ValueError
+            If there are no context columns or another number of them, or no candidate has these values;
+            the message names the nearest context.
+        """
+        columns = list(self.context)
+        if not columns:
+            raise ValueError(f"candidates without context columns have no context, got {context!r}")
+        values = as_points(np.atleast_1d(as_floats(context, "context")), len(columns), "context")
+        if len(values) != 1:
+            raise ValueError(f"context must have shape ({len(columns)},), got {values.shape}")
+        away = np.abs(self.X[:, columns] - values) / self._extent[columns]
+        distance = away.max(axis=1)
+        rows = np.flatnonzero(distance <= TOLERANCE)
+        if len(rows) == 0:
+            nearest = self.X[distance.argmin(), columns]
+            raise ValueError(
+                f"no candidate has the context {values[0].tolist()} in columns {columns}; "
+                f"the nearest context is {nearest.tolist()}"
+            )
+        return np.asarray(rows, dtype=np.int64)
+
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as the candidates it names, free of rounding; see `index`."""
         return self.X[self.index(X, name)]
@@ -149,6 +187,23 @@ class Candidates:
         values = checked_values(acquisition(self.X), self.X)
         best = _argmax(values, rng)
         return self.X[best].copy(), float(values[best])
+
+
+def _as_context(context: object, dimension: int) -> tuple[int, ...]:
+    """Different columns out of `dimension`, not all of them."""
+    columns = tuple(context) if isinstance(context, Sequence | np.ndarray) else (context,)
+    for column in columns:
+        whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
+        if not whole or not 0 <= column < dimension:
+            raise ValueError(
+                f"context must be column numbers from 0 to {dimension - 1}, got {column!r}"
+            )
+    numbers = tuple(map(int, columns))
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"context must be different columns, got {list(numbers)}")
+    if len(numbers) == dimension:
+        raise ValueError(f"context must leave a column to choose, got all {dimension} of them")
+    return numbers
 
 
 def as_bounds(bounds: ArrayLike) -> Array:
