@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.oracles.plain_budgeted import Dense, Sparse
+from tests.oracles.dense import Dense
+from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Box, Candidates
 from tvbandits.acquisition.batch_rules import (
     BatchRule,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
-from tests.oracles.plain_budgeted import Dense, Sparse
+from tests.oracles.dense import Dense
+from tests.oracles.sparse import Sparse
 from tvbandits import Box, Candidates
 from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, imagine
 from tvbandits.core.arrays import Array

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2_contingency, chisquare
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from tests.oracles.dense import Dense
+from tests.oracles.sparse import Sparse
 from tvbandits import Box, Candidates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
@@ -48,19 +50,18 @@ def samples(made: Thompson, count: int) -> Array:
 
 
 def dense(dictionary: Array | None) -> tuple[Array, Array]:
-    """Mean and covariance (A, A) of the posterior at all candidates, written down."""
-    everywhere = KERNEL(LINE.X)
-    if dictionary is None:
-        K, k = KERNEL(X), KERNEL(X, LINE.X)
-        solved = np.linalg.solve(K + NOISE * np.eye(5), np.column_stack([k, Y - 0.3]))
-        return 0.3 + k.T @ solved[:, -1], everywhere - k.T @ solved[:, :-1]
-    root = np.linalg.cholesky(KERNEL(dictionary))
-    at_data = np.linalg.solve(root, KERNEL(dictionary, X))
-    z = np.linalg.solve(root, KERNEL(dictionary, LINE.X))
-    V = np.eye(len(dictionary)) + at_data @ at_data.T / NOISE
-    mean = 0.3 + z.T @ np.linalg.solve(V, at_data @ (Y - 0.3) / NOISE)
-    residual = np.diag(np.diagonal(everywhere) - (z**2).sum(axis=0))
-    return mean, z.T @ np.linalg.solve(V, z) + residual
+    """Mean and covariance (A, A) of the posterior at all candidates.
+
+    Samples of a sparse one leave out what the residual of one point says about another.
+    """
+    data = (X, (Y - 0.3)[:, None], np.full(5, NOISE))
+    oracle = Dense(KERNEL, *data) if dictionary is None else Sparse(KERNEL, dictionary, *data)
+    mean, covariance = 0.3 + oracle.mean(LINE.X)[:, 0], oracle.covariance(LINE.X, LINE.X)
+    if isinstance(oracle, Sparse):
+        z = oracle.z(LINE.X)
+        residual = KERNEL(LINE.X) - z @ z.T
+        covariance -= residual - np.diag(np.diagonal(residual))
+    return mean, covariance
 
 
 def furthest(drawn: Array, mean: Array, covariance: Array) -> float:

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.oracles.plain import fingerprint
+from tests.oracles.dense import Dense
+from tests.oracles.loops import play_without_times
+from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Box, Candidates, Info, Observations, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
@@ -80,21 +82,17 @@ def told(bandit: Bandit, rows: list[int], times: list[float], **options: Any) ->
 
 def play(bandit: Bandit, steps: int, factor: float = 1.0, shift: float = 0.0) -> Array:
     """The points of some steps."""
-    points = []
-    for _ in range(steps):
-        x = bandit.ask()
-        t = bandit.state.asked_for
-        assert t is not None
-        bandit.tell(x, shift + factor * (wave(x, t) + 0.1 * np.sin(1e4 * x.sum() + 3 * t)))
-        points.append(x[0])
-    return np.array(points)
+
+    def reward(x: Array, t: float) -> Array:
+        return shift + factor * (wave(x, t) + 0.1 * np.sin(1e4 * x.sum() + 3 * t))
+
+    return play_without_times(bandit, reward, steps)
 
 
 def dense(X: Array, y: Array, variance: Array, at: Array, mean: float = 0.0) -> tuple[Array, Array]:
-    """Posterior mean and deviation under KERNEL, by an inverse."""
-    inverse = np.linalg.inv(KERNEL(X) + np.diag(variance))
-    k = KERNEL(at, X)
-    return mean + k @ inverse @ (y - mean), np.sqrt(1 - np.einsum("ij,jk,ik->i", k, inverse, k))
+    """Posterior mean and deviation under KERNEL."""
+    oracle = Dense(KERNEL, X, (y - mean)[:, None], variance)
+    return mean + oracle.mean(at)[:, 0], oracle.deviation(at)
 
 
 # --- times ----------------------------------------------------------------------------------------

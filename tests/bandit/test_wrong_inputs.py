@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
-from tests.oracles.plain import fingerprint
+from tests.oracles.loops import play_without_times
+from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Box, Candidates, ExpertError, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed, Logarithmic, Srinivas, Theory
 from tvbandits.core.arrays import Array
@@ -54,12 +55,7 @@ def make(policy: str = "gp-ucb", domain: Any = LINE, expert: Any = None, **optio
 
 
 def play(bandit: Bandit, steps: int) -> Array:
-    points = []
-    for _ in range(steps):
-        x = bandit.ask()
-        bandit.tell(x, reward(x, bandit.state.asked_for or 0.0))
-        points.append(x[0])
-    return np.array(points)
+    return play_without_times(bandit, reward, steps)
 
 
 def assert_unharmed(

@@ -1,4 +1,8 @@
-"""Every expert of the package keeps to the protocol, alone and wrapped."""
+"""Every expert of the package keeps to the protocol, alone and wrapped.
+
+The experts are found in the package: any class that answers a `query`. One that nobody here makes is
+missed by name.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.helpers.discovery import classes_with
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Expert
 from tvbandits.datasets import ozone_network
@@ -85,6 +90,19 @@ OURS: dict[str, Callable[[Path], Expert]] = {
 }
 FOR_EVERYWHERE = {"callable"}
 """Those that answer wherever they are asked."""
+
+
+def unmade(experts: dict[str, type], path: Path) -> set[str]:
+    """The classes of which no expert here is one, by name."""
+    return set(experts) - {type(make(path)).__name__ for make in OURS.values()}
+
+
+def test_every_expert_of_the_package_is_made_here(tmp_path: Path) -> None:
+    found = classes_with("query", "X", "t")
+    assert {"SimulatorExpert", "SensorExpert", "Recording"} <= set(found)
+    missing = unmade(found, tmp_path)
+    assert not missing, f"{sorted(missing)} need a maker in OURS of this file"
+    assert unmade({**found, "Silent": object}, tmp_path) == {"Silent"}
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.oracles import loops
+from tests.oracles.dense import Dense
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
@@ -30,12 +32,9 @@ def told(X: Array, t: float) -> Array:
 
 
 def dense(X: Array, y: Array, at: Array) -> tuple[Array, Array]:
-    """Mean and deviation by plain inversion."""
-    if len(y) == 0:
-        return np.zeros(len(at)), np.ones(len(at))
-    A = np.linalg.inv(KERNEL(X) + NOISE * np.eye(len(y)))
-    k = KERNEL(at, X)
-    return k @ A @ y, np.sqrt(np.maximum(1.0 - np.einsum("ij,jk,ik->i", k, A, k), 0.0))
+    """Mean and deviation."""
+    oracle = Dense(KERNEL, X, y[:, None], np.full(len(y), NOISE))
+    return oracle.mean(at)[:, 0], oracle.deviation(at)
 
 
 def plain(steps: int, first: float) -> tuple[list[float], list[int]]:
@@ -66,15 +65,16 @@ def make(**parts: Any) -> Bandit:
 
 
 def play(bandit: Bandit, first: int, last: int) -> tuple[list[float], list[int]]:
-    points, events = [], []
-    for t in range(first, last + 1):
-        x = bandit.ask(t)
-        before = bandit.info.model.resets
-        info = bandit.tell(x, told(x, float(t)), t)
-        points.append(float(x[0, 0]))
-        if info.model.resets > before:
-            events.append(t)
-    return points, events
+    """The points, and the steps whose reward was an event."""
+    resets = []
+
+    def reward(x: Array, t: float) -> Array:
+        resets.append(bandit.info.model.resets)
+        return told(x, t)
+
+    points = loops.play(bandit, reward, range(first, last + 1))
+    resets.append(bandit.info.model.resets)
+    return points[:, 0].tolist(), (first + np.flatnonzero(np.diff(resets))).tolist()
 
 
 def test_the_paper_s_algorithm() -> None:

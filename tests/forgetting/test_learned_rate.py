@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.oracles import loops
 from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
@@ -322,13 +323,10 @@ NAMES = ["ui", "ui wiener", "w", "sparq"]
 
 
 def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
-    plays = []
-    for t in times:
-        x = bandit.ask(t)
-        noise = np.random.default_rng(t).standard_normal()
-        bandit.tell(x, unit * (value(x, t) + 0.1 * noise), t)
-        plays.append(x[0])
-    return np.array(plays)
+    def reward(x: Array, t: float) -> Array:
+        return unit * (value(x, t) + 0.1 * np.random.default_rng(int(t)).standard_normal())
+
+    return loops.play(bandit, reward, times)
 
 
 @pytest.mark.parametrize("name", NAMES)

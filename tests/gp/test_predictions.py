@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import Matern
 
-from tests.oracles.plain_budgeted import Dense
+from tests.oracles.dense import Dense
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data

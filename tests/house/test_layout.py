@@ -33,7 +33,7 @@ ORDER = [
     "cli",
     "",  # tvbandits/__init__.py and __main__.py
 ]
-"""A folder imports itself and folders above it. What is inside of experts and datasets counts as theirs."""
+"""A folder imports itself and folders above it. What is in experts and datasets counts as theirs."""
 
 ONLY = {"experts": {"core", "forgetting"}, "datasets": {"core"}}
 """All that these may import besides themselves."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -240,23 +240,3 @@ class Plain:
             self.scale,
         )
         return int(chosen), figures
-
-
-# --- comparing --------------------------------------------------------------------------------------
-
-
-def fingerprint(value: Any) -> Any:
-    """Something that is equal for two states exactly where they agree bit for bit.
-
-    Measured seconds are left out, and so is where and how arrays are stored.
-    """
-    if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), np.ascontiguousarray(value).tobytes()
-    if hasattr(value, "buffer"):  # rows that grow: what is behind the last one is not theirs
-        return fingerprint(value.array)
-    if is_dataclass(value):
-        names = [column.name for column in fields(value) if column.name != "seconds"]
-        return {name: fingerprint(getattr(value, name)) for name in names}
-    if isinstance(value, dict):
-        return {name: fingerprint(entry) for name, entry in value.items()}
-    return repr(value)

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
+from tests.oracles.loops import play
 from tvbandits import Box, Candidates
 from tvbandits.policies.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
 
@@ -23,12 +24,7 @@ BOX = Box([[-1.0, 1.0], [0.0, 5.0]])
 
 
 def played(player: Player, steps: int) -> Array:
-    points = []
-    for step in range(steps):
-        x = player.ask(float(step))
-        player.tell(x, [math.sin(step)], float(step))
-        points.append(x[0])
-    return np.array(points)
+    return play(player, lambda _, t: [math.sin(t)], [float(step) for step in range(steps)])
 
 
 def test_every_candidate_is_equally_likely() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.oracles import loops
 from tvbandits import Answers, Bandit, Box, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -70,12 +71,10 @@ def frugal(
 
 
 def play(bandit: Bandit, times: Sequence[float], unit: float = 1.0, truth: Any = value) -> Array:
-    plays = []
-    for t in times:
-        x = bandit.ask(t)
-        bandit.tell(x, unit * (truth(x, t) + 0.1 * keyed_normal(0, 1, x, t)), t)
-        plays.append(x[0])
-    return np.array(plays)
+    def reward(x: Array, t: float) -> Array:
+        return unit * (truth(x, t) + 0.1 * keyed_normal(0, 1, x, t))
+
+    return loops.play(bandit, reward, times)
 
 
 STEPS = range(1, 13)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.oracles import loops
 from tvbandits import (
     Answers,
     Bandit,
@@ -59,13 +60,11 @@ def sparq(expert: Any, plan: KDPP | None = None) -> Bandit:
     )
 
 
-def play(bandit: Bandit, first: int, last: int) -> list[Array]:
-    points = []
-    for t in range(first, last + 1):
-        x = bandit.ask(t)
-        points.append(x[0])
-        bandit.tell(x, truth(x, t) + NOISE**0.5 * keyed_normal(0, 1, x, t), t)
-    return points
+def play(bandit: Bandit, first: int, last: int) -> Array:
+    def reward(x: Array, t: float) -> Array:
+        return truth(x, t) + NOISE**0.5 * keyed_normal(0, 1, x, t)
+
+    return loops.play(bandit, reward, range(first, last + 1))
 
 
 def test_one_warning_for_an_outage() -> None:
@@ -78,7 +77,7 @@ def test_one_warning_for_an_outage() -> None:
     assert [each.category for each in caught] == [ExpertDownWarning, ExpertDownWarning]
     assert "cannot be reached at t = 8 (ConnectionError: no route)" in said[0]
     assert "at t = 20 " in said[1]
-    assert all(each.filename == __file__ for each in caught)
+    assert all(each.filename == loops.__file__ for each in caught)
     info = bandit.info
     assert (info.queries.total_asked, info.queries.total_answered) == tuple(
         np.array(expert.asked)[:, 1:].sum(axis=0)

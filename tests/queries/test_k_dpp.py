@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import chi2
 from threadpoolctl import threadpool_limits
 
+from tests.oracles import subsets as enumerated
+from tests.oracles.subsets import Sampler, p_value_of
 from tvbandits.core.arrays import Array, Index
 from tvbandits.queries import k_dpp, swap_chain
 from tvbandits.queries.swap_chain import SwapChain
@@ -30,7 +29,6 @@ def _one_thread() -> Iterator[None]:
 
 
 JITTER = 1e-8
-Sampler = Callable[[np.random.Generator], tuple[int, ...]]
 
 
 def rbf(X: Array, length: float) -> Array:
@@ -47,33 +45,12 @@ def line(n: int, seed: int, length: float = 3.5) -> Array:
 
 
 KERNEL = rbf(np.array([0.0, 0.3, 0.5, 1.1, 1.3, 2.0, 2.9, 3.0]), 0.8) * 2.5
-SUBSETS: list[tuple[int, ...]] = list(combinations(range(8), 3))
+SUBSETS: list[tuple[int, ...]] = enumerated.subsets(8, 3)
 
 
 def law(K: Array, k: int) -> Array:
-    """Probability of each subset of size k, in the order of `combinations`, by determinants."""
-    L = proper(K)
-    weights = np.array([np.linalg.det(L[np.ix_(Z, Z)]) for Z in combinations(range(len(K)), k)])
-    return np.asarray(weights / weights.sum())
-
-
-def p_value(
-    sampler: Sampler, probabilities: Array, subsets: list[tuple[int, ...]], n: int
-) -> float:
-    """Chi-square of the counts of n independent draws; rare subsets are pooled into one cell."""
-    rng = np.random.default_rng(20)
-    counts = Counter(sampler(rng) for _ in range(n))
-    assert set(counts) <= set(subsets)
-    observed = np.array([counts[Z] for Z in subsets], dtype=float)
-    rare = probabilities * n < 5
-    observed = np.append(observed[~rare], observed[rare].sum())
-    expected = n * np.append(probabilities[~rare], probabilities[rare].sum())
-    if expected[-1] < 5:  # too little even when pooled: its draws are judged with the last cell
-        observed[-2:] = observed[-2:].sum(), 0
-        expected[-2:] = expected[-2:].sum(), 0
-    used = expected > 0
-    statistic = ((observed[used] - expected[used]) ** 2 / expected[used]).sum()
-    return float(chi2.sf(statistic, used.sum() - 1))
+    """Probability of each subset of size k, in the order of `subsets`."""
+    return enumerated.law(proper(K), k)
 
 
 def mcmc(K: Array, k: int, steps: int, **options: Any) -> Sampler:
@@ -87,18 +64,8 @@ def exact(K: Array, k: int) -> Sampler:
 
 
 def transition_matrix(K: Array, k: int) -> tuple[Array, list[tuple[int, ...]]]:
-    """The lazy swap chain of [S] Alg. 2, every entry from two determinants."""
-    L, N = proper(K), len(K)
-    subsets: list[tuple[int, ...]] = list(combinations(range(N), k))
-    P = np.zeros((len(subsets), len(subsets)))
-    for a, Z in enumerate(subsets):
-        for i in Z:
-            for j in set(range(N)) - set(Z):
-                other = tuple(sorted((set(Z) - {i}) | {j}))
-                ratio = np.linalg.det(L[np.ix_(other, other)]) / np.linalg.det(L[np.ix_(Z, Z)])
-                P[a, subsets.index(other)] += 0.5 * min(1.0, ratio) / (k * (N - k))
-        P[a, a] = 1.0 - P[a].sum()
-    return P, subsets
+    """The lazy swap chain, and the subsets of its rows and columns."""
+    return enumerated.transition_matrix(proper(K), k), enumerated.subsets(len(K), k)
 
 
 # ------------------------------------------------------------------------------------- the laws
@@ -118,7 +85,7 @@ def test_the_chain_has_forgotten_its_start_where_the_law_is_tested() -> None:
     "sampler", [mcmc(KERNEL, 3, MIXED), exact(KERNEL, 3)], ids=["mcmc", "exact"]
 )
 def test_law_of_all_subsets(sampler: Sampler) -> None:
-    assert p_value(sampler, law(KERNEL, 3), SUBSETS, 4000) > 0.01
+    assert p_value_of(sampler, law(KERNEL, 3), SUBSETS, 4000) > 0.01
 
 
 def _never_item_two(rng: np.random.Generator) -> tuple[int, ...]:
@@ -128,7 +95,7 @@ def _never_item_two(rng: np.random.Generator) -> tuple[int, ...]:
 
 
 def test_a_sampler_that_never_draws_an_item_is_caught() -> None:
-    assert p_value(_never_item_two, law(KERNEL, 3), SUBSETS, 4000) < 1e-6
+    assert p_value_of(_never_item_two, law(KERNEL, 3), SUBSETS, 4000) < 1e-6
 
 
 RATIOS = SwapChain.ratios
@@ -156,19 +123,19 @@ def test_a_chain_with_wrong_ratios_is_caught(
         sorted(k_dpp.greedy(KERNEL, 3).tolist())
     )  # nearly every swap is downhill from here
     after = np.linalg.matrix_power(P, 8)[subsets.index(start)]
-    assert p_value(mcmc(KERNEL, 3, 8, start=start), after, subsets, 4000) < 1e-6
+    assert p_value_of(mcmc(KERNEL, 3, 8, start=start), after, subsets, 4000) < 1e-6
 
 
 def test_the_right_chain_passes_where_wrong_ones_are_caught() -> None:
     P, subsets = transition_matrix(KERNEL, 3)
     start = tuple(sorted(k_dpp.greedy(KERNEL, 3).tolist()))
     after = np.linalg.matrix_power(P, 8)[subsets.index(start)]
-    assert p_value(mcmc(KERNEL, 3, 8, start=start), after, subsets, 4000) > 0.01
+    assert p_value_of(mcmc(KERNEL, 3, 8, start=start), after, subsets, 4000) > 0.01
 
 
 def test_a_chain_without_a_metropolis_test_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SwapChain, "ratios", _accept_all)
-    assert p_value(mcmc(KERNEL, 3, MIXED), law(KERNEL, 3), SUBSETS, 300) < 1e-6
+    assert p_value_of(mcmc(KERNEL, 3, MIXED), law(KERNEL, 3), SUBSETS, 300) < 1e-6
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 7])
@@ -181,7 +148,7 @@ def test_law_after_a_few_steps_is_a_power_of_the_transition_matrix(
     after = np.linalg.matrix_power(P, steps)[subsets.index(start)]
     reachable = [Z for Z, p in zip(subsets, after, strict=True) if p > 0]
     sampler = mcmc(K, 2, steps, start=start)
-    assert p_value(sampler, after[after > 0], reachable, 3000) > 0.005
+    assert p_value_of(sampler, after[after > 0], reachable, 3000) > 0.005
 
 
 def test_reported_acceptance_is_that_of_the_lazy_chain() -> None:
@@ -281,14 +248,14 @@ def test_rank_deficient_kernel_follows_the_law_of_the_jittered_one() -> None:
     F = np.random.default_rng(11).standard_normal((8, 2))
     K = F @ F.T
     probabilities = law(K, 3)
-    assert p_value(exact(K, 3), probabilities, SUBSETS, 2000) > 0.01
-    assert p_value(mcmc(K, 3, MIXED), probabilities, SUBSETS, 2000) > 0.01
+    assert p_value_of(exact(K, 3), probabilities, SUBSETS, 2000) > 0.01
+    assert p_value_of(mcmc(K, 3, MIXED), probabilities, SUBSETS, 2000) > 0.01
 
 
 def test_duplicated_items_share_a_place() -> None:
     K = KERNEL[np.ix_([0, 0, 2, 4, 4, 5, 6, 7], [0, 0, 2, 4, 4, 5, 6, 7])]
     for sampler in (exact(K, 3), mcmc(K, 3, MIXED)):
-        assert p_value(sampler, law(K, 3), SUBSETS, 2000) > 0.01
+        assert p_value_of(sampler, law(K, 3), SUBSETS, 2000) > 0.01
     twins = [
         Z for Z in (exact(K, 3)(np.random.default_rng(s)) for s in range(300)) if {0, 1} <= {*Z}
     ]
@@ -297,9 +264,9 @@ def test_duplicated_items_share_a_place() -> None:
 
 def test_kernel_of_zeros_is_uniform() -> None:
     K = np.zeros((5, 5))
-    subsets: list[tuple[int, ...]] = list(combinations(range(5), 2))
+    subsets: list[tuple[int, ...]] = enumerated.subsets(5, 2)
     for sampler in (exact(K, 2), mcmc(K, 2, 60)):
-        assert p_value(sampler, np.full(10, 0.1), subsets, 2000) > 0.01
+        assert p_value_of(sampler, np.full(10, 0.1), subsets, 2000) > 0.01
 
 
 @pytest.mark.parametrize("scale", [1e6, 1e-6, 2.0**40])
@@ -379,7 +346,7 @@ def test_permuting_the_items_permutes_the_law() -> None:
         Z = k_dpp.sample_mcmc(shuffled, 3, steps=MIXED, rng=rng).indices
         return tuple(sorted(order[Z].tolist()))
 
-    assert p_value(sampler, law(KERNEL, 3), SUBSETS, 2000) > 0.01
+    assert p_value_of(sampler, law(KERNEL, 3), SUBSETS, 2000) > 0.01
 
 
 @pytest.mark.parametrize("k", [0, 8])
@@ -397,9 +364,9 @@ def test_sets_that_leave_no_choice(k: int) -> None:
 
 def test_single_items_are_drawn_by_their_variance() -> None:
     K = np.diag([1.0, 2.0, 3.0, 4.0])
-    subsets: list[tuple[int, ...]] = list(combinations(range(4), 1))
+    subsets: list[tuple[int, ...]] = enumerated.subsets(4, 1)
     for sampler in (exact(K, 1), mcmc(K, 1, 40)):
-        assert p_value(sampler, np.diagonal(K) / 10, subsets, 2000) > 0.01
+        assert p_value_of(sampler, np.diagonal(K) / 10, subsets, 2000) > 0.01
 
 
 def test_memory_layout_of_the_kernel_does_not_matter() -> None:

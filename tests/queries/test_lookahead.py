@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, Candidates, Recipe
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -30,12 +31,6 @@ KERNELS: dict[str, Any] = {
     + ConstantKernel(0.5) * OnTime(Matern(5.0, nu=0.5))
     + OnSpace(RBF(1.0)) * OnTime(Matern(4.0, nu=1.5)),
 }
-
-
-def dense(kernel: Any, Z: Array, noise: Array, at: Array) -> Array:
-    """Posterior deviations by plain inversion."""
-    K, k = kernel(Z) + np.diag(noise), kernel(at, Z)
-    return np.sqrt(kernel.diag(at) - np.einsum("ij,ij->i", k @ np.linalg.inv(K), k))
 
 
 class Looking:
@@ -96,7 +91,7 @@ def test_asking_is_conditioning(name: str, sparse: bool) -> None:
         beliefs = beliefs.after(row)
         asked.append(row)
         Z = np.vstack([told, inputs(kernel, POINTS[asked], 12.0)])
-        wanted = dense(kernel, Z, np.full(len(Z), NOISE), later)
+        wanted = Dense(kernel, Z, np.zeros((len(Z), 1)), np.full(len(Z), NOISE)).deviation(later)
         np.testing.assert_allclose(beliefs.deviation, wanted, rtol=1e-5)
         np.testing.assert_array_equal(beliefs.mean, plan.seen[-1].mean)
 

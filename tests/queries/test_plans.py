@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare, norm
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.oracles.subsets import law, p_value, subsets
 from tvbandits import Answers, Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.queries.budgets import OnAverage
@@ -93,8 +93,7 @@ def test_random_points_are_uniform() -> None:
     draws = Counter(
         tuple(RandomPoints(3).choose(pool(), g).rows) for g in [rng()] for _ in range(8400)
     )
-    subsets = list(combinations(range(N), 3))
-    counts = np.array([draws[subset] for subset in subsets])
+    counts = np.array([draws[subset] for subset in subsets(N, 3)])
     assert counts.sum() == 8400  # every draw is a sorted subset
     assert chisquare(counts).pvalue > 1e-3
     lazy = counts.copy()
@@ -112,23 +111,11 @@ def test_quality_kdpp_has_its_law() -> None:
     # A long chain, so that the start is forgotten; P(S) is proportional to det of q_i K_ij q_j.
     k, draws = 3, 3000
     L = quality()[:, None] * PRIOR * quality()
-    subsets = list(combinations(range(N), k))
-    weights = np.array([np.linalg.det(L[np.ix_(s, s)]) for s in subsets])
-    expected = draws * weights / weights.sum()
     plan, g = QualityKDPP(k, sweeps=60.0), rng()
     seen = Counter(tuple(sorted(plan.choose(pool(), g).rows.tolist())) for _ in range(draws))
-    observed = np.array([seen[s] for s in subsets], dtype=float)
-    order = np.argsort(expected)[::-1]
-    big = order[expected[order] >= 8]
-    rest = np.setdiff1d(order, big)
-    lumped = np.append(observed[big], observed[rest].sum())
-    wanted = np.append(expected[big], expected[rest].sum())
-    assert chisquare(lumped, wanted * lumped.sum() / wanted.sum()).pvalue > 1e-3
+    assert p_value(seen, law(L, k), subsets(N, k)) > 1e-3
     # The same counts do not fit the law without the quality.
-    plain = np.array([np.linalg.det(PRIOR[np.ix_(s, s)]) for s in subsets])
-    plain = draws * plain / plain.sum()
-    unfit = np.append(plain[big], plain[rest].sum())
-    assert chisquare(lumped, unfit * lumped.sum() / unfit.sum()).pvalue < 1e-6
+    assert p_value(seen, law(PRIOR, k), subsets(N, k)) < 1e-6
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.oracles import loops
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
@@ -506,12 +507,7 @@ def bandit_of(unit: float = 1.0, learn: Any = LEARN, kernel: Any = None, **more:
 
 
 def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
-    plays = []
-    for t in times:
-        x = bandit.ask(t)
-        bandit.tell(x, [unit * reward(x, t)], t)
-        plays.append(x[0])
-    return np.array(plays)
+    return loops.play(bandit, lambda x, t: [unit * reward(x, t)], times)
 
 
 def test_a_bandit_learns_when_it_is_due() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
+from tests.oracles import loops
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
@@ -459,15 +460,13 @@ def test_a_growing_dictionary_keeps_variances_near_the_exact_ones(space: Kernel,
 
 def play(bandit: Bandit, steps: int, start: int = 0) -> Array:
     """Points chosen against a moving reward, with gaps in time."""
-    chosen = []
-    for step in range(start, start + steps):
-        t = 1.0 + step + 0.25 * (step % 3)
-        X = bandit.ask(t)
-        noise = np.random.default_rng((step, 7)).normal(0.0, 0.1, len(X))
-        y = 3.0 + 2.0 * np.cos(4.0 * (X[:, 0] - 0.5 - 0.4 * np.sin(0.05 * t))) + noise
-        bandit.tell(X, y, t)
-        chosen.append(X[0])
-    return np.array(chosen)
+
+    def reward(X: Array, t: float) -> Array:
+        noise = np.random.default_rng((int(t) - 1, 7)).normal(0.0, 0.1, len(X))
+        return 3.0 + 2.0 * np.cos(4.0 * (X[:, 0] - 0.5 - 0.4 * np.sin(0.05 * t))) + noise
+
+    times = [1.0 + step + 0.25 * (step % 3) for step in range(start, start + steps)]
+    return loops.play(bandit, reward, times)
 
 
 LINE = Candidates(np.linspace(0, 1, 41)[:, None])

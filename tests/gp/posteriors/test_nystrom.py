@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.oracles.plain_budgeted import Dense, Sparse
+from tests.oracles.dense import Dense
+from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates
 from tvbandits.acquisition.batch_rules import GlobalRatio
 from tvbandits.acquisition.confidence import BBKBWidth

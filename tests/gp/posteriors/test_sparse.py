@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
-from tests.oracles import plain_budgeted
-from tests.oracles.plain import fingerprint
-from tests.oracles.plain_budgeted import Dense
+from tests.oracles.dense import Dense
+from tests.oracles.sparse import Sparse
+from tests.oracles.states import fingerprint
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.forgetting import aging
@@ -62,8 +62,8 @@ def on(
     return Nystrom(1e-6, keep=keep).condition(kernel, data, rng=Draw(kept), **more)  # type: ignore[arg-type]
 
 
-def dense(p: NystromPosterior, data: Data | None = None) -> plain_budgeted.Sparse:
-    return plain_budgeted.Sparse(p.kernel, p.dictionary.rows.Z, *(p.data if data is None else data))
+def dense(p: NystromPosterior, data: Data | None = None) -> Sparse:
+    return Sparse(p.kernel, p.dictionary.rows.Z, *(p.data if data is None else data))
 
 
 def some(rng: np.random.Generator, kernel: Kernel, n: int, repeats: int = 0) -> Data:
@@ -77,7 +77,7 @@ def some(rng: np.random.Generator, kernel: Kernel, n: int, repeats: int = 0) -> 
     return Data(Z, Y, 10 ** rng.uniform(-2, 1, len(Z)))
 
 
-def assert_is(p: NystromPosterior, plainly: plain_budgeted.Sparse, at: Array) -> None:
+def assert_is(p: NystromPosterior, plainly: Sparse, at: Array) -> None:
     """Everything that a sparse posterior answers, against dense algebra."""
     mean, variance = p.predict(at)
     close = {"rtol": 1e-6, "atol": 1e-7}

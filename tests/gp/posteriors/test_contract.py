@@ -1,0 +1,439 @@
+"""What every posterior keeps to, whatever rule makes it.
+
+The rules are found in the package: any class that can `condition` on data. One that MAKERS says nothing
+about is made without arguments and held to be exact under every kernel.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
+
+from tests.helpers.discovery import classes_with
+from tests.oracles.dense import Dense
+from tests.oracles.sparse import Sparse
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.exact import Exact
+
+KERNELS: dict[str, Kernel] = {
+    "smooth": 2.0 * RBF([0.35, 0.6]),
+    "rough": Matern(0.5, nu=0.5) + 0.3 * DotProduct(1.0),
+    "drift": ConstantKernel(1.5) * OnSpace(Matern(0.4, nu=1.5)) * Drift(0.1),
+    "sum of terms": OnSpace(RBF(0.4))
+    + ConstantKernel(0.4) * OnTime(Matern(6.0, nu=0.5))
+    + ConstantKernel(1.3) * OnSpace(RBF(0.4)) * OnTime(Matern(8.0, nu=1.5)),
+    "smooth in time": OnSpace(Matern(0.4, nu=1.5)) * OnTime(RBF(4.0)),
+}
+
+
+@dataclass(frozen=True)
+class Maker:
+    """How to make a rule, and what it promises.
+
+    Attributes
+    ----------
+    make : callable
+        The class -> a rule.
+    exact : bool
+        Whether it is the exact posterior where all observations are at points of a small domain.
+    kernels : tuple of str
+        Those it is for; others are refused by an error that says `refuses`, where that is given.
+    """
+
+    make: Callable[[Any], Any]
+    exact: bool = True
+    kernels: tuple[str, ...] = tuple(KERNELS)
+    refuses: str | None = None
+
+
+MAKERS: dict[str, dict[str, Maker]] = {
+    "Nystrom": {
+        "every point": Maker(lambda cls: cls(1e12, tolerance=1e-12)),
+        "few points": Maker(lambda cls: cls(0.5), exact=False),
+        "few fresh points": Maker(lambda cls: cls(0.5, keep=False), exact=False),
+    },
+    "Filter": {
+        "every point": Maker(lambda cls: cls(1e12, 1e-12), kernels=("drift",)),
+        "few points": Maker(lambda cls: cls(0.5, 1e-9), exact=False, kernels=("drift",)),
+    },
+    "StateSpace": {
+        "": Maker(
+            lambda cls: cls(),
+            kernels=("drift", "sum of terms"),
+            refuses="a state space needs a sum of terms",
+        ),
+    },
+}
+RULES = classes_with("condition", "kernel", "data")
+CASES = [
+    (rule, variant, kernel)
+    for rule in RULES
+    for variant, maker in MAKERS.get(rule, {"": Maker(lambda cls: cls())}).items()
+    for kernel in maker.kernels
+]
+EXACT = [c for c in CASES if c[0] not in MAKERS or MAKERS[c[0]][c[1]].exact]
+WITH_ORACLE = EXACT + [c for c in CASES if c not in EXACT and c[0] == "Nystrom" and c[2] != "drift"]
+
+
+def _over(cases: list[tuple[str, str, str]]) -> Any:
+    return pytest.mark.parametrize("case", cases, ids=["-".join(filter(None, c)) for c in cases])
+
+
+every_case, every_exact_case = _over(CASES), _over(EXACT)
+every_case_with_an_oracle = _over(WITH_ORACLE)
+
+
+def oracle_of(made: Any, data: Data) -> Dense | Sparse:
+    """Dense algebra for the exact posterior, or for the sparse one on its dictionary."""
+    dictionary = getattr(made, "dictionary", None)
+    if dictionary is None or dictionary.rows.Z.shape[1] != data.Z.shape[1]:
+        return Dense(made.kernel, *data)  # also of a filter, whose dictionary is of points alone
+    return Sparse(made.kernel, dictionary.rows.Z, *data)
+
+
+_SPREAD = np.random.default_rng(0).uniform(-0.04, 0.04, (12, 2))
+POINTS = (
+    np.stack(np.meshgrid(np.linspace(0, 1, 4), np.linspace(0, 1, 3)), -1).reshape(-1, 2) + _SPREAD
+)
+"""So far apart that none of them is left out of any features."""
+
+LAST, NOW = 20.0, 21.5
+
+
+class Setting:
+    """A rule, a kernel, and observations at points of a domain."""
+
+    def __init__(self, case: tuple[str, str, str], scale: float = 1.0) -> None:
+        rule, variant, kernel = case
+        maker = MAKERS.get(rule, {"": Maker(lambda cls: cls())})[variant]
+        try:
+            self.rule = maker.make(RULES[rule])
+        except TypeError as error:
+            pytest.fail(f"{rule} needs a maker in MAKERS of this file: {error}")
+        self.kernel = (
+            KERNELS[kernel] if scale == 1.0 else ConstantKernel(scale**2) * KERNELS[kernel]
+        )
+        self.surface = Surface(self.kernel, POINTS)
+        rng = np.random.default_rng(7)
+        # Every point once, some of them again, and again at the same time.
+        rows = np.r_[rng.permutation(12), rng.integers(12, size=10)]
+        rows = np.r_[rows, rows[-2:]]
+        t = np.r_[np.sort(rng.uniform(0, LAST, 21)), LAST, LAST, LAST]
+        t[-4:-2] = t[-2:] = LAST
+        Y = np.column_stack([rng.standard_normal(24), np.ones(24)])
+        variance = 10 ** rng.uniform(-2, 0.5, 24)
+        self.data = Data(inputs(self.kernel, POINTS[rows], t), scale * Y, scale**2 * variance)
+        self.prior = float(self.kernel.diag(self.at(NOW)).max())
+
+    def at(self, t: float, points: Array = POINTS) -> Array:
+        return inputs(self.kernel, points, np.full(len(points), t))
+
+    def condition(self, data: Data, previous: Any = None, now: float = NOW) -> Any:
+        return self.rule.condition(
+            self.kernel,
+            data,
+            surface=self.surface,
+            now=now,
+            previous=previous,
+            rng=np.random.default_rng(3),
+        )
+
+    def places(self) -> list[Array]:
+        """Inputs that every posterior can speak about: on the domain and off it, now and later."""
+        off = np.random.default_rng(1).random((5, 2))
+        return [self.at(NOW), self.at(NOW, off), self.at(NOW + 6.0), self.at(LAST, off)]
+
+    def assert_same(self, one: Any, other: Any) -> None:
+        """Two posteriors that tell the same."""
+        for Z in self.places():
+            self.assert_close(one.predict(Z), other.predict(Z))
+        self.assert_close(one.on_surface(), other.on_surface())
+        assert one.log_det_ratio == pytest.approx(other.log_det_ratio, rel=1e-7)
+        # The first entry holds what values at one input differ by, which some rules average away.
+        np.testing.assert_allclose(one.products[:, 1], other.products[:, 1], rtol=1e-6)
+
+    def assert_close(self, one: tuple[Array, Array], other: tuple[Array, Array]) -> None:
+        """Means to 1e-6 of the prior deviation, variances to 1e-6 of the prior variance."""
+        for a, b, size in zip(one, other, (self.prior**0.5, self.prior), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6 * size)
+
+
+def to(data: Data, n: int) -> Data:
+    return Data(data.Z[:n], data.Y[:n], data.variance[:n])
+
+
+# --- who is tested --------------------------------------------------------------------------------
+
+
+def test_rules_are_found() -> None:
+    assert {"Exact", "Nystrom", "StateSpace"} <= set(RULES)
+    assert set(MAKERS) <= set(RULES), "a maker of a rule that is no more"
+    named = [name for makers in MAKERS.values() for m in makers.values() for name in m.kernels]
+    assert set(named) <= set(KERNELS)
+
+
+class _Deaf:
+    """A rule that makes too little of what it hears."""
+
+    def condition(self, kernel: Any, data: Data, **more: Any) -> Any:
+        del more["rng"], more["previous"]
+        return Exact().condition(kernel, Data(data.Z, data.Y, 1.01 * data.variance), **more)
+
+
+class _Demanding(_Deaf):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def test_a_new_rule_is_tested_or_asks_for_a_maker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RULES, "Deaf", _Deaf)
+    monkeypatch.setitem(RULES, "Demanding", _Demanding)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        test_it_is_what_dense_algebra_says(("Deaf", "", "smooth"))
+    with pytest.raises(pytest.fail.Exception, match="Demanding needs a maker in MAKERS"):
+        test_it_is_what_dense_algebra_says(("Demanding", "", "smooth"))
+
+
+REFUSED = [
+    (rule, variant, kernel, maker.refuses)
+    for rule, makers in MAKERS.items()
+    for variant, maker in makers.items()
+    for kernel in KERNELS
+    if maker.refuses is not None and kernel not in maker.kernels
+]
+
+
+@pytest.mark.parametrize(("rule", "variant", "kernel", "message"), REFUSED)
+def test_a_kernel_that_a_rule_is_not_for_is_refused(
+    rule: str, variant: str, kernel: str, message: str
+) -> None:
+    setting = Setting((rule, variant, kernel))
+    with pytest.raises(ValueError, match=message):
+        setting.condition(setting.data)
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+@every_case_with_an_oracle
+def test_it_is_what_dense_algebra_says(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(setting.data)
+    oracle = oracle_of(made, setting.data)
+    for Z in setting.places():
+        setting.assert_close(made.predict(Z), (oracle.mean(Z), oracle.variance(Z)))
+    here, later = setting.at(NOW), setting.at(NOW + 6.0, POINTS[:5])
+    for Z1, Z2 in ((here, here), (here, later), (later, here)):
+        np.testing.assert_allclose(
+            made.cross_covariance(Z1, Z2), oracle.covariance(Z1, Z2), atol=1e-6 * setting.prior
+        )
+    assert made.log_det_ratio == pytest.approx(oracle.log_det_ratio(), rel=1e-6)
+    np.testing.assert_allclose(made.products[:, 1], oracle.products()[:, 1], rtol=1e-6)
+    # Values at one input are averaged by some rules; what they differ by is in the first entry alone.
+    averaged = oracle_of(made, Groups.of(setting.data.Z).merge(setting.data)[0])
+    wholes = [each.products()[0, 0] for each in (oracle, averaged)]
+    assert np.isclose(made.products[0, 0], wholes, rtol=1e-6).any()
+
+
+@every_case
+def test_its_variance_is_below_the_prior_s(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(setting.data)
+    for Z in setting.places():
+        variance, prior = made.predict(Z)[1], setting.kernel.diag(Z)
+        assert (variance >= 0.0).all()
+        assert (variance <= prior * (1 + 1e-9)).all()
+    assert (made.on_surface()[1] < 0.95 * setting.prior).any()  # something was learned
+    assert made.log_det_ratio > 0.0
+    assert 0.0 < made.effective_dimension() < 24.0
+    assert made.condition_number >= 1.0
+
+
+@every_case
+def test_the_domain_is_like_any_other_place(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(setting.data)
+    setting.assert_close(made.on_surface(), made.predict(setting.at(NOW)))
+
+
+@every_case
+def test_covariances_agree_with_variances(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(setting.data)
+    Z = np.concatenate(setting.places()[:3])
+    covariance = made.cross_covariance(Z, Z)
+    close = {"rtol": 0, "atol": 1e-7 * setting.prior}
+    np.testing.assert_allclose(np.diagonal(covariance), made.predict(Z)[1], **close)
+    np.testing.assert_allclose(covariance, covariance.T, **close)
+    np.testing.assert_allclose(made.cross_covariance(Z[:7], Z[5:]), covariance[:7, 5:], **close)
+    assert np.linalg.eigvalsh(covariance)[0] > -1e-7 * setting.prior
+
+
+@every_case
+def test_before_any_observation_it_is_the_prior(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(to(setting.data, 0))
+    for Z in setting.places():
+        means, variances = made.predict(Z)
+        np.testing.assert_array_equal(means, np.zeros((len(Z), 2)))
+        np.testing.assert_allclose(variances, setting.kernel.diag(Z), rtol=1e-12)
+    np.testing.assert_allclose(made.on_surface()[1], setting.kernel.diag(setting.at(NOW)))
+    assert made.log_det_ratio == 0.0
+    assert made.effective_dimension() == pytest.approx(0.0, abs=1e-12)
+
+
+# --- how it changes -------------------------------------------------------------------------------
+
+
+@every_exact_case
+def test_more_observations_leave_less_variance(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(to(setting.data, 0))
+    for n in range(2, 25, 2):
+        more = setting.condition(to(setting.data, n), made)
+        for Z in setting.places():
+            before, after = made.predict(Z)[1], more.predict(Z)[1]
+            assert (after <= before + 1e-8 * setting.prior).all()
+        assert more.log_det_ratio >= made.log_det_ratio
+        made = more
+    less_noise = Data(setting.data.Z, setting.data.Y, setting.data.variance / 2)
+    sharper = setting.condition(less_noise).on_surface()[1]
+    assert (sharper <= made.on_surface()[1] + 1e-8 * setting.prior).all()
+
+
+@every_exact_case
+def test_the_order_of_observations_does_not_matter(case: Any) -> None:
+    setting = Setting(case)
+    order = np.random.default_rng(5).permutation(24)
+    shuffled = Data(*(part[order] for part in setting.data))
+    setting.assert_same(setting.condition(shuffled), setting.condition(setting.data))
+
+
+def _next(data: Data, what: str) -> Data:
+    if what == "the oldest forgotten":
+        return data.rows(5)
+    if what == "other weights":
+        return Data(data.Z, 0.5 * data.Y, data.variance * np.linspace(3.0, 1.0, 24))
+    return data
+
+
+@every_exact_case
+@pytest.mark.parametrize(
+    "what", ["appended", "one by one", "later", "the oldest forgotten", "other weights"]
+)
+def test_going_on_is_starting_again(case: Any, what: str) -> None:
+    setting = Setting(case)
+    previous = None
+    for n in range(1, 24) if what == "one by one" else [17 if what == "appended" else 24]:
+        previous = setting.condition(to(setting.data, n), previous, now=LAST)
+    after = _next(setting.data, what)
+    setting.assert_same(setting.condition(after, previous), setting.condition(after))
+
+
+@every_case
+def test_going_on_leaves_the_posterior_before_as_it_was(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(to(setting.data, 17))
+
+    def everything() -> list[Array]:
+        said = [part for Z in setting.places() for part in made.predict(Z)]
+        return [part.copy() for part in (*said, *made.on_surface(), made.products)]
+
+    before = everything()
+    for what in ("appended", "the oldest forgotten", "other weights"):
+        after = setting.condition(_next(setting.data, what), made)
+        after.shrunk(setting.at(NOW)[3:4], 0.1, setting.surface).on_surface()
+    made.shrunk(setting.at(NOW)[3:4], 0.1, setting.surface).on_surface()
+    for now, then in zip(everything(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+@every_case
+def test_pickled_it_is_the_same(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(setting.data)
+    again = pickle.loads(pickle.dumps(made))
+    for Z in setting.places():
+        for mine, its in zip(made.predict(Z), again.predict(Z), strict=True):
+            np.testing.assert_array_equal(mine, its)
+    for mine, its in zip(made.on_surface(), again.on_surface(), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+@every_case_with_an_oracle
+def test_an_imagined_observation_shrinks_as_a_real_one(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(setting.data)
+    z, noise = setting.at(NOW)[4:5], 0.2 * setting.prior
+    more = Data(
+        np.vstack([setting.data.Z, z]),
+        np.vstack([setting.data.Y, [[0.0, 0.0]]]),
+        np.append(setting.data.variance, noise),
+    )
+    oracle, shrunk = oracle_of(made, more), made.shrunk(z, noise, setting.surface)
+    later = setting.at(NOW + 6.0)
+    for variance, Z in (
+        (shrunk.on_surface()[1], setting.at(NOW)),
+        (shrunk.predict(later)[1], later),
+    ):
+        np.testing.assert_allclose(variance, oracle.variance(Z), atol=1e-6 * setting.prior)
+
+
+@every_case
+def test_an_imagined_observation_never_widens(case: Any) -> None:
+    setting = Setting(case)
+    made = setting.condition(setting.data)
+    for row in (0, 4, 11):
+        shrunk = made.shrunk(setting.at(NOW)[row : row + 1], 0.2, setting.surface)
+        before, after = made.on_surface()[1], shrunk.on_surface()[1]
+        assert (after <= before + 1e-9 * setting.prior).all()
+        assert after[row] < before[row]
+        assert (after >= 0.0).all()
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@every_case
+def test_hardly_any_noise_and_duplicates(case: Any) -> None:
+    """Values at one input that disagree far beyond their noise average, and nothing is NaN."""
+    setting = Setting(case)
+    data = setting.data
+    Z = np.repeat(setting.at(LAST), 3, axis=0)
+    Y = np.column_stack([np.random.default_rng(2).standard_normal(36), np.ones(36)])
+    for noise in (1e-12, 1e-6):
+        made = setting.condition(Data(Z, Y, np.full(36, noise)))
+        said = [*made.on_surface(), made.products, made.log_det_ratio]
+        for place in setting.places():
+            said += [*made.predict(place), made.cross_covariance(place, place)]
+        said += [made.shrunk(setting.at(NOW)[:1], 1e-12, setting.surface).on_surface()[1]]
+        assert all(np.isfinite(part).all() for part in said)
+        means, variances = made.predict(setting.at(LAST))
+        average = Y[:, 0].reshape(12, 3).mean(axis=1)
+        np.testing.assert_allclose(means[:, 0], average, atol=1e-3)
+        assert (variances <= 1e-5 * setting.prior).all()
+    assert len(data) == 24
+
+
+@every_case
+def test_another_unit_of_reward_is_another_unit_and_nothing_else(case: Any) -> None:
+    one, other = Setting(case), Setting(case, scale=1e6)
+    made, scaled = one.condition(one.data), other.condition(other.data)
+    for mine, its in zip(
+        [made.on_surface(), *(made.predict(Z) for Z in one.places())],
+        [scaled.on_surface(), *(scaled.predict(Z) for Z in other.places())],
+        strict=True,
+    ):
+        np.testing.assert_allclose(1e6 * mine[0], its[0], rtol=1e-6, atol=1e-3)
+        np.testing.assert_allclose(1e12 * mine[1], its[1], rtol=1e-6, atol=1e2)
+    assert made.log_det_ratio == pytest.approx(scaled.log_det_ratio, rel=1e-7)
