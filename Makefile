@@ -1,36 +1,47 @@
-# `make demo` and `make test` set up everything they need in .venv and reuse it while it is current.
+# `make demo` and `make test` set up everything they need in .venv and reuse it while it is current: the demo
+# installs what it takes to run, the tests add what developers need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.current
+RUN := $(VENV)/.to-run
+DEV := $(VENV)/.to-develop
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO_OUT ?= demo
+DEMO := --policy uniform --policy sw-gp-ucb --policy tv-gp-ucb --policy sparq-gp-ucb --policy frugal-gp-ucb:budget=2
 
-.PHONY: demo test lint types wheel benchmarks clean
+.PHONY: demo test lint types docs wheel benchmarks clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tvbandits needs Python 3.11 or newer; set PYTHON=python3.11")'
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+	@echo "setting up $(VENV) with what it takes to run (a minute or two, the first time)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) setuptools wheel
+	@$(PIP) --no-build-isolation -e .
+	@touch $(RUN)
 
-demo: $(STAMP)
-	$(BIN)/tvbandits compare drifting-bump --horizon 500 --seeds 3 --bound --out $(DEMO_OUT)
+$(DEV): $(RUN)
+	@echo "adding what the tests and checks need"
+	@$(PIP) --no-build-isolation -e '.[dev]'
+	@touch $(DEV)
 
-test: $(STAMP)
+demo: $(RUN)
+	@echo "500 steps of a bump that wanders, 3 seeds, 5 policies: half a minute on two cores"
+	$(BIN)/tvbandits compare drifting-bump $(DEMO) --seeds 3 --out $(DEMO_OUT)
+
+test: $(DEV)
 	$(BIN)/python -m pytest
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(DEV)
 	$(BIN)/mypy --strict -p tvbandits
 
-wheel: $(STAMP)
+wheel: $(DEV)
 	PYTHON=$(PYTHON) bash .ci/wheel
 
-benchmarks: $(STAMP)
+benchmarks: $(DEV)
 	$(BIN)/python -m benchmarks
 
 clean:

@@ -33,6 +33,9 @@ from tvbandits.queries.pool import Members, Pool
 DRAWN = 256
 """Points drawn from a domain that is not finite, for a plan to choose from."""
 
+FEWEST = 2
+"""From fewer observations nothing is learned: everything may just have been forgotten."""
+
 LARGE = 2000
 """With more observations, several BLAS threads help."""
 
@@ -258,6 +261,8 @@ class Model:
         recipe, model = self._recipe, state.model
         seen, _, used = self._aged(state, state.time or 0.0)
         kept = seen if used.all() else seen.take(used)
+        if len(kept) < FEWEST:
+            return state
         scaled = model.scaling
         if recipe.mean == "online":
             scaled = standardisation.standard(kept, recipe.noise_variance)
