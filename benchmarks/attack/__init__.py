@@ -1,0 +1,1 @@
+"""Attacks: what could break a bandit, tried at random and counted."""
