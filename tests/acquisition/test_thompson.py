@@ -264,7 +264,7 @@ def test_a_failing_draw_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
     before = made.state
     with monkeypatch.context() as patch:
-        patch.setattr("tvbandits.policies.thompson._noise", fail)
+        patch.setattr(NystromPosterior, "samples", fail)
         with pytest.raises(RuntimeError, match="out of luck"):
             made.ask()
     assert made.state is before

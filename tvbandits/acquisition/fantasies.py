@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.candidate_cache import Surface
-from tvbandits.gp.posteriors.sparse import NystromPosterior
-from tvbandits.gp.predictions import AnyPosterior
+from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior
 
 AT_ONCE = 32
 """Stale points that are looked at together once single looks have not found the largest bound."""
@@ -55,7 +54,7 @@ class Fantasy(Protocol):
 
 
 def imagine(
-    posterior: AnyPosterior,
+    posterior: Posterior,
     domain: Domain,
     surface: Surface | None,
     inputs: Callable[[Array], Array],
@@ -66,7 +65,7 @@ def imagine(
 
     Parameters
     ----------
-    posterior : ExactPosterior, NystromPosterior, DriftPosterior or StateSpacePosterior
+    posterior : Posterior
     domain : Domain
     surface : Surface, optional
         The candidates of a finite domain.
@@ -76,7 +75,7 @@ def imagine(
         Noise variance of the imagined observations, in prior units.
     width : Width
     """
-    if isinstance(posterior, NystromPosterior) and isinstance(domain, Candidates) and surface:
+    if isinstance(domain, Candidates) and surface and isinstance(posterior, LazyBounds):
         return LazyFantasy(posterior, domain, surface, inputs, noise, width)
     return PlainFantasy(posterior, domain, surface, inputs, noise, width)
 
@@ -91,7 +90,7 @@ class LazyFantasy:
 
     def __init__(
         self,
-        posterior: NystromPosterior,
+        posterior: LazyBounds,
         domain: Candidates,
         surface: Surface,
         inputs: Callable[[Array], Array],
@@ -180,15 +179,14 @@ class PlainFantasy:
 
     def __init__(
         self,
-        posterior: AnyPosterior,
+        posterior: Posterior,
         domain: Domain,
         surface: Surface | None,
         inputs: Callable[[Array], Array],
         noise: float,
         width: Width,
     ) -> None:
-        self.start: Any = posterior
-        self.now: Any = posterior
+        self.start = self.now = posterior
         self.domain, self.surface = domain, surface
         self.inputs, self.noise, self.width = inputs, noise, width
         self.looks = 0
@@ -208,7 +206,7 @@ class PlainFantasy:
         self.now = self.now.shrunk(z, self.noise, self.surface)
         return Step(start / self.noise, now / self.noise, lambda: self._local(z))
 
-    def _variance(self, posterior: Any, X: Array) -> Array:
+    def _variance(self, posterior: Posterior, X: Array) -> Array:
         self.looks += len(X)
         if self.surface is not None and X is self.surface.points:
             return np.asarray(posterior.on_surface()[1])

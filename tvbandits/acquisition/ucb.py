@@ -8,7 +8,6 @@ from tvbandits.acquisition.batch_rules import Batching, FixedSize, Monitor, One
 from tvbandits.acquisition.fantasies import Width, imagine
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.predictions import View
 
 
@@ -29,8 +28,7 @@ def choose(
     uncertain = batching.smallest > 1 and _largest_variance(domain, view, rng) > (
         noise / batching.smallest
     )
-    lazy = isinstance(view.posterior, NystromPosterior) and not view.posterior.settled
-    if isinstance(batching.rule, One) and not uncertain and not lazy:
+    if isinstance(batching.rule, One) and not uncertain and view.posterior.settled:
         x, _ = domain.maximise(lambda X: view.upper_bound(X, beta), rng)
         return x[None, :].copy(), 0 if view.surface is None else len(view.surface.points)
     monitor: Monitor

@@ -25,7 +25,6 @@ from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.gp.predictions import View
 from tvbandits.queries.lookahead import Beliefs
@@ -92,7 +91,6 @@ class Model:
             previous=state.posterior,
             rng=rng,
         )
-        sparse = isinstance(recipe.posterior, Nystrom)
         info = replace(
             state.info,
             jitter=posterior.jitter,
@@ -101,7 +99,7 @@ class Model:
             forgotten=len(seen) - len(kept),
             effective_sample_size=float((kept.variance / effective[used]).sum()),
             information_gain=posterior.log_det_ratio / 2,
-            dictionary_size=posterior.dictionary_size if sparse else None,
+            dictionary_size=posterior.dictionary_size,
             centre=learned.centre(posterior.products, origin(state)),
             scale=learned.scale,
             seconds={**state.info.seconds, "posterior": time.perf_counter() - started},

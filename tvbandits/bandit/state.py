@@ -14,7 +14,7 @@ from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
-from tvbandits.gp.predictions import AnyPosterior
+from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.consultation import Consultation
 from tvbandits.queries.pool import Choice, Members
 
@@ -143,7 +143,7 @@ class State:
     scaling: Scaling
     kernel: Any
     aging: Aging
-    posterior: AnyPosterior | None
+    posterior: Posterior | None
     random: Mapping[str, Any]
     domain: Domain
     spent: float = 0.0

@@ -9,12 +9,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.candidate_cache import Surface
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
-from tvbandits.gp.posteriors.drift_filter import DriftPosterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior
-from tvbandits.gp.posteriors.state_space import StateSpacePosterior
-
-AnyPosterior = ExactPosterior | NystromPosterior | DriftPosterior | StateSpacePosterior
+from tvbandits.gp.posteriors.protocol import Posterior
 
 
 @dataclass(frozen=True)
@@ -26,7 +21,7 @@ class View:
 
     Attributes
     ----------
-    posterior : ExactPosterior or NystromPosterior
+    posterior : Posterior
         With two value columns: reward - origin, and 1.
     surface : Surface or None
         The candidates of a finite domain, which the posterior answers for without a solve.
@@ -37,7 +32,7 @@ class View:
     origin : float
     """
 
-    posterior: AnyPosterior
+    posterior: Posterior
     surface: Surface | None
     inputs: Callable[[Array], Array]
     centre: float
@@ -54,7 +49,7 @@ class View:
 
     def mean(self, X: Array) -> Array:
         """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
-        if self._is_surface(X) and isinstance(self.posterior, NystromPosterior):
+        if self._is_surface(X):
             return self._in_units(self.posterior.means_on_surface())
         return self.predict(X)[0]
 

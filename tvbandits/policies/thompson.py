@@ -10,17 +10,11 @@ from tvbandits.acquisition.confidence import BBKBWidth, Confidence, as_confidenc
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
-from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.kernels.structure import advance
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
-from tvbandits.gp.posteriors.drift_filter import DriftPosterior
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.sparse import NystromPosterior
-from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 from tvbandits.policies.setting import Setting
 
 
@@ -138,63 +132,9 @@ class Thompson(Bandit):
         X = _candidates(self._recipe).X
         view = self._model.view(state, now)
         assert state.posterior is not None  # conditioning made one
-        assert not isinstance(state.posterior, StateSpacePosterior)  # no such rule is taken
-        noise = _noise(state.posterior, view.inputs(X), count, rng)
+        assert view.surface is not None  # the domain is finite
+        noise = state.posterior.samples(view.surface, count, rng)
         return np.asarray(view.mean(X) + beta * view.scale * noise)
-
-
-def _noise(
-    posterior: ExactPosterior | NystromPosterior | DriftPosterior,
-    Z: Array,
-    count: int,
-    rng: np.random.Generator,
-) -> Array:
-    """Centred samples of a posterior at its fixed points, of inputs `Z` (A, p); shape (count, A)."""
-    if isinstance(posterior, ExactPosterior):
-        return _joint_noise(posterior, Z, count, rng)
-    if isinstance(posterior, NystromPosterior):
-        spread = posterior.times_embedding(_weights(posterior, count, rng))
-    else:
-        spread = _drifted_weights(posterior, count, rng) @ _embedding(posterior.dictionary)
-    _, residual = posterior.dictionary.on_surface()
-    own = rng.standard_normal((count, len(residual))) * np.sqrt(residual)
-    return np.asarray(spread + own)
-
-
-def _weights(posterior: NystromPosterior, count: int, rng: np.random.Generator) -> Array:
-    """Draws of N(0, V^-1), shape (count, m)."""
-    normal = rng.standard_normal((posterior.dictionary_size, count))
-    return linalg.solve_lower(posterior.factor, normal, transposed=True).T
-
-
-def _drifted_weights(posterior: DriftPosterior, count: int, rng: np.random.Generator) -> Array:
-    """Draws of the centred weights at the time `now`, shape (count, m).
-
-    What is known of them has decayed since the latest observation, by rho, and new variance has come
-    in its place: their covariance is rho^2 P + (1 - rho^2) I.
-    """
-    m, now, last = posterior.dictionary_size, posterior.now, posterior.last
-    decay = advance(posterior.kernel, now - last) if np.isfinite(last) else 0.0
-    assert decay is not None  # only kernels that decay are filtered
-    root = linalg.square_root(decay**2 * posterior.covariance + (1.0 - decay**2) * np.eye(m))
-    return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
-
-
-def _embedding(dictionary: ExactPosterior) -> Array:
-    """Z of the fixed points, shape (m, A)."""
-    assert dictionary.surface is not None  # a bandit on candidates conditions with a surface
-    return dictionary.surface.V.array * dictionary.surface.shrink
-
-
-def _joint_noise(
-    posterior: ExactPosterior, Z: Array, count: int, rng: np.random.Generator
-) -> Array:
-    """Centred samples of an exact posterior at the inputs `Z` (A, p), shape (count, A)."""
-    covariance = posterior.covariance(Z)
-    # Where much is known, what is left is near rounding of the prior: that is the yardstick.
-    prior = float(np.mean(posterior.kernel.diag(Z)))
-    L = linalg.cholesky(covariance, "posterior covariance of the candidates", scale=prior).L
-    return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
 
 
 def _candidates(recipe: Recipe) -> Candidates:

@@ -31,6 +31,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance, is_space_time
 from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED
 
 ROTATE_FROM = 96
 """Below this many rows a new factorisation is faster than rotating rows out."""
@@ -74,6 +75,11 @@ class ExactPosterior:
         """Y^T (K + Sigma)^-1 Y of the value columns of the rows, shape (c, c)."""
         W = self.weights.array
         return np.asarray(W.T @ W)
+
+    @property
+    def settled(self) -> bool:
+        """True: variances at the fixed points come with conditioning."""
+        return True
 
     @cached_property
     def _lower(self) -> Array:
@@ -122,10 +128,29 @@ class ExactPosterior:
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
-        if self.surface is None:
-            raise ValueError("this posterior was conditioned without fixed points")
-        on = self.surface
+        on = self.fixed_points
         return on.means * on.shrink, np.maximum(on.prior - on.explained * on.shrink**2, 0.0)
+
+    def means_on_surface(self) -> Array:
+        """Means (A, c) at the fixed points."""
+        on = self.fixed_points
+        return on.means * on.shrink
+
+    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:
+        """Centred joint draws at the fixed points, shape (count, A), in O(A^3)."""
+        Z = surface.at(self.fixed_points.now)
+        # Where much is known, what is left is near rounding of the prior: that is the yardstick.
+        prior = float(np.mean(self.kernel.diag(Z)))
+        what = "posterior covariance of the candidates"
+        L = linalg.cholesky(self.covariance(Z), what, scale=prior).L
+        return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
+
+    @property
+    def fixed_points(self) -> OnSurface:
+        """What is kept about the fixed points."""
+        if self.surface is None:
+            raise ValueError(UNCONDITIONED)
+        return self.surface
 
     def log_evidence(self) -> Array:
         """Log marginal likelihood of each value column, shape (c,)."""

@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance, separate
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.sparse import embed
+from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.sparse import beyond_dictionary, embed
 
 AT_ONCE = 32
 """Of more new observations than this, only the last one's effect on the fixed points is computed."""
@@ -119,6 +121,11 @@ class DriftPosterior:
         diagonal = np.diagonal(self.covariance)
         return float(diagonal.max() / diagonal.min()) if len(diagonal) else 1.0
 
+    @property
+    def settled(self) -> bool:
+        """True: variances at the fixed points follow from step to step."""
+        return True
+
     def observed(self, row: Data, z: Array) -> DriftPosterior:
         """With one observation more, of embedding `z` (m,), not before `last`: predict, then correct."""
         t = float(row.Z[0, -1])
@@ -179,13 +186,29 @@ class DriftPosterior:
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time `now`."""
-        on = self.dictionary.surface
-        if on is None:
-            raise ValueError("this posterior was conditioned without fixed points")
+        on = self.dictionary.fixed_points
         means_at, spread_at = self._surface_at(self._decay(self.now))
         assert means_at is not None  # kept wherever there are fixed points
         assert spread_at is not None
         return means_at, np.maximum(on.prior - on.explained + spread_at, 0.0)
+
+    def means_on_surface(self) -> Array:
+        """Means (A, c) at the fixed points, at the time `now`."""
+        return self.on_surface()[0]
+
+    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the fixed points at the time `now`, shape (count, A).
+
+        What is known of the weights has decayed since the latest observation, by rho, and new variance
+        has come in its place: their covariance is rho^2 P + (1 - rho^2) I. What the dictionary leaves
+        out is drawn for each point on its own.
+        """
+        on, decay = self.dictionary.fixed_points, self._decay(self.now)
+        covariance = decay**2 * self.covariance + (1.0 - decay**2) * np.eye(self.dictionary_size)
+        root = linalg.square_root(covariance)
+        weights = rng.standard_normal((count, root.shape[1])) @ root.T
+        spread = weights @ (on.V.array * on.shrink)
+        return np.asarray(spread + beyond_dictionary(self.dictionary, count, rng))
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (n1, n2) between inputs [point, time], none before `last`.
@@ -258,7 +281,7 @@ class Filter:
         data: Data,
         surface: Surface | None,
         now: float,
-        previous: object,
+        previous: Posterior | None,
         rng: np.random.Generator,
     ) -> DriftPosterior:
         """Condition on `data`: on its new rows, where none is older than those of `previous`.

@@ -20,6 +20,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 
 FEW = 64
@@ -45,7 +46,7 @@ class Exact:
         *,
         surface: Surface | None = None,
         now: float = 0.0,
-        previous: object = None,
+        previous: Posterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
     ) -> ExactPosterior | NystromPosterior:
         """Condition on `data`, from `previous` where that is cheaper.
@@ -68,7 +69,7 @@ class Exact:
         span: ExactPosterior | None = surface.remember(spanning)
         if span is None or len(groups.first) < span.size:
             return factor(kernel, data, surface, now)
-        return assemble(kernel, data, groups, span, sparse, now)
+        return assemble(kernel, data, groups, span, sparse, now, exact=True)
 
 
 def spanning(surface: Surface) -> ExactPosterior | None:

@@ -24,6 +24,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.drift_filter import DriftPosterior, Filter
 from tvbandits.gp.posteriors.leverage_scores import leverage_dictionary
+from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 
 MANY = 500
@@ -64,7 +65,7 @@ class Nystrom:
         *,
         surface: Surface | None = None,
         now: float = 0.0,
-        previous: object = None,
+        previous: Posterior | None = None,
         rng: np.random.Generator | None = None,
     ) -> NystromPosterior | DriftPosterior:
         """Condition on `data`, from `previous` where that is cheaper.

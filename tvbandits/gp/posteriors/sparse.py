@@ -25,6 +25,7 @@ from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.candidate_cache import OnSurface, Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED
 
 
 @dataclass
@@ -69,6 +70,8 @@ class NystromPosterior:
         log det V: twice the information gain of the embedded observations.
     now : float
         The time that `on_surface` speaks about.
+    exact : bool
+        Whether the dictionary spans every observed point, by construction: nothing is approximated.
     """
 
     kernel: Any
@@ -84,6 +87,7 @@ class NystromPosterior:
     log_det_ratio: float
     now: float
     bounds: _Bounds | None = field(repr=False, compare=False)
+    exact: bool = False
 
     @property
     def size(self) -> int:
@@ -91,9 +95,9 @@ class NystromPosterior:
         return len(self.rows)
 
     @property
-    def dictionary_size(self) -> int:
-        """Number of inducing points m."""
-        return self.dictionary.size
+    def dictionary_size(self) -> int | None:
+        """Number of inducing points m; None where they are only a way to the exact posterior."""
+        return None if self.exact else self.dictionary.size
 
     @property
     def settled(self) -> bool:
@@ -203,16 +207,24 @@ class NystromPosterior:
         on = self._on
         return np.asarray(on.V.array[:, points].T * on.shrink)
 
+    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the fixed points, shape (count, A), in O(m A) each.
+
+        f(x) = z(x)^T w + e(x) with w ~ N(0, V^-1), and e(x) ~ N(0, k(x, x) - z(x)^T z(x)) for each point
+        on its own.
+        """
+        normal = rng.standard_normal((self.dictionary.size, count))
+        w = linalg.solve_lower(self.factor, normal, transposed=True).T
+        return self.times_embedding(w) + beyond_dictionary(self.dictionary, count, rng)
+
     @property
     def _on(self) -> OnSurface:
-        if self.dictionary.surface is None:
-            raise ValueError("this posterior was conditioned without fixed points")
-        return self.dictionary.surface
+        return self.dictionary.fixed_points
 
     @property
     def _bounds(self) -> _Bounds:
         if self.bounds is None:
-            raise ValueError("this posterior was conditioned without fixed points")
+            raise ValueError(UNCONDITIONED)
         return self.bounds
 
 
@@ -220,6 +232,12 @@ def _variances(residual: Array, z: Array, factor: Array) -> Array:
     """K - z^T z, given, + z^T V^-1 z for z of shape (m, n); shape (n,)."""
     half = linalg.solve_lower(factor, z)
     return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
+
+
+def beyond_dictionary(dictionary: ExactPosterior, count: int, rng: np.random.Generator) -> Array:
+    """Draws (count, A) of what the dictionary leaves out at the fixed points, each on its own."""
+    _, residual = dictionary.on_surface()
+    return np.asarray(rng.standard_normal((count, len(residual))) * np.sqrt(residual))
 
 
 def embed(dictionary: ExactPosterior, Z: Array) -> Array:
@@ -237,6 +255,8 @@ def assemble(
     dictionary: ExactPosterior,
     previous: NystromPosterior | None,
     now: float,
+    *,
+    exact: bool = False,
 ) -> NystromPosterior:
     """The sparse posterior of a dictionary: V, its factor and what follows from it."""
     rows, _ = groups.merge(data)
@@ -259,6 +279,7 @@ def assemble(
         log_det_ratio=linalg.log_determinant(made.L),
         now=now,
         bounds=None,
+        exact=exact,
     )
     if dictionary.surface is None:
         return posterior
@@ -277,7 +298,7 @@ def _embedded(
     if previous is None or not _extends(previous, rows, dictionary):
         embedded = embed(dictionary, rows.Z)
     else:
-        u, before = len(previous.rows), previous.dictionary_size
+        u, before = len(previous.rows), previous.dictionary.size
         embedded = np.empty((len(rows), m))
         embedded[:u, :before] = previous.embedded
         if before < m:
@@ -296,7 +317,7 @@ def _later_columns(dictionary: ExactPosterior, Z: Array, z: Array) -> Array:
 
 def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior) -> bool:
     """Whether dictionary, its root and inputs begin with those of `previous`."""
-    before, m = previous.dictionary, previous.dictionary_size
+    before, m = previous.dictionary, previous.dictionary.size
     return (
         m <= dictionary.size
         and np.array_equal(dictionary.rows.Z[:m], before.rows.Z)
@@ -317,8 +338,8 @@ def _next_bounds(posterior: NystromPosterior, previous: NystromPosterior | None)
         told = _of_new_precision(posterior, previous)
     if told is None or previous is None or previous.bounds is None:
         return _Bounds(posterior.variances_with(posterior.factor, slice(None)), everywhere)
-    before, on = previous.dictionary_size, posterior._on
-    left = np.zeros((len(told) + posterior.dictionary_size - before, posterior.dictionary_size))
+    before, on = previous.dictionary.size, posterior._on
+    left = np.zeros((len(told) + posterior.dictionary.size - before, posterior.dictionary.size))
     left[: len(told), :before] = told
     left[len(told) :, :before] = _later_on_earlier(posterior.factor, before)
     product = (np.vstack([left, posterior.coefficients.T]) * on.shrink) @ on.V.array
@@ -338,7 +359,7 @@ def _of_new_precision(posterior: NystromPosterior, previous: NystromPosterior) -
     With V' = V + U U^T, z^T V^-1 z loses |L^-1 U^T V^-1 z|^2, L the factor of I + U^T V^-1 U. None
     where so many inputs have changed that a solve for all points is cheaper.
     """
-    u, m = len(previous.rows), previous.dictionary_size
+    u, m = len(previous.rows), previous.dictionary.size
     gained = 1.0 / posterior.rows.variance
     gained[:u] -= 1.0 / previous.rows.variance
     changed = np.flatnonzero(gained > 0)

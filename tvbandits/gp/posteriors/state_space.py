@@ -27,6 +27,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Posterior
 
 TOLERANCE = 1e-4
 """Features end when no point keeps more than this share of its prior variance."""
@@ -100,7 +101,7 @@ class StateSpace:
         *,
         surface: Surface | None = None,
         now: float = 0.0,
-        previous: object = None,
+        previous: Posterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
     ) -> StateSpacePosterior:
         """Condition on `data`, from `previous` where it only has to be told the rest.
@@ -212,7 +213,7 @@ class Space:
     def on_surface(self) -> tuple[Array, Array]:
         """`observe` of the points of the surface."""
         if self.surface is None:
-            raise ValueError("this posterior was conditioned without fixed points")
+            raise ValueError(UNCONDITIONED)
         return self.observe(self.surface.points)
 
     def rows(self, X: Array) -> tuple[Array, Array]:
@@ -292,9 +293,14 @@ class StateSpacePosterior:
         return len(self.data)
 
     @property
-    def dictionary_size(self) -> int:
-        """Size of the state."""
-        return len(self.space.prior)
+    def dictionary_size(self) -> None:
+        """None: there are no inducing points."""
+        return None
+
+    @property
+    def settled(self) -> bool:
+        """True: variances at the fixed points are computed together."""
+        return True
 
     @property
     def condition_number(self) -> float:
@@ -362,6 +368,22 @@ class StateSpacePosterior:
         mean, P = self._present
         variance = np.einsum("ij,ij->i", H @ P, H) + left
         return H @ mean, np.maximum(variance, 0.0)
+
+    def means_on_surface(self) -> Array:
+        """Means (A, c) at the fixed points, at the time `now`."""
+        H, _ = self.space.on_surface
+        return np.asarray(H @ self._present[0])
+
+    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the fixed points at the time `now`, shape (count, A).
+
+        The state is drawn jointly; what the features leave out, for each point on its own.
+        """
+        H, left = self.space.on_surface
+        root = linalg.square_root(self._present[1])
+        states = rng.standard_normal((count, root.shape[1])) @ root.T
+        own = rng.standard_normal((count, len(left))) * np.sqrt(left)
+        return np.asarray(states @ H.T + own)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (n1, n2) of inputs [x, t], none before the latest observation.

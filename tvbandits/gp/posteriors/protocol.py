@@ -1,0 +1,201 @@
+"""What every posterior can do, what conditions one, and what a posterior may offer beyond that.
+
+Nobody outside of this folder asks which posterior it has: all of them answer the questions of
+`Posterior`, and the one that can leave variances at the fixed points uncomputed says so by `LazyBounds`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.data import Data
+
+UNCONDITIONED = "this posterior was conditioned without fixed points"
+"""The message where a question about the fixed points is put to a posterior that knows of none."""
+
+
+class Posterior(Protocol):
+    """A conditioned Gaussian process of zero prior mean, with c value columns.
+
+    Kernel inputs are rows of shape (p,): a point, or a point and its time
+    (`tvbandits.gp.kernels.structure.inputs`). Variances are in prior units, means in the unit of the
+    values. Nothing changes a posterior.
+    """
+
+    @property
+    def kernel(self) -> Any:
+        """The prior covariance, a scikit-learn kernel."""
+        ...
+
+    @property
+    def data(self) -> Data:
+        """What it is conditioned on."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Number of rows that it holds: observations, or distinct inputs of them."""
+        ...
+
+    @property
+    def dictionary_size(self) -> int | None:
+        """Number of inducing points; None where nothing is approximated on inducing points."""
+        ...
+
+    @property
+    def products(self) -> Array:
+        """Y^T (K + Sigma)^-1 Y of the value columns, shape (c, c)."""
+        ...
+
+    @property
+    def log_det_ratio(self) -> float:
+        """Log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
+        ...
+
+    @property
+    def jitter(self) -> float:
+        """What had to be added to a diagonal, in prior units; 0 in good health."""
+        ...
+
+    @property
+    def condition_number(self) -> float:
+        """Lower estimate of the condition number of what was factored; at least 1 and finite."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether the variances at the fixed points, if there are any, are all computed already."""
+        ...
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
+        ...
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning.
+
+        Raises
+        ------
+        ValueError
+            If it was conditioned without fixed points; so do the next two.
+        """
+        ...
+
+    def means_on_surface(self) -> Array:
+        """Means (A, c) of `on_surface`, without the variances where those cost more."""
+        ...
+
+    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:
+        """Centred draws at the fixed points, shape (count, A): the first value column less its mean.
+
+        Each value has the variance of `on_surface`. What a dictionary or features leave out of the
+        kernel is drawn for each point on its own.
+        """
+        ...
+
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (n1, n2) between kernel inputs `Z1` and `Z2`."""
+        ...
+
+    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> Posterior:
+        """The same with one more observation at the input `z` (1, p), its value unknown.
+
+        Variances are those of the larger set; means are of no use.
+
+        Parameters
+        ----------
+        z : array of shape (1, p)
+        noise : float
+            Noise variance of the observation, in prior units.
+        surface : Surface or None
+            That of conditioning.
+        """
+        ...
+
+    def effective_dimension(self) -> float:
+        """How many independent numbers the observations determine, tr(K (K + Sigma)^-1)."""
+        ...
+
+
+class PosteriorRule(Protocol):
+    """How a posterior is made of data: a part of a recipe."""
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: Surface | None = None,
+        now: float = 0.0,
+        previous: Posterior | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Posterior:
+        """Condition on `data`, from `previous` where that is cheaper.
+
+        Parameters
+        ----------
+        kernel : scikit-learn kernel
+        data : Data
+        surface : Surface, optional
+            Fixed points that `on_surface` will answer for, at the time `now`.
+        now : float
+        previous : Posterior, optional
+            A posterior of the same kernel and surface on other data; left aside where it is no help.
+        rng : numpy.random.Generator, optional
+            Draws a dictionary, where one is drawn.
+
+        Raises
+        ------
+        FactorisationError
+            If the kernel matrix is not positive definite.
+        """
+        ...
+
+
+@runtime_checkable
+class LazyBounds(Protocol):
+    """A posterior on a dictionary that brings variances at the fixed points up to date one by one.
+
+    Between two calls of `condition` variances only fall, so a variance from before is an upper bound,
+    and a search for the largest upper confidence bound computes few of them ([BB] A.3). z(x) is the
+    embedding (m,) of a point, V = I + sum_i z_i z_i^T / v_i.
+    """
+
+    @property
+    def V(self) -> Array:  # noqa: N802 - the name in the papers
+        """The matrix V, shape (m, m)."""
+        ...
+
+    @property
+    def factor(self) -> Array:
+        """Lower factor of V, shape (m, m)."""
+        ...
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means and variances at the fixed points, all of them computed now."""
+        ...
+
+    def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
+        """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
+        ...
+
+    def refresh(self, points: Index) -> Array:
+        """Bring the variances at some of the fixed points up to date, and return them."""
+        ...
+
+    def variances_with(self, factor: Array, points: Index | slice) -> Array:
+        """Variances at some of the fixed points, if the factor of V were `factor`."""
+        ...
+
+    def times_embedding(self, w: Array) -> Array:
+        """w^T z at all fixed points, shape (A,)."""
+        ...
+
+    def embedding_on_surface(self, points: Index) -> Array:
+        """Embeddings of some of the fixed points, shape (n, m)."""
+        ...
