@@ -18,12 +18,12 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
+from tvbandits.gp.fitting.leverage_scores import leverage_dictionary
 from tvbandits.gp.kernels.structure import is_space_time, separate
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
-from tvbandits.gp.posteriors.drift_filter import DriftPosterior, Filter
-from tvbandits.gp.posteriors.leverage_scores import leverage_dictionary
+from tvbandits.gp.posteriors.drifting import DriftPosterior, Filter
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 
@@ -71,7 +71,7 @@ class Nystrom:
         """Condition on `data`, from `previous` where that is cheaper.
 
         Under a kernel whose correlation in time is Markov, it is a filter
-        (`tvbandits.gp.posteriors.drift_filter`).
+        (`tvbandits.gp.posteriors.drifting`).
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class Nystrom:
         rng : numpy.random.Generator
             Draws the dictionary; one uniform number for each observed input, in order of first
             appearance, whenever the inputs of the observations are others than before; several where
-            there are many new ones at once (`tvbandits.gp.posteriors.leverage_scores`).
+            there are many new ones at once (`tvbandits.gp.fitting.leverage_scores`).
         """
         data = without_negligible(kernel, data)
         if is_space_time(kernel) and separate(kernel) is not None:

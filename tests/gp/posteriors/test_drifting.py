@@ -18,11 +18,11 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors import drift_filter
+from tvbandits.gp.posteriors import drifting
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.drift_filter import DriftPosterior, Filter
+from tvbandits.gp.posteriors.drifting import DriftPosterior, Filter
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 
@@ -307,7 +307,7 @@ def test_a_point_that_would_change_the_root_stays_outside() -> None:
     run.steps(5)
     made = filtered(EVERY_POINT.condition(kernel, run.data))
     again = made.dictionary.rows.Z[:1]
-    assert drift_filter._joined(made.dictionary, again, None) is None
+    assert drifting._joined(made.dictionary, again, None) is None
 
 
 # --- questions ------------------------------------------------------------------------------------
