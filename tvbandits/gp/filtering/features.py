@@ -138,6 +138,21 @@ class Space:
             out += others * M[partner]
         return out
 
+    def advanced(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
+        """Mean (m, c) and covariance (m, m) of the state after a time h >= 0.
+
+        Infinite: the first time, before which nothing is known.
+        """
+        if h == 0 or math.isinf(h):
+            return mean, P
+        # P is the stationary prior less what is known: only the latter moves.
+        known = -P
+        known[np.diag_indices_from(known)] += self.prior
+        known = self.moved(self.moved(known, h).T, h)
+        after = -known
+        after[np.diag_indices_from(after)] += self.prior
+        return self.moved(mean, h), after
+
     def transition(self, h: float) -> tuple[Array, Array | None, Index]:
         """What a state keeps of itself (m, 1), takes of its partner (m, 1), and who that is (m,).
 

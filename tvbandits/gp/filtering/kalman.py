@@ -42,6 +42,10 @@ class StateModel(Protocol):
         """F_h times a matrix (m, n) of states, for a time h >= 0."""
         ...
 
+    def advanced(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
+        """Mean and covariance of the state after a time h >= 0; infinite: nothing is known yet."""
+        ...
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -105,7 +109,7 @@ class Filter:
         """On to the time `t`; one before the present is no move."""
         if t > self.time:
             h = t - self.time
-            self.mean, self.covariance = moved(self.model, self.mean, self.covariance, h)
+            self.mean, self.covariance = self.model.advanced(self.mean, self.covariance, h)
             self.time = t
 
     def correct(self, rows: Rows, i: int) -> tuple[Array, Array, float]:
@@ -128,19 +132,6 @@ class Filter:
             self.move(float(t))
             self.correct(rows, i)
         return self
-
-
-def moved(model: StateModel, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
-    """Mean and covariance of the state after a time h >= 0; infinite: nothing is known yet."""
-    if h == 0 or math.isinf(h):
-        return mean, P
-    # P is the stationary prior less what is known: only the latter moves.
-    known = -P
-    known[np.diag_indices_from(known)] += model.prior
-    known = model.moved(model.moved(known, h).T, h)
-    after = -known
-    after[np.diag_indices_from(after)] += model.prior
-    return model.moved(mean, h), after
 
 
 def recall(

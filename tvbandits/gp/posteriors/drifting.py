@@ -5,9 +5,10 @@ the reward in the span of a spatial dictionary is f(x, t) = z(x)^T w_t, with wei
 
     w_{t+h} = rho(h) w_t + sqrt(1 - rho(h)^2) * standard normal noise,
 
-so its posterior is a Kalman filter on m weights: O(m^2 + m A) an observation, however many came before.
-It is the exact posterior when the dictionary spans every point, and where a point joins later, all
-observations from then on.
+so its posterior is the Kalman filter on m weights (`tvbandits.gp.filtering.kalman`): O(m^2 + m A) an
+observation, however many came before. It is the exact posterior when the dictionary spans every point,
+and where a point joins later, all observations from then on. Questions about times before the latest
+observation are answered by smoothing, O(m^2) for each observation.
 """
 
 from __future__ import annotations
@@ -19,21 +20,60 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.structure import advance, separate
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, recall
+from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import Surface
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import beyond_dictionary, embed
 
-AT_ONCE = 32
-"""Of more new observations than this, only the last one's effect on the fixed points is computed."""
+
+@dataclass(frozen=True)
+class Weights:
+    """How the weights of a dictionary move: independent of each other, all at one rate.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+        Whose correlation in time is Markov.
+    size : int
+        Number of weights m.
+    """
+
+    kernel: Any
+    size: int
+
+    @property
+    def prior(self) -> Array:
+        """Ones (m,)."""
+        return np.ones(self.size)
+
+    def decay(self, h: float) -> float:
+        """rho(h), what is left after a time h >= 0; 0 after an infinite one."""
+        if math.isinf(h):
+            return 0.0
+        factor = advance(self.kernel, h)
+        assert factor is not None  # only Markov kernels come here
+        return factor
+
+    def moved(self, M: Array, h: float) -> Array:
+        """What is left after a time h >= 0 of states (m, n)."""
+        return self.decay(h) * M
+
+    def advanced(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
+        """Mean (m, c) and covariance (m, m) of the weights after a time h >= 0."""
+        if h == 0 or math.isinf(h):
+            return mean, P
+        decay = self.decay(h)
+        P = decay**2 * P
+        P[np.diag_indices_from(P)] += 1.0 - decay**2
+        return decay * mean, P
 
 
 @dataclass(frozen=True)
 class DriftPosterior:
-    """A filtered drifting process. Made by `Nystrom.condition`.
+    """A filtered drifting process. Made by `tvbandits.gp.posteriors.nystrom.Growing`.
 
     Attributes
     ----------
@@ -49,8 +89,7 @@ class DriftPosterior:
     covariance : array of shape (m, m)
         Of the weights at the time `last`.
     last : float
-        Time of the latest observation; minus infinity where there is none. No question may be about a
-        time before it.
+        Time of the latest observation; minus infinity where there is none.
     now : float
         The time that `on_surface` speaks about.
     means_at, spread_at : arrays of shape (A, c) and (A,), or None
@@ -60,6 +99,10 @@ class DriftPosterior:
         errors; Q is the covariance z^T z rho.
     log_det_ratio : float
         Twice the information gain.
+    joined : integer array of shape (n,)
+        How many inducing points there were when each row of `data` was observed.
+    raised : float
+        The most that was added to a noise variance below rounding.
     """
 
     kernel: Any
@@ -74,6 +117,8 @@ class DriftPosterior:
     spread_at: Array | None
     products: Array
     log_det_ratio: float
+    joined: Index
+    raised: float = 0.0
 
     @classmethod
     def prior(
@@ -98,6 +143,7 @@ class DriftPosterior:
             None if on is None else on.explained.copy(),
             np.zeros((columns, columns)),
             0.0,
+            np.empty(0, dtype=np.int64),
         )
 
     @property
@@ -112,8 +158,8 @@ class DriftPosterior:
 
     @property
     def jitter(self) -> float:
-        """What the root needed on its diagonal."""
-        return self.dictionary.jitter
+        """The most that the root needed on its diagonal, or a noise too small for rounding."""
+        return max(self.dictionary.jitter, self.raised)
 
     @property
     def condition_number(self) -> float:
@@ -127,38 +173,68 @@ class DriftPosterior:
         return True
 
     def observed(self, row: Data, z: Array) -> DriftPosterior:
-        """With one observation more, of embedding `z` (m,), not before `last`: predict, then correct."""
+        """With one observation more, of embedding `z` (m,), not before `last`."""
         t = float(row.Z[0, -1])
-        noise = float(row.variance[0])
-        mean, P, means_at, spread_at = self._advanced(t)
-        carried = P @ z
-        surprise = max(float(z @ carried), 0.0) + noise
-        error = row.Y[0] - z @ mean
-        half = carried / math.sqrt(surprise)
+        means_at, spread_at = self._surface_at(self._decay(t))
+        mean, P = self._model.advanced(self.mean, self.covariance, t - self.last)
+        if P is self.covariance:
+            mean, P = mean.copy(), P.copy()
+        made = Filter(self._model, mean, P, t, self.products.copy(), self.log_det_ratio)
+        rows, raised = self._as_rows(row, z[None, :])
+        half, error, spread = made.correct(rows, 0)
         on = self.dictionary.surface
         if on is not None and means_at is not None and spread_at is not None:
             reach = half @ on.V.array
-            means_at = means_at + np.outer(reach, error) / math.sqrt(surprise)
+            means_at = means_at + np.outer(reach, error) / math.sqrt(spread)
             spread_at = spread_at - reach**2
         return replace(
             self,
-            mean=mean + np.outer(carried / surprise, error),
-            covariance=P - np.outer(half, half),
+            mean=made.mean,
+            covariance=made.covariance,
             last=t,
             means_at=means_at,
             spread_at=spread_at,
-            products=self.products + np.outer(error, error) / surprise,
-            log_det_ratio=self.log_det_ratio + math.log(surprise / noise),
+            products=made.products,
+            log_det_ratio=made.log_det_ratio,
+            raised=max(self.raised, raised),
         )
 
-    def _advanced(self, t: float) -> tuple[Array, Array, Array | None, Array | None]:
-        """Mean and covariance of the weights, and `means_at` and `spread_at`, as of the time `t`."""
-        decay = self._decay(t)
-        if decay == 1.0:
-            return self.mean, self.covariance, self.means_at, self.spread_at
-        P = decay**2 * self.covariance
-        P[np.diag_indices_from(P)] += 1.0 - decay**2
-        return decay * self.mean, P, *self._surface_at(decay)
+    @property
+    def _model(self) -> Weights:
+        return Weights(self.kernel, self.dictionary.size)
+
+    def _as_rows(self, data: Data, H: Array) -> tuple[Rows, float]:
+        """Observations seen through `H` (n, m), and the most that a noise was raised by."""
+        lowest = lowest_noise(self._model, H)
+        noise = np.maximum(data.variance, lowest)
+        raised = float((lowest - data.variance).max(initial=0.0))
+        return Rows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
+
+    def _history(self) -> Rows:
+        """All observations in order of time, each seen by the inducing points that there were then."""
+        order = np.argsort(self.data.Z[:, -1], kind="stable")
+        data = Data(self.data.Z[order], self.data.Y[order], self.data.variance[order])
+        z = embed(self.dictionary, data.Z[:, :-1])
+        z[np.arange(self.dictionary.size) >= self.joined[order][:, None]] = 0.0
+        return self._as_rows(data, z)[0]
+
+    def _recalled(self, times: Array, H: Array, *, joint: bool = False) -> tuple[Array, Array]:
+        """Means and (co)variances of values H w of the weights at any times, of all observations."""
+        start = Filter.prior(self._model, self.mean.shape[1])
+        return recall(start, self._history(), times, H, joint=joint)
+
+    def _weights_at(self, t: float) -> tuple[Array, Array]:
+        """Mean and covariance of the weights at a time."""
+        m = self.dictionary.size
+        if t < self.last:
+            return self._recalled(np.full(m, t), np.eye(m), joint=True)
+        return self._model.advanced(self.mean, self.covariance, t - self.last)
+
+    def with_fixed_points(self) -> DriftPosterior:
+        """With what is known at the fixed points, from the weights, O(m^2 A)."""
+        V = self.dictionary.fixed_points.V.array
+        spread = np.einsum("ij,ij->j", V, self.covariance @ V)
+        return replace(self, means_at=V.T @ self.mean, spread_at=spread)
 
     def on_dictionary(self, grown: ExactPosterior) -> DriftPosterior:
         """On a dictionary with more points: their weights are at their prior."""
@@ -175,21 +251,31 @@ class DriftPosterior:
         )
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Means (n, c) and variances (n,) at kernel inputs [point, time], none before `last`."""
-        decay = self._decays(Z)
+        """Means (n, c) and variances (n,) at kernel inputs [point, time]."""
         z = embed(self.dictionary, Z[:, :-1])
         lengths = np.einsum("ij,ij->i", z, z)
-        spread = np.einsum("ij,ij->i", z @ self.covariance, z)
         prior = np.asarray(self.kernel.diag(Z))
-        variance = prior - (lengths - spread) * decay**2
-        return decay[:, None] * (z @ self.mean), np.maximum(variance, 0.0)
+        early = Z[:, -1] < self.last
+        decay = self._decays(np.maximum(Z[:, -1], self.last))
+        means = decay[:, None] * (z @ self.mean)
+        known = (lengths - np.einsum("ij,ij->i", z @ self.covariance, z)) * decay**2
+        if early.any():
+            means[early], spread = self._recalled(Z[early, -1], z[early])
+            known[early] = lengths[early] - spread
+        return means, np.maximum(prior - known, 0.0)
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time `now`."""
         on = self.dictionary.fixed_points
-        means_at, spread_at = self._surface_at(self._decay(self.now))
-        assert means_at is not None  # kept wherever there are fixed points
-        assert spread_at is not None
+        if self.now < self.last:
+            mean, P = self._weights_at(self.now)
+            V = on.V.array
+            means_at, spread_at = V.T @ mean, np.einsum("ij,ij->j", V, P @ V)
+        else:
+            means, spread = self._surface_at(self._decay(self.now))
+            assert means is not None  # kept wherever there are fixed points
+            assert spread is not None
+            means_at, spread_at = means, spread
         return means_at, np.maximum(on.prior - on.explained + spread_at, 0.0)
 
     def means_on_surface(self) -> Array:
@@ -203,31 +289,51 @@ class DriftPosterior:
         has come in its place: their covariance is rho^2 P + (1 - rho^2) I. What the dictionary leaves
         out is drawn for each point on its own.
         """
-        on, decay = self.dictionary.fixed_points, self._decay(self.now)
-        covariance = decay**2 * self.covariance + (1.0 - decay**2) * np.eye(self.dictionary_size)
-        root = linalg.square_root(covariance)
+        on = self.dictionary.fixed_points
+        root = linalg.square_root(self._weights_at(self.now)[1])
         weights = rng.standard_normal((count, root.shape[1])) @ root.T
         spread = weights @ (on.V.array * on.shrink)
         return np.asarray(spread + beyond_dictionary(self.dictionary, count, rng))
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (n1, n2) between inputs [point, time], none before `last`.
+        """Posterior covariance (n1, n2) between inputs [point, time].
 
-        k - rho z1^T (I - P) z2 rho', with the decay rho since `last` of each input.
+        From `last` on it is k - rho z1^T (I - P) z2 rho', with the decay rho since `last` of each input.
         """
         z1, z2 = embed(self.dictionary, Z1[:, :-1]), embed(self.dictionary, Z2[:, :-1])
-        known = np.eye(len(self.covariance)) - self.covariance
-        decays = np.outer(self._decays(Z1), self._decays(Z2))
-        return np.asarray(self.kernel(Z1, Z2) - decays * (z1 @ known @ z2.T))
+        times = np.concatenate([Z1[:, -1], Z2[:, -1]])
+        if (times < self.last).any():
+            _, spread = self._recalled(times, np.concatenate([z1, z2]), joint=True)
+            apart = np.abs(Z1[:, None, -1] - Z2[:, -1])
+            gaps, which = np.unique(apart, return_inverse=True)
+            rho = np.array([self._model.decay(h) for h in gaps])[which].reshape(apart.shape)
+            known = rho * (z1 @ z2.T) - spread[: len(Z1), len(Z1) :]
+        else:
+            beyond = np.eye(len(self.covariance)) - self.covariance
+            decays = np.outer(self._decays(Z1[:, -1]), self._decays(Z2[:, -1]))
+            known = decays * (z1 @ beyond @ z2.T)
+        return np.asarray(self.kernel(Z1, Z2) - known)
 
-    def shrunk(self, z: Array, noise: float, surface: Any) -> DriftPosterior:  # noqa: ARG002
+    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> DriftPosterior:  # noqa: ARG002
         """The same with one more observation at the input `z` (1, p), its value unknown.
 
         Variances are those of the larger set; means stay.
         """
-        embedding = embed(self.dictionary, z[:, :-1])[0]
-        expected = self._decay(float(z[0, -1])) * embedding @ self.mean
-        return self.observed(Data(z, expected[None, :], np.array([noise])), embedding)
+        expected = self.predict(z)[0]
+        row = Data(z, expected, np.array([noise]))
+        data = Data(*(np.concatenate(pair) for pair in zip(self.data, row, strict=True)))
+        grown = replace(self, data=data, joined=np.append(self.joined, self.dictionary.size))
+        if z[0, -1] >= self.last:
+            return grown.observed(row, embed(self.dictionary, z[:, :-1])[0])
+        made = Filter.prior(self._model, expected.shape[1]).run(grown._history())
+        again = replace(
+            grown,
+            mean=made.mean,
+            covariance=made.covariance,
+            products=made.products,
+            log_det_ratio=made.log_det_ratio,
+        )
+        return again if self.means_at is None else again.with_fixed_points()
 
     def effective_dimension(self) -> float:
         """tr(I - P): how many of the weights the observations still determine."""
@@ -235,137 +341,15 @@ class DriftPosterior:
 
     def _decay(self, t: float) -> float:
         """rho(t - last): what is left at the time `t` of what is known; 0 where nothing is."""
-        if t == self.last:
-            return 1.0
-        if math.isinf(self.last):
-            return 0.0
-        if t < self.last:
-            raise ValueError(
-                f"a filter speaks about times from its latest observation, t = {self.last}, on, "
-                f"got t = {t}; the exact posterior also speaks about earlier ones"
-            )
-        factor = advance(self.kernel, t - self.last)
-        assert factor is not None  # only Markov kernels come here
-        return factor
+        return 1.0 if t == self.last else self._model.decay(t - self.last)
 
-    def _decays(self, Z: Array) -> Array:
-        """`_decay` at the times of kernel inputs, shape (n,)."""
-        times, which = np.unique(Z[:, -1], return_inverse=True)
-        return np.array([self._decay(float(t)) for t in times])[which]
+    def _decays(self, times: Array) -> Array:
+        """`_decay` at times (n,), none before `last`."""
+        distinct, which = np.unique(times, return_inverse=True)
+        return np.array([self._decay(float(t)) for t in distinct])[which]
 
     def _surface_at(self, decay: float) -> tuple[Array | None, Array | None]:
         on = self.dictionary.surface
         if on is None or self.means_at is None or self.spread_at is None:
             return None, None
         return decay * self.means_at, decay**2 * self.spread_at + (1.0 - decay**2) * on.explained
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Conditions a drifting process, growing its dictionary by leverage scores.
-
-    Parameters
-    ----------
-    oversampling : float
-        A new observation's point joins with probability min(1, oversampling variance / noise).
-    tolerance : float
-        Share of its prior variance below which a point depends on the dictionary, and does not join.
-    """
-
-    oversampling: float
-    tolerance: float
-
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        surface: Surface | None,
-        now: float,
-        previous: Posterior | None,
-        rng: np.random.Generator,
-    ) -> DriftPosterior:
-        """Condition on `data`: on its new rows, where none is older than those of `previous`.
-
-        Otherwise all rows are gone through again, in order of time, from an empty dictionary.
-        """
-        points = None if surface is None else surface.remember(_over_points)
-        times = data.Z[:, -1]
-        if (
-            isinstance(previous, DriftPosterior)
-            and (previous.means_at is None) == (points is None)
-            and data.starts_with(previous.data)
-            and (times[len(previous.data) :] >= previous.last).all()
-        ):
-            made, start = previous, len(previous.data)
-        else:
-            made, start = _nothing(kernel, data, points, now), 0
-        if len(data) - start > AT_ONCE:
-            # What is known at the fixed points follows from the weights at the end.
-            made = replace(made, means_at=None, spread_at=None)
-        for i in start + np.argsort(times[start:], kind="stable"):
-            made = self._observed(made, data.row(int(i)), points, rng)
-        if points is not None and made.means_at is None:
-            made = _on_points(made)
-        return replace(made, data=data, now=now)
-
-    def _observed(
-        self, made: DriftPosterior, row: Data, points: Surface | None, rng: np.random.Generator
-    ) -> DriftPosterior:
-        """With one observation more, whose point may join the dictionary."""
-        x, t = row.Z[:, :-1], float(row.Z[0, -1])
-        prior = float(made.kernel.diag(row.Z)[0])
-        z = _embedding(made.dictionary, x, points)
-        decay = made._decay(t)
-        variance = prior - decay**2 * float(z @ z - z @ made.covariance @ z)
-        beyond = prior - float(z @ z)
-        drawn = rng.random() < self.oversampling * variance / float(row.variance[0])
-        if (drawn or made.dictionary.size == 0) and beyond > self.tolerance * prior:
-            joined = _joined(made.dictionary, x, points)
-            if joined is not None:
-                made = made.on_dictionary(joined)
-                z = _embedding(joined, x, points)
-        return made.observed(row, z)
-
-
-def _nothing(kernel: Any, data: Data, points: Surface | None, now: float) -> DriftPosterior:
-    """Before any observation, with an empty dictionary."""
-    space = separate(kernel)
-    none = Data(np.empty((0, data.Z.shape[1] - 1)), np.empty((0, 0)), np.empty(0))
-    empty = Factored().condition(space, none, surface=points)
-    return DriftPosterior.prior(kernel, space, data.Y.shape[1], empty, now)
-
-
-def _on_points(made: DriftPosterior) -> DriftPosterior:
-    """With what is known at the fixed points, from the weights, O(m^2 A)."""
-    assert made.dictionary.surface is not None  # its dictionary was made with fixed points
-    V = made.dictionary.surface.V.array
-    spread = np.einsum("ij,ij->j", V, made.covariance @ V)
-    return replace(made, means_at=V.T @ made.mean, spread_at=spread)
-
-
-def _embedding(dictionary: ExactPosterior, x: Array, points: Surface | None) -> Array:
-    """z(x) for one point x (1, d), shape (m,): at hand where x is one of the fixed points."""
-    where = None if points is None else points.index(x[0])
-    if where is None or dictionary.surface is None:
-        return np.asarray(embed(dictionary, x)[0])
-    return np.ascontiguousarray(dictionary.surface.V.array[:, where])
-
-
-def _joined(dictionary: ExactPosterior, x: Array, points: Surface | None) -> ExactPosterior | None:
-    """The dictionary with one point more; None where its root would not stay the same."""
-    noise = 1e-12 * np.asarray(dictionary.kernel.diag(x))
-    before = dictionary.data
-    data = Data(
-        np.concatenate([before.Z, x]),
-        np.empty((len(before) + 1, 0)),
-        np.concatenate([before.variance, noise]),
-    )
-    grown = Factored().condition(dictionary.kernel, data, surface=points, previous=dictionary)
-    m = dictionary.size
-    same = np.array_equal(grown.factor.array[:m, :m], dictionary.factor.array)
-    return grown if same and grown.size == m + 1 else None
-
-
-def _over_points(surface: Surface) -> Surface:
-    """The surface of the part over points."""
-    return Surface(separate(surface.kernel), surface.points)

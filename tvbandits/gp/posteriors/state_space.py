@@ -22,7 +22,7 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.filtering.features import Space
-from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, moved, recall
+from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, recall
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
@@ -351,4 +351,4 @@ class StateSpacePosterior:
         if t < self.last:
             m = len(self.mean)
             return self._recalled(np.full(m, t), np.eye(m), joint=True)
-        return moved(self.space, self.mean, self.covariance, t - self.last)
+        return self.space.advanced(self.mean, self.covariance, t - self.last)
