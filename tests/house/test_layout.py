@@ -18,6 +18,7 @@ ORDER = [
     "core",
     "gp.kernels",
     "gp.fitting",
+    "gp.filtering",
     "gp.posteriors",
     "gp",
     "forgetting",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import Dense
 from tvbandits.core.arrays import Array
+from tvbandits.gp.filtering.kalman import ROUNDING, Filter, Rows
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.state_space import ROUNDING, StateSpace, StateSpacePosterior
+from tvbandits.gp.posteriors.state_space import STRIDE, StateSpace, StateSpacePosterior
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 
@@ -243,13 +245,102 @@ def test_no_observation_is_the_prior() -> None:
     assert made.effective_dimension() == pytest.approx(0.0)
 
 
-def test_the_past_is_not_spoken_about() -> None:
-    data = sample(10, 8)
-    made = StateSpace(anchors=POINTS).condition(KERNELS["all"], data, now=99.0)
-    with pytest.raises(
-        ValueError, match=r"times from its latest observation, t = .* got t = -1\.0"
-    ):
-        made.predict(at(-1.0))
+FEW = POINTS[:6]
+
+
+def among_few(n: int, seed: int) -> Data:
+    """Rewards of few points, which features leave nothing out of, in order of time."""
+    data, rng = sample(n, seed), np.random.default_rng(seed)
+    data.Z[:, :-1] = FEW[rng.integers(0, 6, n)]
+    return data
+
+
+@pytest.mark.parametrize("n", [25, 3 * STRIDE], ids=["few", "kept"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) -> None:
+    kernel, data = KERNELS[name], among_few(n, 8)
+    rule, surface, made = StateSpace(anchors=FEW), Surface(kernel, FEW), None
+    start, end = data.Z[0, -1], data.Z[-1, -1]
+    close: Any = {"rtol": 1e-7, "atol": 1e-8}
+    late = end - 0.3 * (end - start) / n
+    for now in (start - 2.0, start, 0.5 * (start + end), late, data.Z[-5, -1]):
+        for count in range(5, n + 1, 20):
+            some = Data(data.Z[:count], data.Y[:count], data.variance[:count])
+            made = rule.condition(kernel, some, surface=surface, now=now, previous=made)
+        Z = np.column_stack([FEW, np.full(6, now)])
+        means, covariance = dense(kernel, made.data, Z)
+        for found in (made.on_surface(), made.predict(Z), made.predict(Z[[3, 1]])):
+            rows = slice(None) if len(found[0]) == 6 else [3, 1]
+            np.testing.assert_allclose(found[0], means[rows], **close)
+            np.testing.assert_allclose(found[1], np.diag(covariance)[rows], **close)
+        # Times of all kinds at once, in any order.
+        mixed = np.column_stack(
+            [FEW[[5, 0, 1, 1, 2, 3, 4]], [end + 1.0, now, end, start, late, end + 4.0, now]]
+        )
+        many = np.repeat(mixed, 30, axis=0)
+        for Z1, Z2 in ((mixed, Z), (Z, mixed), (mixed[3:], mixed[:3]), (many, Z)):
+            _, across = dense(kernel, made.data, Z1, Z2)
+            np.testing.assert_allclose(made.cross_covariance(Z1, Z2), across, **close)
+        for Z1 in (mixed, many):
+            means, covariance = dense(kernel, made.data, Z1)
+            np.testing.assert_allclose(made.predict(Z1)[0], means, **close)
+            np.testing.assert_allclose(made.predict(Z1)[1], np.diag(covariance), **close)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_shrinking_at_an_earlier_time(name: str) -> None:
+    kernel, data = KERNELS[name], among_few(20, 4)
+    now = float(data.Z[12, -1]) - 0.4
+    surface = Surface(kernel, FEW)
+    made = StateSpace().condition(kernel, data, surface=surface, now=now)
+    z, Z = np.array([[*FEW[2], now]]), np.column_stack([FEW, np.full(6, now)])
+    smaller = made.shrunk(z, 0.3, surface)
+    more = Data(
+        np.vstack([data.Z, z]), np.vstack([data.Y, [[0, 1]]]), np.append(data.variance, 0.3)
+    )
+    _, covariance = dense(kernel, more, Z)
+    np.testing.assert_allclose(smaller.on_surface()[1], np.diag(covariance), atol=1e-8)
+    np.testing.assert_allclose(smaller.on_surface()[0], made.on_surface()[0], atol=1e-8)
+    np.testing.assert_array_equal(smaller.data.Z[:, -1], np.sort(more.Z[:, -1]))
+
+
+def test_a_late_reward_goes_back_to_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, n = KERNELS["all"], 5 * STRIDE
+    data, rule, surface = among_few(n, 3), StateSpace(), Surface(KERNELS["all"], FEW)
+    made: StateSpacePosterior | None = None
+    for count in range(1, n + 1):
+        some = Data(data.Z[:count], data.Y[:count], data.variance[:count])
+        made = rule.condition(kernel, some, surface=surface, now=1e4, previous=made)
+    assert made is not None
+    assert len(made.kept) == 2
+    taken: list[int] = []
+    correct = Filter.correct
+
+    def counted(self: Filter, rows: Rows, i: int) -> Any:
+        taken.append(i)
+        return correct(self, rows, i)
+
+    monkeypatch.setattr(Filter, "correct", counted)
+    for back, most in ((10, 2 * STRIDE), (4 * STRIDE, n)):
+        late = np.array([[*FEW[1], float(data.Z[-back, -1]) - 0.01]])
+        more = Data(
+            np.vstack([data.Z, late]), np.vstack([data.Y, [[3, 1]]]), np.append(data.variance, 0.2)
+        )
+        found = rule.condition(kernel, more, surface=surface, now=1e4, previous=made)
+        assert back < len(taken) <= most + 1
+        taken.clear()
+        whole = rule.condition(kernel, more, surface=surface, now=1e4)
+        assert len(taken) == n + 1
+        taken.clear()
+        np.testing.assert_array_equal(found.mean, whole.mean)
+        np.testing.assert_array_equal(found.covariance, whole.covariance)
+        assert found.log_det_ratio == whole.log_det_ratio
+    made.predict(np.array([[*FEW[0], data.Z[-10, -1] - 0.1]]))
+    assert 10 <= len(taken) <= 2 * STRIDE
+    # What can be computed again is not saved.
+    again = pickle.loads(pickle.dumps(made))
+    assert again.kept == ()
+    np.testing.assert_array_equal(again.covariance, made.covariance)
 
 
 @pytest.mark.parametrize(

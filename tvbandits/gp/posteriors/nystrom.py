@@ -11,21 +11,25 @@ afresh when it has twice the size of a fresh draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
+from tvbandits.gp.fitting.leverage_scores import leverage_dictionary
 from tvbandits.gp.kernels.structure import is_space_time, separate
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
-from tvbandits.gp.posteriors.drift_filter import DriftPosterior, Filter
-from tvbandits.gp.posteriors.leverage_scores import leverage_dictionary
+from tvbandits.gp.posteriors.drifting import DriftPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble, embed
+
+AT_ONCE = 32
+"""Of more new observations than this, only the last one's effect on the fixed points is computed."""
+
 
 MANY = 500
 """With more new inputs at once than this, and than are known, what was known before says little about
@@ -71,7 +75,7 @@ class Nystrom:
         """Condition on `data`, from `previous` where that is cheaper.
 
         Under a kernel whose correlation in time is Markov, it is a filter
-        (`tvbandits.gp.posteriors.drift_filter`).
+        (`tvbandits.gp.posteriors.drifting`).
 
         Parameters
         ----------
@@ -83,12 +87,12 @@ class Nystrom:
         rng : numpy.random.Generator
             Draws the dictionary; one uniform number for each observed input, in order of first
             appearance, whenever the inputs of the observations are others than before; several where
-            there are many new ones at once (`tvbandits.gp.posteriors.leverage_scores`).
+            there are many new ones at once (`tvbandits.gp.fitting.leverage_scores`).
         """
         data = without_negligible(kernel, data)
         if is_space_time(kernel) and separate(kernel) is not None:
             drawn = np.random.default_rng(0) if rng is None else rng
-            filtered = Filter(self.oversampling, self.tolerance)
+            filtered = Growing(self.oversampling, self.tolerance)
             return filtered.condition(kernel, data, surface, now, previous, drawn)
         previous = previous if isinstance(previous, NystromPosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
@@ -166,3 +170,108 @@ def _moved(dictionary: ExactPosterior, surface: Surface | None, now: float) -> E
     return Factored().condition(
         dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
     )
+
+
+@dataclass(frozen=True)
+class Growing:
+    """Conditions a drifting process, growing its dictionary by leverage scores.
+
+    Parameters
+    ----------
+    oversampling : float
+        A new observation's point joins with probability min(1, oversampling variance / noise).
+    tolerance : float
+        Share of its prior variance below which a point depends on the dictionary, and does not join.
+    """
+
+    oversampling: float
+    tolerance: float
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        surface: Surface | None,
+        now: float,
+        previous: Posterior | None,
+        rng: np.random.Generator,
+    ) -> DriftPosterior:
+        """Condition on `data`: on its new rows, where none is older than those of `previous`.
+
+        Otherwise all rows are gone through again, in order of time, from an empty dictionary.
+        """
+        points = None if surface is None else surface.remember(_over_points)
+        times = data.Z[:, -1]
+        if (
+            isinstance(previous, DriftPosterior)
+            and (previous.means_at is None) == (points is None)
+            and data.starts_with(previous.data)
+            and (times[len(previous.data) :] >= previous.last).all()
+        ):
+            made, start = previous, len(previous.data)
+        else:
+            made, start = _nothing(kernel, data, points, now), 0
+        if len(data) - start > AT_ONCE:
+            # What is known at the fixed points follows from the weights at the end.
+            made = replace(made, means_at=None, spread_at=None)
+        joined = np.append(made.joined[:start], np.zeros(len(data) - start, dtype=np.int64))
+        for i in start + np.argsort(times[start:], kind="stable"):
+            made = self._observed(made, data.row(int(i)), points, rng)
+            joined[i] = made.dictionary.size
+        if points is not None and made.means_at is None:
+            made = made.with_fixed_points()
+        return replace(made, data=data, joined=joined, now=now)
+
+    def _observed(
+        self, made: DriftPosterior, row: Data, points: Surface | None, rng: np.random.Generator
+    ) -> DriftPosterior:
+        """With one observation more, whose point may join the dictionary."""
+        x, t = row.Z[:, :-1], float(row.Z[0, -1])
+        prior = float(made.kernel.diag(row.Z)[0])
+        z = _embedding(made.dictionary, x, points)
+        decay = made._decay(t)
+        variance = prior - decay**2 * float(z @ z - z @ made.covariance @ z)
+        beyond = prior - float(z @ z)
+        drawn = rng.random() < self.oversampling * variance / float(row.variance[0])
+        if (drawn or made.dictionary.size == 0) and beyond > self.tolerance * prior:
+            joined = _joined(made.dictionary, x, points)
+            if joined is not None:
+                made = made.on_dictionary(joined)
+                z = _embedding(joined, x, points)
+        return made.observed(row, z)
+
+
+def _nothing(kernel: Any, data: Data, points: Surface | None, now: float) -> DriftPosterior:
+    """Before any observation, with an empty dictionary."""
+    space = separate(kernel)
+    none = Data(np.empty((0, data.Z.shape[1] - 1)), np.empty((0, 0)), np.empty(0))
+    empty = Factored().condition(space, none, surface=points)
+    return DriftPosterior.prior(kernel, space, data.Y.shape[1], empty, now)
+
+
+def _embedding(dictionary: ExactPosterior, x: Array, points: Surface | None) -> Array:
+    """z(x) for one point x (1, d), shape (m,): at hand where x is one of the fixed points."""
+    where = None if points is None else points.index(x[0])
+    if where is None or dictionary.surface is None:
+        return np.asarray(embed(dictionary, x)[0])
+    return np.ascontiguousarray(dictionary.surface.V.array[:, where])
+
+
+def _joined(dictionary: ExactPosterior, x: Array, points: Surface | None) -> ExactPosterior | None:
+    """The dictionary with one point more; None where its root would not stay the same."""
+    noise = 1e-12 * np.asarray(dictionary.kernel.diag(x))
+    before = dictionary.data
+    data = Data(
+        np.concatenate([before.Z, x]),
+        np.empty((len(before) + 1, 0)),
+        np.concatenate([before.variance, noise]),
+    )
+    grown = Factored().condition(dictionary.kernel, data, surface=points, previous=dictionary)
+    m = dictionary.size
+    same = np.array_equal(grown.factor.array[:m, :m], dictionary.factor.array)
+    return grown if same and grown.size == m + 1 else None
+
+
+def _over_points(surface: Surface) -> Surface:
+    """The surface of the part over points."""
+    return Surface(separate(surface.kernel), surface.points)

@@ -1,85 +1,35 @@
-"""The posterior of a sum of terms amplitude * space * time, by a Kalman filter.
+"""The posterior of a sum of terms amplitude * space * time, by the Kalman filter.
 
-Every term is a vector of independent processes in time, one for each feature of its space kernel:
-with features phi(x), phi(x)^T phi(x') = space(x, x'), it is f(x, t) = phi(x)^T s(t), where s moves
-by the linear stochastic differential equation of the time kernel (Hartikainen & Sarkka 2010). So
-the sum is one state of fixed size, an observation costs the square of that size, and history costs
-nothing: the posterior about the present and the future is exact however long it is, up to the
-features.
+The sum is one state of fixed size (`tvbandits.gp.filtering.features`); an observation costs the square
+of that size, and history costs nothing: the posterior about the present and the future is exact however
+long it is, up to the features ([HS] = Hartikainen & Sarkka 2010, docs/references.md). Questions about
+times before the latest observation are answered by smoothing, and a late observation by going back to
+what was known before it.
 
-Features are a pivoted Cholesky root on the candidates (or on anchors of a domain that is not
-finite). Where they end before the kernel does, what a point keeps of its own variance counts as
-noise of its observations and as variance of its reward, so that no variance is lost (the FITC
-approximation).
+What the features leave out of a point's variance counts as noise of its observations and as variance of
+its reward, so that no variance is lost (the FITC approximation).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.kernels.terms import Term, terms_of
+from tvbandits.core.arrays import Array
+from tvbandits.gp.filtering.features import Space
+from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, recall
+from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Posterior
 
-TOLERANCE = 1e-4
-"""Features end when no point keeps more than this share of its prior variance."""
-
-
-ROUNDING = 1e-10
-"""Noise below this share of a point's prior variance is raised to it, which is reported as jitter."""
-
-
-LARGEST_RANK = 96
-"""Features of a term at the most."""
-
-
-@dataclass(frozen=True)
-class Features:
-    """A root of a space kernel: phi(x) = R^-1 k(pivots, x).
-
-    Attributes
-    ----------
-    kernel : scikit-learn kernel or None
-        None: constant, with the one feature 1.
-    pivots : array of shape (r, d)
-    root : array of shape (r, r)
-        Lower triangle R with R R^T = k(pivots, pivots).
-    """
-
-    kernel: Any | None
-    pivots: Array
-    root: Array
-
-    @classmethod
-    def of(cls, kernel: Any | None, points: Array) -> Features:
-        """By pivoted Cholesky on `points` (A, d)."""
-        if kernel is None:
-            return cls(None, points[:0], np.empty((0, 0)))
-        prior = np.asarray(kernel.diag(points), dtype=np.float64)
-
-        def column(i: int) -> Array:
-            return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
-
-        most = min(LARGEST_RANK, len(points))
-        made = linalg.pivoted_cholesky(prior, column, most, TOLERANCE * float(prior.max()))
-        root = np.asfortranarray(np.tril(made.G[:, made.pivots].T))
-        return cls(kernel, points[made.pivots], root)
-
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Features (n, r), and the variance (n,) that they leave out."""
-        if self.kernel is None:
-            return np.ones((len(X), 1)), np.zeros(len(X))
-        phi = linalg.solve_lower(self.root, np.asarray(self.kernel(self.pivots, X))).T
-        left = np.asarray(self.kernel.diag(X)) - np.einsum("ij,ij->i", phi, phi)
-        return phi, np.maximum(left, 0.0)
+STRIDE = 64
+"""What was known is kept for this many observations at least, and for twice as many at the most."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +56,7 @@ class StateSpace:
     ) -> StateSpacePosterior:
         """Condition on `data`, from `previous` where it only has to be told the rest.
 
-        Parameters are those of `tvbandits.gp.posteriors.cholesky.Factored.condition`; the rows of
+        Parameters are those of `tvbandits.gp.posteriors.protocol.PosteriorRule.condition`; the rows of
         `data` may come in any order.
 
         Raises
@@ -116,11 +66,11 @@ class StateSpace:
         """
         order = np.argsort(data.Z[:, -1], kind="stable")
         data = Data(data.Z[order], data.Y[order], data.variance[order])
-        if isinstance(previous, StateSpacePosterior) and previous.continues(kernel, data, surface):
-            start = replace(previous, now=now)
-        else:
-            start = self._prior(kernel, data.Y.shape[1], surface, now)
-        return start.told(data)
+        known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
+        for start in known:
+            if start.continues(kernel, data, surface):
+                return replace(start, now=now).told(data)
+        return self._prior(kernel, data.Y.shape[1], surface, now).told(data)
 
     def _prior(
         self, kernel: Any, columns: int, surface: Surface | None, now: float
@@ -136,156 +86,97 @@ class StateSpace:
             raise ValueError(
                 "a domain that is not finite needs anchors: StateSpace(anchors=points)"
             )
-        space = Space.of(terms, points, surface)
+        space = Space.of(terms, points)
         none = np.empty((0, points.shape[1] + 1))
+        start = Filter.prior(space, columns)
         return StateSpacePosterior(
             kernel=kernel,
             data=Data(none, np.empty((0, columns)), np.empty(0)),
-            space=space,
-            mean=np.zeros((len(space.prior), columns)),
-            covariance=np.diag(space.prior),
-            last=-math.inf,
+            sight=Sight(space, surface),
+            mean=start.mean,
+            covariance=start.covariance,
+            last=start.time,
             now=now,
-            products=np.zeros((columns, columns)),
-            log_det_ratio=0.0,
+            products=start.products,
+            log_det_ratio=start.log_det_ratio,
         )
 
 
 @dataclass(frozen=True)
-class Space:
-    """The state of all terms: what observes it, how it moves, and its prior.
+class Sight:
+    """What observes a state at points: looked up at the fixed points, where there are any."""
 
-    The state of a term of order p with r features are p blocks of r numbers: values, then derivatives.
-
-    Attributes
-    ----------
-    terms : tuple of Term
-    features : tuple of Features
-        Of each term.
-    starts : tuple of int
-        Where the state of each term begins.
-    prior : array of shape (m,)
-        Its variances; the prior covariance is diagonal.
-    surface : Surface or None
-    """
-
-    terms: tuple[Term, ...]
-    features: tuple[Features, ...]
-    starts: tuple[int, ...]
-    prior: Array
+    space: Space
     surface: Surface | None
-
-    @classmethod
-    def of(cls, terms: tuple[Term, ...], points: Array, surface: Surface | None) -> Space:
-        """Of some terms, with features made on `points` (A, d)."""
-        made: dict[str, Features] = {}
-        for term in terms:
-            key = repr((term.space, None if term.space is None else term.space.theta.tobytes()))
-            if key not in made:
-                made[key] = Features.of(term.space, points)
-        keys = [
-            repr((t.space, None if t.space is None else t.space.theta.tobytes())) for t in terms
-        ]
-        features = tuple(made[key] for key in keys)
-        starts, prior = [], []
-        at = 0
-        for term, each in zip(terms, features, strict=True):
-            starts.append(at)
-            rank = max(len(each.pivots), 1) if term.space is None else len(each.pivots)
-            for variance in term.prior():
-                prior.append(np.full(rank, variance))
-                at += rank
-        return cls(terms, features, tuple(starts), np.concatenate(prior), surface)
-
-    def observe(self, X: Array) -> tuple[Array, Array]:
-        """Rows (n, m) that observe the state at points (n, d), and the variance (n,) left out."""
-        H, left = np.zeros((len(X), len(self.prior))), np.zeros(len(X))
-        seen: dict[int, tuple[Array, Array]] = {}
-        for term, features, start in zip(self.terms, self.features, self.starts, strict=True):
-            if id(features) not in seen:
-                seen[id(features)] = features(X)
-            phi, rest = seen[id(features)]
-            H[:, start : start + phi.shape[1]] = phi
-            left += term.amplitude * rest
-        return H, left
 
     @cached_property
     def on_surface(self) -> tuple[Array, Array]:
-        """`observe` of the points of the surface."""
+        """`Space.observe` of the fixed points."""
         if self.surface is None:
             raise ValueError(UNCONDITIONED)
-        return self.observe(self.surface.points)
+        return self.space.observe(self.surface.points)
 
     def rows(self, X: Array) -> tuple[Array, Array]:
-        """`observe`, looked up where the points are those of the surface."""
+        """`Space.observe` of points (n, d)."""
         if self.surface is None:
-            return self.observe(X)
+            return self.space.observe(X)
         points = self.surface.points
         if X.shape == points.shape and np.array_equal(X, points):
             return self.on_surface
         where = [self.surface.index(x) for x in X]
         if any(i is None for i in where):
-            return self.observe(X)
+            return self.space.observe(X)
         H, left = self.on_surface
         index = np.array(where, dtype=np.int64)
         return H[index], left[index]
 
-    def moved(self, M: Array, h: float) -> Array:
-        """The transition over a time h >= 0, times a matrix (m, n) of states."""
-        if h == 0:
-            return M
-        own, others, partner = self.transition(h)
-        # In rows, whatever the order of M: rounding must not depend on what was moved before.
-        out = np.multiply(own, M, order="C")
-        if others is not None:
-            out += others * M[partner]
-        return out
-
-    def transition(self, h: float) -> tuple[Array, Array | None, Index]:
-        """What a state keeps of itself (m, 1), takes of its partner (m, 1), and who that is (m,).
-
-        Of a value the partner is its derivative, and the other way round; None: nobody has one. The
-        latest is remembered, since most steps are equally long.
-        """
-        if self._latest and self._latest[0][0] == h:
-            return self._latest[0][1]
-        m = len(self.prior)
-        own, others, partner = np.ones((m, 1)), np.zeros((m, 1)), np.arange(m)
-        ends = (*self.starts[1:], m)
-        for term, start, end in zip(self.terms, self.starts, ends, strict=True):
-            if term.time is None:
-                continue
-            step = term.transition(h) if math.isfinite(h) else np.zeros((term.order,) * 2)
-            middle = start + (end - start) // term.order
-            own[start:middle], own[middle:end] = step[0, 0], step[-1, -1]
-            if term.order == 2:
-                others[start:middle], others[middle:end] = step[0, 1], step[1, 0]
-                partner[start:end] = np.r_[middle:end, start:middle]
-        found = own, (others if others.any() else None), partner
-        self._latest[:] = [(h, found)]
-        return found
-
-    @cached_property
-    def _latest(self) -> list[tuple[float, tuple[Array, Array | None, Index]]]:
-        return []
-
 
 @dataclass(frozen=True)
 class StateSpacePosterior:
-    """What is known of the state at the time of the latest observation. Made by `StateSpace`."""
+    """What is known of the state at the time of the latest observation. Made by `StateSpace`.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    data : Data
+        In order of time.
+    sight : Sight
+    mean : array of shape (m, c)
+    covariance : array of shape (m, m)
+        Of the state at the time `last`.
+    last : float
+        Time of the latest observation; minus infinity where there is none.
+    now : float
+        The time that `on_surface` speaks about.
+    products : array of shape (c, c)
+    log_det_ratio : float
+    jitter : float
+        The most that was added to a noise variance below rounding.
+    kept : tuple of StateSpacePosterior
+        What was known before the latest observations, latest first: where a late one goes back to. A
+        cache: without it the filter starts at the beginning, and comes to the same bits.
+    """
 
     kernel: Any
     data: Data
-    space: Space
-    mean: Array  # (m, c)
-    covariance: Array  # (m, m)
+    sight: Sight
+    mean: Array
+    covariance: Array
     last: float
     now: float
     products: Array
     log_det_ratio: float
-    """log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
-
     jitter: float = 0.0
+    kept: tuple[StateSpacePosterior, ...] = field(default=(), repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        return {**self.__dict__, "kept": ()}
+
+    @property
+    def space(self) -> Space:
+        """The state of all terms."""
+        return self.sight.space
 
     @property
     def size(self) -> int:
@@ -311,7 +202,7 @@ class StateSpacePosterior:
     def continues(self, kernel: Any, data: Data, surface: Surface | None) -> bool:
         """Whether data (sorted by time) begin with what is known, and go on from there in time."""
         same = self.kernel is kernel or bool(self.kernel == kernel)
-        if not same or self.space.surface is not surface or not data.starts_with(self.data):
+        if not same or self.sight.surface is not surface or not data.starts_with(self.data):
             return False
         rest = data.Z[len(self.data) :, -1]
         return len(rest) == 0 or bool(rest[0] >= self.last)
@@ -321,41 +212,55 @@ class StateSpacePosterior:
         rest = data.rows(len(self.data))
         if len(rest) == 0:
             return self
-        H, left = self.space.rows(rest.Z[:, :-1])
-        mean, P, last = self.mean.copy(), self.covariance.copy(), self.last
-        products, log_det = self.products.copy(), self.log_det_ratio
-        # Below the rounding of the prior variance a noise would be lost, and the filter with it.
-        floor = ROUNDING * (H**2 @ self.space.prior)
-        noises = np.maximum(rest.variance + left, floor)
-        for i, t in enumerate(rest.Z[:, -1]):
-            if t > last:
-                mean, P = self._moved(mean, P, float(t) - last)
-                last = float(t)
-            h, noise = H[i], float(noises[i])
-            reach = P @ h
-            spread = max(float(h @ reach), 0.0) + noise
-            error = rest.Y[i] - h @ mean
-            mean += np.outer(reach, error / spread)
-            reach /= math.sqrt(spread)
-            P -= np.outer(reach, reach)
-            products += np.outer(error, error) / spread
-            log_det += math.log(spread / noise) + math.log(noise / float(rest.variance[i]))
+        rows, jitter = self._as_rows(rest)
+        made = self._filter().run(rows)
+        kept = self.kept
+        if not kept or len(self.data) - len(kept[0].data) >= STRIDE:
+            kept = (replace(self, kept=()), *kept[:1])
         return replace(
             self,
             data=data,
-            mean=mean,
-            covariance=P,
-            last=last,
-            products=products,
-            log_det_ratio=log_det,
-            jitter=max(self.jitter, float((floor - rest.variance - left).max(initial=0.0))),
+            mean=made.mean,
+            covariance=made.covariance,
+            last=made.time,
+            products=made.products,
+            log_det_ratio=made.log_det_ratio,
+            jitter=max(self.jitter, jitter),
+            kept=kept,
         )
 
+    def _filter(self) -> Filter:
+        """A filter that starts from what is known."""
+        mean, P, products = self.mean.copy(), self.covariance.copy(), self.products.copy()
+        return Filter(self.space, mean, P, self.last, products, self.log_det_ratio)
+
+    def _as_rows(self, data: Data) -> tuple[Rows, float]:
+        """Observations as the filter sees them, and the most that a noise was raised by."""
+        H, left = self.sight.rows(data.Z[:, :-1])
+        # Below the rounding of the prior variance a noise would be lost, and the filter with it.
+        lowest = lowest_noise(self.space, H)
+        noise = np.maximum(data.variance + left, lowest)
+        raised = float((lowest - data.variance - left).max(initial=0.0))
+        return Rows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
+
+    def _recalled(self, times: Array, H: Array, *, joint: bool = False) -> tuple[Array, Array]:
+        """Means and (co)variances of values H s of the state at any times, of all observations."""
+        for start in self.kept:
+            if start.last <= times.min(initial=math.inf):
+                rows, _ = self._as_rows(self.data.rows(len(start.data)))
+                return recall(start._filter(), rows, times, H, joint=joint)
+        rows, _ = self._as_rows(self.data)
+        return recall(Filter.prior(self.space, self.mean.shape[1]), rows, times, H, joint=joint)
+
     def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Means (n, c) and variances (n,) at inputs [x, t], none before the latest observation."""
-        H, left = self.space.rows(Z[:, :-1])
+        """Means (n, c) and variances (n,) at inputs [x, t]."""
+        H, left = self.sight.rows(Z[:, :-1])
         means, variances = np.empty((len(Z), self.mean.shape[1])), np.empty(len(Z))
-        for t in np.unique(Z[:, -1]):
+        early = Z[:, -1] < self.last
+        if early.any():
+            means[early], spread = self._recalled(Z[early, -1], H[early])
+            variances[early] = spread + left[early]
+        for t in np.unique(Z[~early, -1]):
             at = Z[:, -1] == t
             mean, P = self._at(float(t))
             means[at] = H[at] @ mean
@@ -364,14 +269,14 @@ class StateSpacePosterior:
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time `now`."""
-        H, left = self.space.on_surface
+        H, left = self.sight.on_surface
         mean, P = self._present
         variance = np.einsum("ij,ij->i", H @ P, H) + left
         return H @ mean, np.maximum(variance, 0.0)
 
     def means_on_surface(self) -> Array:
         """Means (A, c) at the fixed points, at the time `now`."""
-        H, _ = self.space.on_surface
+        H, _ = self.sight.on_surface
         return np.asarray(H @ self._present[0])
 
     def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
@@ -379,18 +284,24 @@ class StateSpacePosterior:
 
         The state is drawn jointly; what the features leave out, for each point on its own.
         """
-        H, left = self.space.on_surface
+        H, left = self.sight.on_surface
         root = linalg.square_root(self._present[1])
         states = rng.standard_normal((count, root.shape[1])) @ root.T
         own = rng.standard_normal((count, len(left))) * np.sqrt(left)
         return np.asarray(states @ H.T + own)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (n1, n2) of inputs [x, t], none before the latest observation.
+        """Posterior covariance (n1, n2) of inputs [x, t].
 
-        With s <= t: Cov(f(x, s), f(x', t)) = h(x)^T P_s F_{t-s}^T h(x').
+        From the latest observation on, with s <= t: Cov(f(x, s), f(x', t)) = h(x)^T P_s F_{t-s}^T h(x').
         """
-        (H1, left1), (H2, _) = self.space.rows(Z1[:, :-1]), self.space.rows(Z2[:, :-1])
+        (H1, left1), (H2, _) = self.sight.rows(Z1[:, :-1]), self.sight.rows(Z2[:, :-1])
+        same = (Z1[:, None, :] == Z2[None, :, :]).all(axis=2)
+        apart = np.where(same, left1[:, None], 0.0)
+        times = np.concatenate([Z1[:, -1], Z2[:, -1]])
+        if (times < self.last).any():
+            _, covariance = self._recalled(times, np.concatenate([H1, H2]), joint=True)
+            return np.asarray(covariance[: len(Z1), len(Z1) :] + apart)
         out = np.empty((len(Z1), len(Z2)))
         for s in np.unique(Z1[:, -1]):
             for t in np.unique(Z2[:, -1]):
@@ -400,8 +311,7 @@ class StateSpacePosterior:
                 ahead = self.space.moved(P @ early.T, abs(float(t) - float(s)))
                 block = ahead.T @ late.T
                 out[np.ix_(one, other)] = block if s <= t else block.T
-        same = (Z1[:, None, :] == Z2[None, :, :]).all(axis=2)
-        return out + np.where(same, left1[:, None], 0.0)
+        return out + apart
 
     def shrunk(self, z: Array, noise: float, surface: Surface | None) -> StateSpacePosterior:  # noqa: ARG002
         """The same with one more observation at the input `z` (1, p), its value unknown.
@@ -409,9 +319,22 @@ class StateSpacePosterior:
         Variances are those of the larger set; means stay.
         """
         expected = self.predict(z)[0]
-        row = Data(z, expected, np.array([noise]))
-        grown = Data(*(np.concatenate(pair) for pair in zip(self.data, row, strict=True)))
-        return self.told(grown)
+        at = int(np.searchsorted(self.data.Z[:, -1], z[0, -1], side="right"))
+        columns = zip(self.data, Data(z, expected, np.array([noise])), strict=True)
+        grown = Data(*(np.concatenate([old[:at], new, old[at:]]) for old, new in columns))
+        if at == len(self.data):
+            return self.told(grown)
+        first = Filter.prior(self.space, self.mean.shape[1])
+        made = first.run(self._as_rows(grown)[0])
+        return replace(
+            self,
+            data=grown,
+            mean=made.mean,
+            covariance=made.covariance,
+            products=made.products,
+            log_det_ratio=made.log_det_ratio,
+            kept=(),
+        )
 
     def effective_dimension(self) -> float:
         """How many numbers of the state the observations still determine."""
@@ -426,19 +349,6 @@ class StateSpacePosterior:
     def _at(self, t: float) -> tuple[Array, Array]:
         """Mean and covariance of the state at a time."""
         if t < self.last:
-            raise ValueError(
-                f"a filter speaks about times from its latest observation, t = {self.last}, on, "
-                f"got t = {t}; the exact posterior also speaks about earlier ones"
-            )
-        return self._moved(self.mean, self.covariance, t - self.last)
-
-    def _moved(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
-        if h == 0 or (math.isinf(h) and len(self.data) == 0):
-            return mean, P
-        # P is the stationary prior less what is known: only the latter moves.
-        known = -P
-        known[np.diag_indices_from(known)] += self.space.prior
-        known = self.space.moved(self.space.moved(known, h).T, h)
-        moved = -known
-        moved[np.diag_indices_from(moved)] += self.space.prior
-        return self.space.moved(mean, h), moved
+            m = len(self.mean)
+            return self._recalled(np.full(m, t), np.eye(m), joint=True)
+        return self.space.advanced(self.mean, self.covariance, t - self.last)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +17,15 @@ from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
 from tvbandits.core.domains import Box, Candidates
+from tvbandits.gp.filtering.kalman import ROUNDING
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors import drift_filter
+from tvbandits.gp.posteriors import nystrom
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.drift_filter import DriftPosterior, Filter
+from tvbandits.gp.posteriors.drifting import DriftPosterior
 from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.nystrom import Growing, Nystrom
 
 EVERY_POINT = Nystrom(oversampling=1e12, tolerance=1e-12)
 
@@ -247,8 +247,35 @@ def test_extreme_noise(noise: float) -> None:
     means, variance = made.on_surface()
     expected = exact(kernel, data).predict(at(run.points, 2.0))
     np.testing.assert_allclose(means, expected[0], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(variance, expected[1], rtol=1e-4, atol=1e-11)
+    np.testing.assert_allclose(variance, expected[1], rtol=1e-4, atol=ROUNDING)
     assert np.isfinite(made.log_det_ratio)
+    assert made.jitter == pytest.approx(ROUNDING - noise if noise < ROUNDING else 0.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["drift", "no drift", "scaled"])
+def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
+    # Five rewards of size 10 that contradict each other, of each of three points, at one time.
+    kernel, points = KERNELS[name], Run(2, points=3).points
+    lowest = ROUNDING * float(kernel.diag(at(points[:1], 0.0))[0])
+    Z = np.vstack([at(np.repeat(points, 5, axis=0), t) for t in range(4)])
+    Y = np.column_stack([10 * np.random.default_rng(0).standard_normal(60), np.ones(60)])
+    surface = Surface(kernel, points)
+    for noise, jitter in ((1e-18, lowest), (0.25 * lowest, 0.75 * lowest), (2.0 * lowest, 0.0)):
+        made, raised = (
+            filtered(
+                EVERY_POINT.condition(
+                    kernel, Data(Z, Y, np.full(60, some)), surface=surface, now=3.0
+                )
+            )
+            for some in (noise, max(noise, lowest))
+        )
+        assert made.jitter == pytest.approx(jitter, rel=1e-6)
+        for mine, its in zip(made.on_surface(), raised.on_surface(), strict=True):
+            np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-9)
+        latest = Y[:, 0].reshape(-1, 3, 5)
+        mean = (latest if name == "no drift" else latest[-1:]).mean(axis=(0, 2))
+        np.testing.assert_allclose(made.on_surface()[0][:, 0], mean, rtol=0, atol=1e-3)
+        assert np.isfinite(made.products).all()
 
 
 def test_what_is_no_longer_heard_moves_nothing() -> None:
@@ -308,40 +335,75 @@ def test_a_point_that_would_change_the_root_stays_outside() -> None:
     run.steps(5)
     made = filtered(EVERY_POINT.condition(kernel, run.data))
     again = made.dictionary.rows.Z[:1]
-    assert drift_filter._joined(made.dictionary, again, None) is None
+    assert nystrom._joined(made.dictionary, again, None) is None
 
 
 # --- questions ------------------------------------------------------------------------------------
 
 
-def test_questions_about_the_past_are_errors() -> None:
-    kernel, run = KERNELS["drift"], Run(6)
-    run.steps(8)
-    surface = Surface(kernel, run.points)
-    made = filtered(EVERY_POINT.condition(kernel, run.data, surface=surface, now=run.time - 0.5))
-    early, on_time = at(run.points, run.time - 0.5), at(run.points, run.time)
-    match = f"from its latest observation, t = {run.time}, on, got t = {run.time - 0.5}"
-    asking: list[Callable[[], object]] = [
-        made.on_surface,
-        lambda: made.predict(early),
-        lambda: made.cross_covariance(on_time, early),
-        lambda: made.cross_covariance(early, on_time),
-        lambda: made.shrunk(early[:1], 0.1, surface),
-    ]
-    for ask in asking:
-        with pytest.raises(ValueError, match=match):
-            ask()
+@every_kernel
+@pytest.mark.parametrize("on_surface", [True, False], ids=["surface", "none"])
+def test_the_past_is_the_exact_posterior_given_all_rewards(
+    kernel: Kernel, on_surface: bool
+) -> None:
+    run = Run(6, late=0.2)
+    end = max(run.steps(30), run.time)
+    surface = Surface(kernel, run.points) if on_surface else None
+    oracle = exact(kernel, run.data)
+    scale = float(kernel.diag(np.zeros((1, 3)))[0])
+    close: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-8 * scale}
+    played = run.data.Z[:, :-1]
+    for now in (-20.0, 0.3 * end, run.time - 1e-3, float(run.data.Z[7, -1])):
+        made = filtered(EVERY_POINT.condition(kernel, run.data, surface=surface, now=now))
+        times = np.tile([now, run.time, end + 1.0, -1.0, 0.5 * end], 6)
+        mixed = np.column_stack([played, times])
+        Z = np.vstack([at(played, now), mixed])
+        for some in (Z, Z[3:9], at(np.tile(run.points, (9, 1)), now)):
+            for mine, theirs in zip(made.predict(some), oracle.predict(some), strict=True):
+                np.testing.assert_allclose(mine, theirs, **close)
+        for Z1, Z2 in ((Z, mixed), (mixed[:4], Z[:2]), (at(played, end), Z)):
+            expected = oracle.cross_covariance(Z1, Z2)
+            np.testing.assert_allclose(made.cross_covariance(Z1, Z2), expected, **close)
+        z = at(made.dictionary.rows.Z[2:3], now)
+        smaller = made.shrunk(z, 0.2, surface).shrunk(z, 0.5, surface)
+        shrunk = oracle.shrunk(z, 0.2, None).shrunk(z, 0.5, None)
+        np.testing.assert_allclose(smaller.predict(Z)[1], shrunk.predict(Z)[1], **close)
+        np.testing.assert_allclose(smaller.predict(Z)[0], made.predict(Z)[0], **close)
+        assert smaller.log_det_ratio == pytest.approx(shrunk.log_det_ratio, rel=1e-7)
+        if on_surface:
+            there = at(run.points, now)
+            for mine, theirs in zip(made.on_surface(), made.predict(there), strict=True):
+                np.testing.assert_allclose(mine, theirs, **close)
+            np.testing.assert_allclose(smaller.on_surface()[1], smaller.predict(there)[1], **close)
 
 
-def test_a_bandit_says_so_too() -> None:
+def test_what_it_says_about_the_past_meets_what_it_says_about_the_present() -> None:
+    # On a dictionary that grew, observations stay where they were taken to be.
+    kernel, run = OnSpace(RBF(0.3)) * Drift(0.01), Run(9, points=40)
+    rule, made = Nystrom(oversampling=1.0), None
+    for _ in range(20):
+        run.steps(4)
+        made = rule.condition(kernel, run.data, now=run.time, previous=made)
+    made = filtered(made)
+    assert len(np.unique(made.joined)) > 5
+    just, before = at(run.points, run.time), at(run.points, run.time - 1e-9)
+    for mine, theirs in zip(made.predict(before), made.predict(just), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
+
+
+def test_a_bandit_speaks_about_the_past() -> None:
     domain = Candidates(np.linspace(0, 1, 5)[:, None])
-    bandit = policies.tv_gp_ucb(domain, RBF(0.3), 0.1, epsilon=0.1, posterior=Nystrom(), mean=0.0)
-    bandit.tell([[0.5]], [1.0], t=4.0)
-    before = bandit.state
-    for asking in (lambda: bandit.predict(domain.X, 3.0), lambda: bandit.recommend(3.0)):
-        with pytest.raises(ValueError, match=r"latest observation, t = 4\.0, on, got t = 3\.0"):
-            asking()
-    assert bandit.state is before
+    told = []
+    for part in (Exact(), EVERY_POINT):
+        bandit = policies.tv_gp_ucb(domain, RBF(0.3), 0.1, epsilon=0.1, posterior=part, mean=0.0)
+        bandit.tell(domain.X, np.arange(5.0), t=4.0)
+        bandit.tell(domain.X[:2], [3.0, 1.0], t=6.0)
+        before = bandit.state
+        told.append([*bandit.predict(domain.X, 3.0), *bandit.predict(domain.X, 5.0)])
+        told[-1].append(bandit.recommend(5.0))
+        assert bandit.state is before
+    for mine, theirs in zip(*told, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-7)
 
 
 @every_kernel
@@ -389,7 +451,7 @@ def test_a_point_joins_by_its_leverage() -> None:
     kernel = OnSpace(RBF(0.1)) * Drift(0.1)
     first, second = np.array([[0.0, 0.0, 1.0]]), np.array([[1.0, 1.0, 2.0]])
     rows = [Data(z, np.ones((1, 1)), np.array([4.0])) for z in (first, second, second)]
-    part = Filter(oversampling=2.0, tolerance=1e-9)  # probability 2 * 1 / 4
+    part = Growing(oversampling=2.0, tolerance=1e-9)  # probability 2 * 1 / 4
 
     def condition(*draws: float) -> DriftPosterior:
         data = Data(*(np.concatenate(column) for column in zip(*rows[: len(draws)], strict=True)))

@@ -14,13 +14,13 @@ from tvbandits import policies
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.domains import Candidates
+from tvbandits.gp.fitting import leverage_scores as bless
+from tvbandits.gp.fitting.leverage_scores import leverage_dictionary, leverage_scores
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.posteriors import leverage_scores as bless
 from tvbandits.gp.posteriors import nystrom
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.leverage_scores import leverage_dictionary, leverage_scores
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 

@@ -1,0 +1,182 @@
+"""A sum of terms amplitude * space * time as a state that moves in time.
+
+Every term is a vector of independent processes in time, one for each feature of its space kernel:
+with features phi(x), phi(x)^T phi(x') = space(x, x'), it is f(x, t) = phi(x)^T s(t), where s moves
+by the linear stochastic differential equation of the time kernel ([HS] = Hartikainen & Sarkka 2010,
+docs/references.md). The sum is one state of fixed size.
+
+Features are a pivoted Cholesky root on the candidates (or on anchors of a domain that is not
+finite). Where they end before the kernel does, what a point keeps of its own variance is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.kernels.terms import Term
+
+TOLERANCE = 1e-4
+"""Features end when no point keeps more than this share of its prior variance."""
+
+
+LARGEST_RANK = 96
+"""Features of a term at the most."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """A root of a space kernel: phi(x) = R^-1 k(pivots, x).
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel or None
+        None: constant, with the one feature 1.
+    pivots : array of shape (r, d)
+    root : array of shape (r, r)
+        Lower triangle R with R R^T = k(pivots, pivots).
+    """
+
+    kernel: Any | None
+    pivots: Array
+    root: Array
+
+    @classmethod
+    def of(cls, kernel: Any | None, points: Array) -> Features:
+        """By pivoted Cholesky on `points` (A, d)."""
+        if kernel is None:
+            return cls(None, points[:0], np.empty((0, 0)))
+        prior = np.asarray(kernel.diag(points), dtype=np.float64)
+
+        def column(i: int) -> Array:
+            return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
+
+        most = min(LARGEST_RANK, len(points))
+        made = linalg.pivoted_cholesky(prior, column, most, TOLERANCE * float(prior.max()))
+        root = np.asfortranarray(np.tril(made.G[:, made.pivots].T))
+        return cls(kernel, points[made.pivots], root)
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Features (n, r), and the variance (n,) that they leave out."""
+        if self.kernel is None:
+            return np.ones((len(X), 1)), np.zeros(len(X))
+        phi = linalg.solve_lower(self.root, np.asarray(self.kernel(self.pivots, X))).T
+        left = np.asarray(self.kernel.diag(X)) - np.einsum("ij,ij->i", phi, phi)
+        return phi, np.maximum(left, 0.0)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The state of all terms: what observes it, how it moves, and its prior.
+
+    The state of a term of order p with r features are p blocks of r numbers: values, then derivatives.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+    features : tuple of Features
+        Of each term.
+    starts : tuple of int
+        Where the state of each term begins.
+    prior : array of shape (m,)
+        Its variances; the prior covariance is diagonal.
+    """
+
+    terms: tuple[Term, ...]
+    features: tuple[Features, ...]
+    starts: tuple[int, ...]
+    prior: Array
+
+    @classmethod
+    def of(cls, terms: tuple[Term, ...], points: Array) -> Space:
+        """Of some terms, with features made on `points` (A, d)."""
+        made: dict[str, Features] = {}
+        for term in terms:
+            key = repr((term.space, None if term.space is None else term.space.theta.tobytes()))
+            if key not in made:
+                made[key] = Features.of(term.space, points)
+        keys = [
+            repr((t.space, None if t.space is None else t.space.theta.tobytes())) for t in terms
+        ]
+        features = tuple(made[key] for key in keys)
+        starts, prior = [], []
+        at = 0
+        for term, each in zip(terms, features, strict=True):
+            starts.append(at)
+            rank = max(len(each.pivots), 1) if term.space is None else len(each.pivots)
+            for variance in term.prior():
+                prior.append(np.full(rank, variance))
+                at += rank
+        return cls(terms, features, tuple(starts), np.concatenate(prior))
+
+    def observe(self, X: Array) -> tuple[Array, Array]:
+        """Rows (n, m) that observe the state at points (n, d), and the variance (n,) left out."""
+        H, left = np.zeros((len(X), len(self.prior))), np.zeros(len(X))
+        seen: dict[int, tuple[Array, Array]] = {}
+        for term, features, start in zip(self.terms, self.features, self.starts, strict=True):
+            if id(features) not in seen:
+                seen[id(features)] = features(X)
+            phi, rest = seen[id(features)]
+            H[:, start : start + phi.shape[1]] = phi
+            left += term.amplitude * rest
+        return H, left
+
+    def moved(self, M: Array, h: float) -> Array:
+        """The transition over a time h >= 0, times a matrix (m, n) of states."""
+        if h == 0:
+            return M
+        own, others, partner = self.transition(h)
+        # In rows, whatever the order of M: rounding must not depend on what was moved before.
+        out = np.multiply(own, M, order="C")
+        if others is not None:
+            out += others * M[partner]
+        return out
+
+    def advanced(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
+        """Mean (m, c) and covariance (m, m) of the state after a time h >= 0.
+
+        Infinite: the first time, before which nothing is known.
+        """
+        if h == 0 or math.isinf(h):
+            return mean, P
+        # P is the stationary prior less what is known: only the latter moves.
+        known = -P
+        known[np.diag_indices_from(known)] += self.prior
+        known = self.moved(self.moved(known, h).T, h)
+        after = -known
+        after[np.diag_indices_from(after)] += self.prior
+        return self.moved(mean, h), after
+
+    def transition(self, h: float) -> tuple[Array, Array | None, Index]:
+        """What a state keeps of itself (m, 1), takes of its partner (m, 1), and who that is (m,).
+
+        Of a value the partner is its derivative, and the other way round; None where no term has
+        derivatives. The latest is remembered, since most steps are equally long.
+        """
+        if self._latest and self._latest[0][0] == h:
+            return self._latest[0][1]
+        m = len(self.prior)
+        own, others, partner = np.ones((m, 1)), np.zeros((m, 1)), np.arange(m)
+        ends = (*self.starts[1:], m)
+        for term, start, end in zip(self.terms, self.starts, ends, strict=True):
+            if term.time is None:
+                continue
+            step = term.transition(h) if math.isfinite(h) else np.zeros((term.order,) * 2)
+            middle = start + (end - start) // term.order
+            own[start:middle], own[middle:end] = step[0, 0], step[-1, -1]
+            if term.order == 2:
+                others[start:middle], others[middle:end] = step[0, 1], step[1, 0]
+                partner[start:end] = np.r_[middle:end, start:middle]
+        found = own, (others if others.any() else None), partner
+        self._latest[:] = [(h, found)]
+        return found
+
+    @cached_property
+    def _latest(self) -> list[tuple[float, tuple[Array, Array | None, Index]]]:
+        return []
