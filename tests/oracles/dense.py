@@ -8,6 +8,7 @@ observation has a noise variance of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ class Dense:
     Y: Array
     v: Array
 
-    @property
+    @cached_property
     def A(self) -> Array:
         """K + Sigma."""
         return np.asarray(self.kernel(self.X) + np.diag(self.v))
