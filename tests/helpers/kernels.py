@@ -2,8 +2,8 @@
 
     python -m tests.helpers.kernels [ARGUMENTS OF PYTEST]
 
-Kernels differ in the order in which they add, so in the last bits of every product. No result that a test
-speaks of may depend on that. Without arguments it is the tests of the numerics that run.
+Kernels differ in the order in which they add, so in the last bits of every product. No result that a
+test speaks of may depend on that. Without arguments it is the tests of the numerics that run.
 """
 
 from __future__ import annotations
