@@ -8,8 +8,10 @@ DEV := $(VENV)/.to-develop
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO_OUT ?= demo
 DEMO := --policy uniform --policy sw-gp-ucb --policy tv-gp-ucb --policy sparq-gp-ucb --policy frugal-gp-ucb:budget=2
+# Processes that run tests: `make test WORKERS=0` runs them one after the other.
+WORKERS ?= auto
 
-.PHONY: demo test lint types docs wheel benchmarks clean
+.PHONY: demo test test-kernels lint types docs wheel benchmarks clean
 
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tvbandits needs Python 3.11 or newer; set PYTHON=python3.11")'
@@ -29,7 +31,11 @@ demo: $(RUN)
 	$(BIN)/tvbandits compare drifting-bump $(DEMO) --seeds 3 --out $(DEMO_OUT)
 
 test: $(DEV)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Results must not depend on the BLAS kernel: the tests of the numerics under each that runs here.
+test-kernels: $(DEV)
+	$(BIN)/python -m tests.helpers.kernels
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -1,12 +1,20 @@
-"""One BLAS thread: several thread pools on few cores only get in each other's way."""
+"""One BLAS thread: several thread pools on few cores only get in each other's way.
 
+BLAS_THREADS=2 asks for another number, to see that results do not depend on it.
+"""
+
+import os
 from collections.abc import Iterator
 
 import pytest
 from threadpoolctl import threadpool_limits
 
+THREADS = int(os.environ.get("BLAS_THREADS", "1"))
+# For processes that tests start; here numpy may have been loaded long ago.
+os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
+
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_blas_thread() -> Iterator[None]:
-    with threadpool_limits(limits=1):
+def _blas_threads() -> Iterator[None]:
+    with threadpool_limits(limits=THREADS):
         yield

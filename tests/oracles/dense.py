@@ -1,17 +1,19 @@
-"""The exact posterior of a Gaussian process, by one dense solve for every question.
+"""The exact posterior of a Gaussian process, by dense elimination.
 
-Nothing of the package is used and nothing is merged, kept or reused. The kernel is a scikit-learn kernel
-over inputs, whatever they are: points, or points and times for a kernel over space and time. Every
-observation has a noise variance of its own.
+Nothing of the package is used, and observations of one input are not merged. The kernel is one of
+scikit-learn's over inputs, whatever they are: points, or points and times for one over space and time.
+Every observation has a noise variance of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
 
 Array = NDArray[np.float64]
 
@@ -25,14 +27,18 @@ class Dense:
     Y: Array
     v: Array
 
-    @property
+    @cached_property
     def A(self) -> Array:
         """K + Sigma."""
         return np.asarray(self.kernel(self.X) + np.diag(self.v))
 
+    @cached_property
+    def eliminated(self) -> Any:
+        return lu_factor(self.A)
+
     def by(self, B: Array) -> Array:
         """(K + Sigma)^-1 B."""
-        return np.asarray(np.linalg.solve(self.A, B)) if len(self.X) else B
+        return np.asarray(lu_solve(self.eliminated, B)) if len(self.X) else B
 
     def k(self, X: Array) -> Array:
         """k(X, .), shape (n, m)."""

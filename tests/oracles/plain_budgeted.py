@@ -140,6 +140,7 @@ class Plainly:
 
     def __post_init__(self) -> None:
         self.start: Sparse | Dense = self.posterior()
+        self.now = self.start
 
     def posterior(self) -> Sparse | Dense:
         """On the rewards so far, and on the points of the batch with any rewards."""
@@ -175,21 +176,22 @@ class Plainly:
         self.batch, self.start_shares, self.now_shares = [], [], []
         if self.rows and self.oversampling:
             self.resparsify(rng)
-        self.start = self.posterior()
+        self.start = self.now = self.posterior()
         self.mu = self.mean + self.start.mean(self.points)[:, 0]
         self.beta = self.width(self)
 
     def ucb(self) -> Array:
         """mu_fb + C beta sigma_t at all points."""
-        now = self.posterior().variance(self.points)
+        now = self.now.variance(self.points)
         return np.asarray(self.mu + self.C * self.beta * np.sqrt(np.maximum(now, 0)))
 
     def add(self, row: int) -> bool:
         """One more point; whether the batch ends with it."""
         x = self.points[[row]]
         self.start_shares.append(float(self.start.variance(x)[0]) / self.noise)
-        self.now_shares.append(float(self.posterior().variance(x)[0]) / self.noise)
+        self.now_shares.append(float(self.now.variance(x)[0]) / self.noise)
         self.batch.append(row)
+        self.now = self.posterior()
         return self.ends(self)
 
     def tell(self, y: Array) -> None:

@@ -7,7 +7,7 @@ and observations of one input are not merged.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def pseudo_root(K: Array, cutoff: float = 1e-13) -> Array:
+def pseudo_root(K: Array) -> Array:
     """K^{+/2} as a matrix (n, rank)."""
-    if len(K) == 0:
-        return np.zeros((0, 0))
+    return _root(K.tobytes(), len(K)) if len(K) else np.zeros((0, 0))
+
+
+@lru_cache(maxsize=32)
+def _root(entries: bytes, n: int, cutoff: float = 1e-13) -> Array:
+    """The same, once for each matrix: one dictionary serves many posteriors."""
+    K = np.frombuffer(entries).reshape(n, n)
     U, s, _ = np.linalg.svd(K, hermitian=True)
     large = s > cutoff * s[0]
     return np.asarray(U[:, large] / np.sqrt(s[large]))

@@ -15,7 +15,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare, norm
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.oracles.subsets import law, p_value, subsets
+from tests.oracles.subsets import law, p_value, subsets, transition_matrix
 from tvbandits import Answers, Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.queries.budgets import OnAverage
@@ -111,7 +111,9 @@ def test_quality_kdpp_has_its_law() -> None:
     # A long chain, so that the start is forgotten; P(S) is proportional to det of q_i K_ij q_j.
     k, draws = 3, 3000
     L = quality()[:, None] * PRIOR * quality()
-    plan, g = QualityKDPP(k, sweeps=60.0), rng()
+    forgotten = np.linalg.matrix_power(transition_matrix(L, k), 30 * k)
+    assert np.abs(forgotten - law(L, k)).sum(axis=1).max() < 1e-4
+    plan, g = QualityKDPP(k, sweeps=30.0), rng()
     seen = Counter(tuple(sorted(plan.choose(pool(), g).rows.tolist())) for _ in range(draws))
     assert p_value(seen, law(L, k), subsets(N, k)) > 1e-3
     # The same counts do not fit the law without the quality.
