@@ -1,8 +1,9 @@
-"""Sobol, evolution and ascent on a box."""
+"""Sobol, evolution and ascent on a box, some coordinates of which may take a few values only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
@@ -113,16 +114,22 @@ def _evolve(
 
 
 def _refine(
-    evaluate: Acquisition, U: Array, values: Array, radius: float, tolerance: float
+    evaluate: Acquisition,
+    U: Array,
+    values: Array,
+    radius: float,
+    tolerance: float,
+    free: Index | None = None,
 ) -> tuple[Array, Array]:
     """Projected gradient ascent of all starts (S, d) at once, with Barzilai-Borwein steps (1988).
 
     Gradients are central differences and a line search tries all `STEPS`, so an iteration is two
     calls. A start that gains no more than `tolerance` takes shorter steps, in the end none; after 8
-    iterations the best quarter of the starts goes on alone.
+    iterations the best quarter of the starts goes on alone. Only coordinates in `free` move, by default
+    all.
     """
     U, values = U.copy(), values.copy()
-    slope = _gradients(evaluate, U)
+    slope = _gradients(evaluate, U, free)
     size = np.full(len(U), radius)  # length of the next step
     for turn in range(40):
         if turn == 8:
@@ -141,7 +148,7 @@ def _refine(
             continue
         moved = trial[up, pick[up]] - U[climbing]
         U[climbing], values[climbing] = trial[up, pick[up]], heights[up, pick[up]]
-        fresh = _gradients(evaluate, U[climbing])
+        fresh = _gradients(evaluate, U[climbing], free)
         bend = np.linalg.norm(slope[climbing] - fresh, axis=1)
         ratio = np.linalg.norm(fresh, axis=1) / np.maximum(bend, 1e-300)
         size[climbing] = np.minimum(np.linalg.norm(moved, axis=1) * ratio, 1.0)
@@ -149,14 +156,148 @@ def _refine(
     return U, values
 
 
-def _gradients(evaluate: Acquisition, U: Array) -> Array:
-    """Central differences (one-sided at a bound), shape (S, d), without the part out of the box."""
+def _gradients(evaluate: Acquisition, U: Array, free: Index | None = None) -> Array:
+    """Central differences (one-sided at a bound), shape (S, d), without the part out of the box.
+
+    Coordinates that are not in `free` have none.
+    """
     S, d = U.shape
     shifts = 3e-5 * np.eye(d)  # well above rounding, well below any length scale of use
+    moving = np.arange(d) if free is None else free
+    shifts = shifts[moving]
     above, below = np.minimum(U[:, None] + shifts, 1.0), np.maximum(U[:, None] - shifts, 0.0)
-    heights = evaluate(np.concatenate([above, below]).reshape(-1, d)).reshape(2, S, d)
-    width = np.diagonal(above - below, axis1=1, axis2=2)
+    heights = evaluate(np.concatenate([above, below]).reshape(-1, d)).reshape(2, S, len(moving))
+    width = (above - below)[:, np.arange(len(moving)), moving]
     with np.errstate(invalid="ignore"):  # infinities of an acquisition with forbidden points
         slope = (heights[0] - heights[1]) / width
+    U = U[:, moving]
     outward = ((U == 0.0) & (slope < 0)) | ((U == 1.0) & (slope > 0))
-    return np.where(outward | ~np.isfinite(slope), 0.0, slope)
+    slopes = np.zeros((S, d))
+    slopes[:, moving] = np.where(outward | ~np.isfinite(slope), 0.0, slope)
+    return slopes
+
+
+# --- some coordinates take a few values only --------------------------------------------------------
+
+ROUNDS = 12
+"""Of moves to neighbours, each followed by a refinement, at the most."""
+
+
+def search_mixed(
+    evaluate: Acquisition,
+    kinds: Sequence[tuple[int, bool]],
+    samples: int,
+    starts: int,
+    rng: np.random.Generator,
+) -> tuple[Array, float]:
+    """The best point (p,) of a unit cube found, where some coordinates take a few values only.
+
+    A randomly shifted Sobol sample and differential evolution of all coordinates; then, from the best
+    well-separated points, gradient ascent of the continuous ones in turn with moves of the others to
+    neighbouring values; at last the neighbours of the best point, each with an ascent of its own.
+    On a plateau the point is a random one of the sample.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Maps points (m, p), which are middles of cells in coordinates of a few values, to heights (m,).
+    kinds : sequence of (int, bool)
+        Number of values of each coordinate, 0 for a continuous one, and whether they have an order.
+    samples, starts : int
+        Points of the sample, and of those that are refined.
+    rng : numpy.random.Generator
+    """
+    p = len(kinds)
+    cells = _Cells(kinds)
+    interior = cells.snapped(_sobol(p, samples, rng))
+    values = evaluate(interior)
+    best = _argmax(values, rng)
+    if not (values[best] > values.min() and np.isfinite(values[best])):
+        return interior[best], float(values[best])
+    edges = cells.snapped(_boundary(interior, rng))
+    U, heights = np.concatenate([interior, edges]), np.concatenate([values, evaluate(edges)])
+    radius = 0.5 * len(U) ** (-1.0 / p)
+    first = _separated(U, heights, 16 + 16 * p, radius)
+    evolved, reached = _evolve(
+        lambda V: evaluate(cells.snapped(V)), U[first], heights[first], 20 + 10 * p, rng
+    )
+    U, heights = np.concatenate([U, cells.snapped(evolved)]), np.concatenate([heights, reached])
+    chosen = _separated(U, heights, starts, radius)
+    tolerance = 1e-9 * float(np.ptp(heights[np.isfinite(heights)]))
+
+    def refine(U: Array, heights: Array) -> tuple[Array, Array]:
+        return _refine(evaluate, U, heights, radius, tolerance, cells.free)
+
+    found, height = _climbed(evaluate, refine, cells, U[chosen], heights[chosen])
+    # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
+    return (found, height) if height > values[best] else (interior[best], float(values[best]))
+
+
+def _climbed(
+    evaluate: Acquisition,
+    refine: Callable[[Array, Array], tuple[Array, Array]],
+    cells: _Cells,
+    U: Array,
+    heights: Array,
+) -> tuple[Array, float]:
+    """The best point that ascent and moves to neighbours reach from the starts `U` (S, p)."""
+    U, heights = refine(U, heights)
+    for _ in range(ROUNDS):
+        near, owners = cells.neighbours(U)
+        reached = evaluate(near)
+        # The last one written for an owner is its highest.
+        order = np.argsort(reached, kind="stable")
+        best = np.full(len(U), -1)
+        best[owners[order]] = order
+        up = (best >= 0) & (reached[best] > heights)
+        if not up.any():
+            break
+        U[up], heights[up] = near[best[up]], reached[best[up]]
+        U, heights = refine(U, heights)
+    found, height = U[heights.argmax()], float(heights.max())
+    for _ in range(ROUNDS if len(cells.free) else 0):
+        near, _ = cells.neighbours(found[None, :])
+        near, reached = refine(near, evaluate(near))
+        if not reached.max() > height:
+            break
+        found, height = near[reached.argmax()], float(reached.max())
+    return found, height
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Coordinates of a unit cube, some of which take a few values only: the middles of their cells."""
+
+    kinds: Sequence[tuple[int, bool]]
+
+    @property
+    def free(self) -> Index:
+        """The continuous coordinates."""
+        return np.flatnonzero([size == 0 for size, _ in self.kinds])
+
+    def snapped(self, U: Array) -> Array:
+        """Points (m, p) at the middles of their cells."""
+        sizes = np.array([size for size, _ in self.kinds])
+        cells = np.maximum(sizes, 1)
+        middles = (np.minimum(np.floor(U * cells), cells - 1) + 0.5) / cells
+        return np.where(sizes == 0, U, middles)
+
+    def neighbours(self, U: Array) -> tuple[Array, Index]:
+        """Points that differ from one of `U` (S, p) in one coordinate of a few values, and from which.
+
+        In an ordered coordinate by 1, 2, 4, ... values up or down, in another by any.
+        """
+        found, owners = [U[:0]], [np.empty(0, dtype=np.int64)]
+        for column, (size, ordered) in enumerate(self.kinds):
+            if size == 0:
+                continue
+            powers = 2 ** np.arange((size - 1).bit_length())
+            steps = np.concatenate([-powers, powers]) if ordered else np.arange(1, size)
+            there = np.floor(U[:, column] * size).astype(np.int64)[:, None] + steps
+            inside = (there >= 0) & (there < size) if ordered else np.full(there.shape, True)
+            owner = np.nonzero(inside)[0]
+            moved = U[owner]
+            moved[:, column] = (there[inside] % size + 0.5) / size
+            found.append(moved)
+            owners.append(owner)
+        return np.concatenate(found), np.concatenate(owners)

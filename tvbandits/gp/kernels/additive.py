@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tvbandits.core.arrays import Array
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 
 SPACE = 0.15
@@ -69,7 +70,13 @@ def structured_kernel(smooth: Any, rough: Any | None = None, *, step: float = 1.
 
 
 def space_kernels(domain: Domain) -> tuple[Any, Any]:
-    """A smooth and a rough kernel over the points of a domain, to choose from."""
+    """A smooth and a rough kernel over the points of a domain, to choose from.
+
+    Where points have names, each parameter has a length scale of its own.
+    """
+    space = space_of(domain)
+    if space is not None:
+        return space.kernel(np.inf, share=SPACE), space.kernel(0.5, share=SPACE)
     extent = extent_of(domain)
     scale, bounds = SPACE * extent, (1e-3 * extent, 10.0 * extent)
     return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
@@ -84,5 +91,8 @@ def anchors_of(domain: Domain, count: int = 512) -> Array:
     """The candidates, or points of a domain that is not finite: corners of a box, and a draw."""
     if isinstance(domain, Candidates):
         return domain.X
-    drawn = domain.sample(count, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    if isinstance(domain, Space):
+        return domain.anchors(count, rng)
+    drawn = domain.sample(count, rng)
     return np.concatenate([domain.bounds.T, drawn]) if isinstance(domain, Box) else drawn
