@@ -8,9 +8,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.domains import Box, Candidates, Space, space_of
 from tvbandits.core.protocols import Domain
-from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 
 SPACE = 0.15

@@ -13,9 +13,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, Index, as_points
-from tvbandits.core.box_search import Acquisition, _argmax, checked_values, search_mixed
-from tvbandits.core.domains import Box, Candidates
-from tvbandits.core.parameters import (
+from tvbandits.core.domains.box import Box
+from tvbandits.core.domains.box_search import Acquisition, _argmax, checked_values, search_mixed
+from tvbandits.core.domains.candidates import Candidates
+from tvbandits.core.domains.parameters import (
     Category,
     Named,
     Parameter,
