@@ -26,6 +26,7 @@ ORDER = [
     "acquisition",
     "queries",
     "bandit",
+    "bandit.plots",
     "policies",
     "experts",
     "datasets",

@@ -1,0 +1,229 @@
+"""Pictures of beliefs: what they show for each kind of domain, and in which unit and sign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection, QuadMesh
+from matplotlib.figure import Figure
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Bandit, Box, Candidates, Integer, Space, plots, policies
+from tvbandits.core.arrays import Array
+from tvbandits.experts import CallableExpert
+
+OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])
+SITES = Candidates(np.random.default_rng(0).uniform(0, 1, (12, 2)))
+GRID = Candidates.grid([[0, 1], [0, 2]], [5, 4])
+LINE = Box([[0.0, 1.0]])
+
+
+def reward(X: Array, t: float) -> Array:
+    return np.asarray(np.sin(3 * X[:, 0]) + 0.1 * X.sum(axis=1) + 0.01 * t)
+
+
+def played(domain: Any, rewards: int = 6, **options: Any) -> Bandit:
+    """A bandit with an expert, some rewards, and two points that are out."""
+    kernel = domain.kernel() if isinstance(domain, Space) else RBF(0.3)
+    if domain.dimension > 2 and isinstance(domain, Candidates):
+        kernel = OVEN.kernel()
+    expert = CallableExpert(reward, variance=0.1)
+    bandit = policies.sparq_gp_ucb(domain, kernel, 0.1, expert=expert, confidence=2.0)
+    if options:
+        bandit = Bandit(replace(bandit.recipe, **options))
+    for t in range(1, rewards + 1):
+        X = bandit.ask(float(t))
+        bandit.tell(X, reward(X, t))
+    bandit.ask()
+    bandit.ask()
+    return bandit
+
+
+def panels(figure: Figure) -> list[Axes]:
+    """All axes but those of colour bars."""
+    return [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_a_line() -> None:
+    bandit = played(LINE)
+    figure = plots.beliefs(bandit, 9.0, unit="mg/l", names=["dose (ml)"], band=1.5)
+    (ax,) = panels(figure)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("dose (ml)", "reward (mg/l)")
+    assert figure.get_suptitle() == "beliefs at t = 9"
+    assert legend(figure) == [
+        "mean ± 1.5 deviations",
+        "reward",
+        "answer",
+        "pending",
+        "recommended",
+    ]
+    curve = ax.lines[0]
+    x = np.asarray(curve.get_xdata())
+    mean, deviation = bandit.predict(x[:, None], 9.0)
+    np.testing.assert_allclose(curve.get_ydata(), mean)
+    band = ax.collections[0].get_paths()[0].vertices
+    assert np.max(band[:, 1]) == pytest.approx(np.max(mean + 1.5 * deviation))
+    rewards = next(part for part in ax.collections if isinstance(part, PathCollection))
+    shown = {tuple(row) for row in np.asarray(rewards.get_offsets()).tolist()}
+    assert shown == set(zip(*(bandit.state.rewards.X[:, 0], bandit.state.rewards.y), strict=True))
+
+
+def test_what_is_old_is_faint() -> None:
+    bandit = played(LINE, 10)
+    (ax,) = panels(plots.beliefs(bandit))
+    rewards = next(part for part in ax.collections if isinstance(part, PathCollection))
+    strength = np.asarray(rewards.get_facecolors())[:, 3]
+    assert len(strength) == 10
+    assert strength[0] < 0.25
+    assert strength[-1] > 0.7
+    assert (np.diff(strength) > 0).all()
+
+
+def test_the_points_that_are_out_and_the_recommended_one() -> None:
+    bandit = played(LINE)
+    (ax,) = panels(plots.beliefs(bandit))
+    marked = {line.get_marker(): np.asarray(line.get_xydata()) for line in ax.lines}
+    np.testing.assert_allclose(marked["^"][:, 0], bandit.pending[:, 0])
+    best = bandit.recommend()
+    np.testing.assert_allclose(marked["*"], [[best[0], bandit.predict(best[None, :])[0][0]]])
+
+
+def test_what_is_not_there_is_not_in_the_legend() -> None:
+    fresh = policies.gp_ucb(LINE, RBF(0.3), 0.1)
+    figure = plots.beliefs(fresh)
+    assert legend(figure) == ["mean ± 2 deviations", "recommended"]
+    assert figure.get_suptitle() == "beliefs at t = 1"
+
+
+@pytest.mark.parametrize(
+    ("domain", "filled"), [(Box([[0, 1], [0, 2]]), True), (GRID, True), (SITES, False)]
+)
+def test_maps(domain: Any, filled: bool) -> None:
+    bandit = played(domain)
+    figure = plots.beliefs(bandit, names=["east (km)", "north (km)"], unit="ppb")
+    ax, other = panels(figure)
+    bars = [each for each in figure.axes if each not in (ax, other)]
+    assert [bar.get_ylabel() for bar in bars] == ["mean (ppb)", "deviation (ppb)"]
+    for panel, which in ((ax, 0), (other, 1)):
+        assert (panel.get_xlabel(), panel.get_ylabel()) == ("east (km)", "north (km)")
+        drawn: Any = panel.collections[0]
+        assert isinstance(drawn, QuadMesh) is filled
+        values = np.asarray(drawn.get_array()).ravel()
+        if isinstance(domain, Candidates):
+            expected = bandit.predict(domain.X)[which]
+            np.testing.assert_allclose(np.sort(values), np.sort(expected))
+    if domain is GRID:  # every value in its own place
+        mesh: Any = ax.collections[0]
+        values = np.asarray(mesh.get_array()).reshape(4, 5)
+        np.testing.assert_allclose(values.T.ravel(), bandit.predict(GRID.X)[0])
+
+
+def test_slices_of_a_space() -> None:
+    bandit = played(OVEN)
+    figure = plots.beliefs(bandit)
+    axes = panels(figure)
+    assert [ax.get_xlabel() for ax in axes] == ["temperature", "count", "mode"]
+    assert [text.get_text() for text in axes[2].get_xticklabels()] == ["a", "b"]
+    best = OVEN.decode(bandit.recommend()).to_dict("records")[0]
+    points = [{**best, "count": count} for count in range(1, 6)]
+    whiskers = axes[1].lines[0]
+    np.testing.assert_array_equal(whiskers.get_xdata(), [1, 2, 3, 4, 5])
+    np.testing.assert_allclose(whiskers.get_ydata(), bandit.predict(OVEN.encode(points))[0])
+    points = [{**best, "mode": mode} for mode in "ab"]
+    np.testing.assert_allclose(axes[2].lines[0].get_ydata(), bandit.predict(OVEN.encode(points))[0])
+
+
+@pytest.mark.parametrize(
+    ("domain", "count"),
+    [
+        (Space(a=(0, 1)), 1),
+        (Space(a=Integer(0, 9)), 1),
+        (Space(a=(0, 1), b=Integer(0, 9)), 2),
+        (Space(a=["x", "y"]), 1),
+        (Space(a=["x", "y"], b=(0, 1)), 2),
+        (Box([[0, 1]] * 4), 4),
+        (Candidates([[0.0], [0.5], [2.0]]), 1),
+        (Candidates([[1.0]]), 1),
+        (Candidates([[1.0, 2.0]]), 2),
+    ],
+)
+def test_every_other_domain(domain: Any, count: int) -> None:
+    figure = plots.beliefs(played(domain, 3))
+    assert len(panels(figure)) - sum(not ax.axison for ax in figure.axes) == count
+    figure.canvas.draw()
+
+
+def test_candidates_by_rank() -> None:
+    table = OVEN.table(OVEN.decode(OVEN.sample(40, np.random.default_rng(0))))
+    bandit = played(table, mean=0.0)
+    (ax,) = panels(plots.beliefs(bandit))
+    mean, _ = bandit.predict(table.X)
+    order = np.argsort(-mean, kind="stable")[:25]
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), mean[order])
+    assert ax.get_ylabel() == "candidates, the best 25 of 40 (temperature, count, mode)"
+    first = table.decode(table.X[order[:1]]).iloc[0]
+    label = f"{first['temperature']:.4g}, {first['count']}, {first['mode']}"
+    assert ax.get_yticklabels()[0].get_text() == label
+    plain = played(Candidates(table.X), 3)
+    assert panels(plots.beliefs(plain))[0].get_yticklabels()[0].get_text().startswith("row ")
+
+
+def test_the_smallest_first_where_small_is_good() -> None:
+    table = OVEN.table(OVEN.decode(OVEN.sample(10, np.random.default_rng(0))))
+    bandit = played(table, minimise=True)
+    (ax,) = panels(plots.beliefs(bandit))
+    means = np.asarray(ax.lines[0].get_xdata())
+    assert (np.diff(means) >= 0).all()
+    star = next(line for line in ax.lines if line.get_marker() == "*")
+    np.testing.assert_allclose(star.get_xdata(), [means[0]])
+
+
+def test_ones_own_axes() -> None:
+    figure = Figure(layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    assert plots.beliefs(played(LINE), ax=left) is figure
+    assert plots.beliefs(played(GRID), ax=[middle, right]) is figure
+    assert left.get_title() == middle.get_title() == "beliefs at t = 7"
+    assert left.get_legend() is not None
+    figure.canvas.draw()
+    # A legend that hides nothing stands above what is drawn.
+    for ax in (left, middle):
+        frame = ax.get_legend().get_window_extent()
+        assert frame.y0 >= ax.get_window_extent().y1 - 1
+
+
+def test_nothing_is_changed() -> None:
+    bandit, twin = played(OVEN), played(OVEN)
+    plots.beliefs(bandit)
+    assert bandit.state == twin.state
+    np.testing.assert_array_equal(bandit.ask(), twin.ask())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"t": np.nan}, "t must be a finite number, got nan"),
+        ({"band": -1.0}, "band must be finite and not negative, got -1.0"),
+        ({"band": "wide"}, "band must be finite and not negative, got 'wide'"),
+        ({"names": ["a", "b"]}, r"names must be 1 texts, got \['a', 'b'\]"),
+        ({"names": "a"}, "names must be 1 texts, got 'a'"),
+        ({"ax": []}, r"ax must be 1 axes for this domain, got \[\]"),
+        ({"ax": [1]}, r"ax must be 1 axes for this domain, got \[1\]"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        plots.beliefs(policies.gp_ucb(LINE, RBF(0.3), 0.1), **options)
+
+
+def test_what_is_no_bandit() -> None:
+    with pytest.raises(ValueError, match="bandit must be a Bandit, got 3"):
+        plots.beliefs(3)  # type: ignore[arg-type]

@@ -1,0 +1,325 @@
+"""A picture of what a bandit believes, and of what it believes it from.
+
+What is drawn depends on the domain: a curve with its band over one number; maps of the mean and of the
+deviation over two; candidates by rank, or slices through the recommended point, over more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.plots.picture import (
+    LINE,
+    LOOKS,
+    MEAN_COLOURS,
+    SEPARATE,
+    SHADE,
+    SITE,
+    SPREAD_COLOURS,
+    WHISKER,
+    Axis,
+    Picture,
+    label_of,
+    mark,
+    seen_marks,
+)
+from tvbandits.core.arrays import Array, Index, is_finite_number
+from tvbandits.core.domains import Candidates, Category, Table
+
+CURVE, GRID, RANKED = 401, 61, 25
+"""Points of a curve, and of a map along an axis; candidates shown."""
+
+
+def beliefs(
+    bandit: Bandit,
+    t: float | None = None,
+    *,
+    ax: Axes | Sequence[Axes] | None = None,
+    unit: str = "",
+    names: Sequence[str] | None = None,
+    band: float = 2.0,
+) -> Figure:
+    """Draw the posterior of a bandit at a time, with what was told, answered, and is still out.
+
+    ================================================ ==================================================
+    One number, or candidates on a line              mean and band
+    Two numbers, or candidates in a plane            maps of the mean and of the deviation
+    Candidates of more coordinates                   the 25 best, by rank, with their bands
+    A box or space of more, or with categories       for each parameter the slice through the
+                                                     recommended point
+    ================================================ ==================================================
+
+    Parameters
+    ----------
+    bandit : Bandit
+        It is not changed.
+    t : float, optional
+        The time spoken about; by default the time of the next decision.
+    ax : Axes or sequence of Axes, optional
+        Where to draw: as many as there are panels. By default a new figure.
+    unit : str
+        Of the reward, for labels.
+    names : sequence of str, optional
+        Of the coordinates, with their units; by default those of a `Space`, or x0, x1, ...
+    band : float
+        Half the width of the band, in posterior deviations.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        `figure.savefig("beliefs.png")` keeps it. Rewards and answers fade with their age.
+
+    Raises
+    ------
+    ValueError
+        If `bandit` is none, `t` is not finite, `band` is negative, or the number of `names` or axes is
+        another one than is needed.
+    """
+    given: object = bandit
+    if not isinstance(given, Bandit):
+        raise ValueError(f"bandit must be a Bandit, got {given!r}")
+    if not (is_finite_number(band) and band >= 0):
+        raise ValueError(f"band must be finite and not negative, got {band!r}")
+    picture = Picture.of(bandit, t, names, unit, band)
+    domain, axes_of = bandit.recipe.domain, picture.axes
+    numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)
+    if numbers and len(axes_of) == 1:
+        panels, draw, size = 1, _draw_line, (7.2, 4.4)
+    elif numbers and len(axes_of) == 2:
+        panels, draw, size = 2, _draw_maps, (10.5, 4.6)
+    elif isinstance(domain, Candidates):
+        shown = min(len(domain), RANKED)
+        panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * shown)
+    else:
+        panels, draw, size = len(axes_of), _draw_slices, _size_of_slices(len(axes_of))
+    figure, where = _places(ax, panels, size)
+    draw(picture, where)
+    _finish(figure, where, picture, own=ax is None)
+    return figure
+
+
+# --- where it is drawn --------------------------------------------------------------------------------
+
+
+def _places(
+    ax: Axes | Sequence[Axes] | None, panels: int, size: tuple[float, float]
+) -> tuple[Figure, list[Axes]]:
+    """The figure, and an axes for each panel."""
+    if ax is None:
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        columns = min(panels, 3)
+        grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
+        for spare in grid.flat[panels:]:
+            spare.set_axis_off()
+        return figure, list(grid.flat[:panels])
+    places = [ax] if isinstance(ax, Axes) else list(np.asarray(ax, dtype=object).flat)
+    if len(places) != panels or not all(isinstance(place, Axes) for place in places):
+        raise ValueError(f"ax must be {panels} axes for this domain, got {ax!r}")
+    return _figure_of(places[0]), places
+
+
+def _figure_of(ax: Axes) -> Figure:
+    figure = ax.get_figure(root=True)
+    assert isinstance(figure, Figure)  # of axes that were not removed
+    return figure
+
+
+def _size_of_slices(panels: int) -> tuple[float, float]:
+    return 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
+
+
+def _finish(figure: Figure, where: list[Axes], picture: Picture, *, own: bool) -> None:
+    """The title, and the legend outside of what is drawn."""
+    title = f"beliefs at t = {picture.t:g}"
+    if len(where) > 2:
+        title += ", through the recommended point"
+    present = [*(name for name, _ in picture.seen()), "recommended"]
+    if len(picture.bandit.pending):
+        present.insert(-1, "pending")
+    handles, labels = where[0].get_legend_handles_labels()
+    handles += [Line2D([], [], **LOOKS[name]) for name in present]
+    labels += present
+    if own:
+        figure.suptitle(title, fontsize=11)
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=5,
+            frameon=False,
+            columnspacing=1.4,
+            handletextpad=0.5,
+        )
+        figure.align_labels()
+        return
+    rows = -(-len(handles) // 2)
+    where[0].set_title(title, fontsize=10, pad=6 + 13 * rows)
+    where[0].legend(
+        handles,
+        labels,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=2,
+        frameon=False,
+        fontsize=8,
+        borderaxespad=0.2,
+        labelspacing=0.3,
+    )
+
+
+# --- curves -------------------------------------------------------------------------------------------
+
+
+def _draw_line(picture: Picture, where: list[Axes]) -> None:
+    axis, ax = picture.axes[0], where[0]
+    domain = picture.bandit.recipe.domain
+    if isinstance(domain, Candidates):
+        positions = np.sort(domain.X[:, 0])
+        _curve(picture, ax, axis, positions, apart=len(positions) <= SEPARATE)
+    else:
+        _curve(picture, ax, axis, axis.values(CURVE), apart=axis.apart())
+    ax.set_ylabel(label_of("reward", picture.unit))
+
+
+def _draw_slices(picture: Picture, where: list[Axes]) -> None:
+    for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
+        _curve(picture, ax, axis, axis.values(CURVE // 2), apart=axis.apart())
+        if i % 3 == 0:
+            ax.set_ylabel(label_of("reward", picture.unit))
+
+
+def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: bool) -> None:
+    """Mean and band along an axis through the recommended point, and everything that was seen."""
+    mean, deviation = picture.predict(picture.along(axis, positions))
+    reach = picture.band * deviation
+    label = f"mean ± {picture.band:g} deviations"
+    if apart:
+        ax.errorbar(positions, mean, reach, label=label, **WHISKER)
+    else:
+        ax.plot(positions, mean, label=label, **LINE)
+        ax.fill_between(positions, mean - reach, mean + reach, **SHADE)
+    for name, seen in picture.seen():
+        seen_marks(picture, ax, np.column_stack([axis.of(seen.X), seen.y]), seen.t, name)
+    out = axis.of(picture.bandit.pending)  # they have no height: they stand on the axis
+    foot = np.column_stack([out, np.full(len(out), 0.03)])
+    mark(ax, foot, "pending", transform=ax.get_xaxis_transform())
+    best = picture.best[None, :]
+    mark(ax, np.column_stack([axis.of(best), picture.predict(best)[0]]), "recommended")
+    ax.set_xlabel(axis.name)
+    ax.grid(alpha=0.25, linewidth=0.6)
+    if isinstance(axis.kind, Category):
+        ax.set_xticks(np.arange(axis.kind.size), axis.kind.levels)
+        ax.set_xlim(-0.5, axis.kind.size - 0.5)
+
+
+# --- maps ---------------------------------------------------------------------------------------------
+
+
+def _draw_maps(picture: Picture, where: list[Axes]) -> None:
+    across, up = picture.axes
+    domain = picture.bandit.recipe.domain
+    if isinstance(domain, Candidates):
+        points = domain.X
+        xs, ys = np.unique(points[:, 0]), np.unique(points[:, 1])
+        filled = len(xs) * len(ys) == len(points) and min(len(xs), len(ys)) > 1
+    else:
+        xs, ys = across.values(GRID), up.values(GRID)
+        filled = True
+    if filled:
+        points = np.column_stack([part.ravel() for part in np.meshgrid(xs, ys)])
+    mean, deviation = picture.predict(points)
+    panels = (
+        (where[0], mean, "mean", MEAN_COLOURS),
+        (where[1], deviation, "deviation", SPREAD_COLOURS),
+    )
+    for ax, values, what, colours in panels:
+        if filled:
+            grid = values.reshape(len(ys), len(xs))
+            drawn: ScalarMappable = ax.pcolormesh(
+                xs, ys, grid, cmap=colours, shading="nearest", rasterized=True
+            )
+        else:
+            drawn = _sites(ax, points, values, colours)
+        _figure_of(ax).colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
+        for name, seen in picture.seen():
+            # A place that was seen often is drawn as of the last time.
+            last = _latest(seen.X, seen.t)
+            on = "map" if filled else "sites"
+            seen_marks(picture, ax, seen.X[last], seen.t[last], name, on=on)
+        mark(ax, picture.bandit.pending, "pending")
+        mark(ax, picture.best[None, :], "recommended")
+        ax.set_xlabel(across.name)
+        ax.set_ylabel(up.name)
+
+
+def _sites(ax: Axes, points: Array, values: Array, colours: str) -> ScalarMappable:
+    """Candidates (A, 2) coloured by their values (A,)."""
+    order = np.argsort(values)  # the highest lie on top, where they crowd
+    across, up = points[order].T
+    ax.margins(0.08)
+    return ax.scatter(
+        across, up, s=SITE, c=values[order], cmap=colours, edgecolors="0.3", linewidths=0.6
+    )
+
+
+def _latest(X: Array, t: Array) -> Index:
+    """The row of the latest time for each distinct point."""
+    order = np.argsort(t, kind="stable")[::-1]
+    _, first = np.unique(X[order], axis=0, return_index=True)
+    return order[first]
+
+
+# --- ranking ------------------------------------------------------------------------------------------
+
+
+def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
+    ax, domain = where[0], picture.bandit.recipe.domain
+    assert isinstance(domain, Candidates)
+    mean, deviation = picture.predict(domain.X)
+    sign = 1.0 if picture.bandit.recipe.minimise else -1.0
+    top = np.argsort(sign * mean, kind="stable")[:RANKED]
+    places = np.arange(len(top), dtype=np.float64)
+    label = f"mean ± {picture.band:g} deviations"
+    ax.errorbar(mean[top], places, xerr=picture.band * deviation[top], label=label, **WHISKER)
+    place_of = {int(row): place for place, row in enumerate(top)}
+    for name, seen in picture.seen():
+        rows = domain.index(seen.X)
+        shown = np.isin(rows, top)
+        lines = [place_of[row] for row in rows[shown].tolist()]
+        X = np.column_stack([seen.y[shown], np.array(lines, dtype=np.float64)])
+        seen_marks(picture, ax, X, seen.t[shown], name)
+    out = domain.index(picture.bandit.pending).tolist()
+    edge = [[0.02, place_of[row]] for row in out if row in place_of]
+    across = ax.get_yaxis_transform()
+    mark(ax, np.array(edge).reshape(-1, 2), "pending", transform=across)
+    best = int(domain.index(picture.best)[0])
+    if best in place_of:  # of equal ones it may be another one
+        mark(ax, np.array([[mean[best], place_of[best]]]), "recommended")
+    ax.set_yticks(places, _names_of(domain, top))
+    ax.invert_yaxis()
+    ax.set_xlabel(label_of("reward", picture.unit))
+    left = len(domain) - len(top)
+    told = f"candidates, the best {len(top)} of {len(domain)}" if left else "candidates"
+    columns = f" ({', '.join(map(str, domain.frame.columns))})" if isinstance(domain, Table) else ""
+    ax.set_ylabel(told + columns, labelpad=8)
+    ax.grid(axis="x", alpha=0.25, linewidth=0.6)
+
+
+def _names_of(domain: Candidates, rows: Index) -> list[str]:
+    """What people call candidates: the values of a table's row, or the row's number."""
+    if not isinstance(domain, Table):
+        return [f"row {row}" for row in rows]
+    frame = domain.decode(domain.X[rows])
+    return [
+        ", ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row)
+        for row in frame.itertuples(index=False, name=None)
+    ]
