@@ -212,9 +212,9 @@ def test_wrong_points_times_and_settings(blocks: RegressionProblem, tmp_path: Pa
     path = tmp_path / "blocks.csv"
     with pytest.raises(ValueError, match="X must be candidates"):
         blocks.value(blocks.points[:1] + 0.01, 1)
-    with pytest.raises(ValueError, match="t must be finite, got nan"):
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
         blocks.value(blocks.points[:1], float("nan"))
-    with pytest.raises(ValueError, match="t must be finite, got inf"):
+    with pytest.raises(ValueError, match="t must be a finite number, got inf"):
         blocks.best(float("inf"))
     with pytest.raises(ValueError, match="bandwidth must be positive, got 0"):
         california(path, bandwidth=0)

@@ -23,9 +23,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, finite_number
 
 
 @dataclass(frozen=True)
@@ -185,8 +183,7 @@ class _Product:
 
 
 def _check_bound(bound: float) -> None:
-    if not (np.isfinite(bound) and bound >= 1.0):
-        raise ValueError(f"ratio_bound must be at least 1, got {bound}")
+    finite_number("ratio_bound", bound, low=1.0)
 
 
 @dataclass(frozen=True)

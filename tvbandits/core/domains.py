@@ -6,6 +6,7 @@ evolution and refinement in vectorised calls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.core.arrays import Array, Index, as_points
+from tvbandits.core.arrays import Array, Index, as_points, whole_number
 from tvbandits.core.box_search import (
     Acquisition,
     _argmax,
@@ -24,6 +25,14 @@ from tvbandits.core.box_search import (
     _sobol,
     checked_values,
 )
+
+LARGEST_GRID = 10_000_000
+"""Most points of a grid."""
+
+
+MOST_SAMPLES = 2**20
+"""Most points of a box's first sample, and most of its starts."""
+
 
 TOLERANCE = 1e-9
 """How far off a point may be, relative to the domain's extent along each coordinate."""
@@ -65,10 +74,22 @@ class Candidates:
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
         """Regular grid over `bounds` (d, 2), ends included; the last coordinate runs fastest."""
         intervals = as_bounds(bounds)
-        counts = np.broadcast_to(np.asarray(points_per_axis), (len(intervals),))
-        if not np.issubdtype(counts.dtype, np.integer) or (counts < 1).any():
-            raise ValueError(f"points_per_axis must be positive integers, got {points_per_axis}")
-        axes = [np.linspace(a, b, int(n)) for (a, b), n in zip(intervals, counts, strict=True)]
+        given = np.asarray(points_per_axis)
+        if given.shape not in ((), (len(intervals),)):
+            raise ValueError(
+                f"points_per_axis must be a whole number or {len(intervals)} of them, "
+                f"got {points_per_axis!r}"
+            )
+        counts = [
+            whole_number("points_per_axis", count, at_most=LARGEST_GRID)
+            for count in np.broadcast_to(given, (len(intervals),))
+        ]
+        if math.prod(counts) > LARGEST_GRID:
+            raise ValueError(
+                f"points_per_axis makes {math.prod(counts)} points, more than {LARGEST_GRID}: "
+                "take a Box, or fewer points"
+            )
+        axes = [np.linspace(a, b, n) for (a, b), n in zip(intervals, counts, strict=True)]
         return cls(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)))
 
     @property
@@ -197,8 +218,8 @@ class Box:
         bounds.setflags(write=False)
         object.__setattr__(self, "bounds", bounds)
         for name, count in (("samples", self.samples), ("starts", self.starts)):
-            if count is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            if count is not None:
+                whole_number(name, count, at_most=MOST_SAMPLES)
 
     @property
     def dimension(self) -> int:
