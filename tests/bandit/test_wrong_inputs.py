@@ -516,7 +516,7 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: policies.gp_ucb(LINE, KERNEL, 0.01, confidence=-1.0),
         r"confidence must be finite and not negative, got -1\.0",
     ),
-    "confidence NaN": (lambda: Fixed(NAN), "confidence must be finite and not negative, got nan"),
+    "confidence NaN": (lambda: Fixed(NAN), "value must be finite and not negative, got nan"),
     "delta zero": (lambda: Theory(delta=0.0), r"delta must lie in \(0, 1\], got 0\.0"),
     "norm negative": (lambda: Theory(norm_bound=-1.0), "norm_bound must be finite and not neg"),
     "c2 zero": (lambda: Logarithmic(c2=0.0), r"c2 must be positive.* got 0\.0"),

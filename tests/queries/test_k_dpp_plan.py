@@ -72,7 +72,7 @@ def test_bad_factors(factor: float) -> None:
 
 
 def test_bad_polylog_schedules() -> None:
-    with pytest.raises(ValueError, match="dimension must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="dimension must be a whole number of at least 1, got 0"):
         PolylogSchedule(0)
     for accuracy in (0.0, 1.5, math.nan):
         with pytest.raises(ValueError, match=rf"accuracy must lie in \(0, 1\], got {accuracy}"):

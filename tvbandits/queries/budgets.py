@@ -165,7 +165,11 @@ def as_budget(budget: Budget | int) -> Budget:
 
 def whole(schedule: Callable[[int], int], told: int) -> int:
     """The number of a schedule, if it is one."""
-    return whole_number(f"schedule({told})", schedule(told), at_least=0)
+    wanted: object = schedule(told)
+    # What a formula such as np.ceil makes is a float that is whole; what people write is an integer.
+    if isinstance(wanted, float | np.floating) and float(wanted).is_integer():
+        wanted = int(wanted)
+    return whole_number(f"schedule({told})", wanted, at_least=0)
 
 
 def check_number(name: str, value: object) -> None:
