@@ -21,7 +21,14 @@ import pandas as pd
 from sklearn import datasets as sklearn_datasets
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, as_column
+from tvbandits.core.arrays import (
+    Array,
+    as_time,
+    as_values,
+    noise_variance_number,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.domains import Candidates
 from tvbandits.datasets.tables.files import File, Form, few, is_parquet, naming, read_parquet
 from tvbandits.datasets.tables.references import References, references
@@ -145,14 +152,13 @@ class RegressionProblem:
 
     def __post_init__(self) -> None:
         domain = Candidates(self.points)
-        rewards = as_column(self.rewards, len(domain), "rewards")
-        if self.horizon < 1:
-            raise ValueError(f"horizon must be at least 1, got {self.horizon}")
-        _check_positive("noise_variance", self.noise_variance)
+        rewards = as_values(self.rewards, len(domain), "rewards")
+        whole_number("horizon", self.horizon)
+        variance = noise_variance_number("noise_variance", self.noise_variance)
         rewards.setflags(write=False)
         object.__setattr__(self, "rewards", rewards)
         object.__setattr__(self, "points", domain.X)
-        object.__setattr__(self, "noise_variance", float(self.noise_variance))
+        object.__setattr__(self, "noise_variance", variance)
         object.__setattr__(self, "domain", domain)
 
     def __str__(self) -> str:
@@ -171,12 +177,12 @@ class RegressionProblem:
         ValueError
             If a point is not one of the candidates, or `t` is not finite.
         """
-        _check_time(t)
+        as_time(t)
         return np.asarray(self.rewards[self.domain.index(X)])
 
     def best(self, t: float) -> float:
         """Largest noise-free reward: the same at every time `t`, which must be finite."""
-        _check_time(t)
+        as_time(t)
         return float(self.rewards.max())
 
     def references(self) -> References:
@@ -262,7 +268,7 @@ def _problem(
     horizon: int,
     noise_variance: float,
 ) -> RegressionProblem:
-    _check_positive("bandwidth", bandwidth)
+    positive_number("bandwidth", bandwidth)
     path = _only_file(source.name, files)
     inputs, target = _fetched(source) if path is None else _read(source, path)
     points, means = _merged(_standardised(inputs), target)
@@ -385,13 +391,3 @@ def _merged(points: Array, target: Array) -> tuple[Array, Array]:
     first = np.unique(which, return_index=True)[1]
     means = np.bincount(which, weights=target) / np.bincount(which)
     return points[first], means
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive, got {value}")
-
-
-def _check_time(t: float) -> None:
-    if not np.isfinite(t):
-        raise ValueError(f"t must be finite, got {t}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,14 +10,39 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import (
+    Array,
+    finite_number,
+    noise_variance_number,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.linalg import square_root
 
+MOST_CANDIDATES = 1_000_000
+"""Most candidates of a made-up reward that is a formula."""
 
-def _check_horizon(horizon: int) -> None:
-    if horizon < 1:
-        raise ValueError(f"horizon must be at least 1, got {horizon}")
+
+MOST_DRAWN = 10_000
+"""Most candidates of one that is drawn: a draw factors a matrix of so many rows and columns."""
+
+
+LARGEST_PATH = 200_000_000
+"""Most rewards of a drawn path, steps times candidates: 1.6 GB."""
+
+
+def _check_run(horizon: int, noise_variance: float) -> None:
+    whole_number("horizon", horizon)
+    noise_variance_number("noise_variance", noise_variance)
+
+
+def _check_path(steps: int, candidates: int) -> None:
+    if steps * candidates > LARGEST_PATH:
+        raise ValueError(
+            f"{steps} draws of {candidates} rewards are more than {LARGEST_PATH}: "
+            "take a shorter horizon, or fewer candidates"
+        )
 
 
 def _whole_step(t: float, horizon: int, name: str) -> int:
@@ -47,9 +73,8 @@ class DriftingBump:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        _check_horizon(self.horizon)
-        if self.candidates < 0:
-            raise ValueError(f"candidates must not be negative, got {self.candidates}")
+        _check_run(self.horizon, self.noise_variance)
+        whole_number("candidates", self.candidates, at_least=0, at_most=MOST_CANDIDATES)
 
     @cached_property
     def domain(self) -> Candidates | Box:
@@ -102,9 +127,13 @@ class GPDrift:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        _check_horizon(self.horizon)
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise ValueError(f"epsilon must lie in [0, 1], got {self.epsilon}")
+        _check_run(self.horizon, self.noise_variance)
+        finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
+        most = math.isqrt(MOST_DRAWN)
+        points = whole_number("points_per_axis", self.points_per_axis, at_most=most) ** 2
+        _check_path(self.horizon, points)
+        positive_number("length_scale", self.length_scale)
+        whole_number("seed", self.seed, at_least=0)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -166,9 +195,12 @@ class Switching:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        _check_horizon(self.horizon)
-        if self.every < 1:
-            raise ValueError(f"every must be at least 1, got {self.every}")
+        _check_run(self.horizon, self.noise_variance)
+        every = whole_number("every", self.every)
+        candidates = whole_number("candidates", self.candidates, at_most=MOST_DRAWN)
+        _check_path(-(-self.horizon // every), candidates)
+        positive_number("length_scale", self.length_scale)
+        whole_number("seed", self.seed, at_least=0)
 
     @cached_property
     def domain(self) -> Candidates:

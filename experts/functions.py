@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_column
+from tvbandits.core.arrays import (
+    Array,
+    as_column,
+    as_floats,
+    flag,
+    noise_variance_number,
+    not_negative,
+    whole_number,
+)
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Answers, ExpertError, Problem
 
@@ -40,11 +48,9 @@ class SimulatorExpert:
 
     def __post_init__(self) -> None:
         variance = self.problem.noise_variance if self.variance is None else self.variance
-        if not (math.isfinite(variance) and variance > 0):
-            raise ValueError(f"variance must be positive and finite, got {variance}")
-        if not (math.isfinite(self.cost) and self.cost >= 0):
-            raise ValueError(f"cost must be finite and not negative, got {self.cost}")
-        object.__setattr__(self, "variance", float(variance))
+        object.__setattr__(self, "variance", noise_variance_number("variance", variance))
+        object.__setattr__(self, "cost", not_negative("cost", self.cost))
+        whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:
         """Answer with problem.value(X, t) + noise."""
@@ -77,12 +83,15 @@ class CallableExpert:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ValueError(f"function must be callable, got {self.function!r}")
-        if not (math.isfinite(self.variance) and self.variance > 0):
-            raise ValueError(f"variance must be positive and finite, got {self.variance}")
+        noise_variance_number("variance", self.variance)
+        flag("nan_means_no_answer", self.nan_means_no_answer)
 
     def query(self, X: Array, t: float) -> Answers:
         """Answer with function(X, t)."""
-        values = np.asarray(self.function(X, t), dtype=np.float64)
+        try:
+            values = as_floats(self.function(X, t), "what the function returned")
+        except ValueError as error:
+            raise ExpertError(str(error)) from error
         if values.shape != (len(X),):
             raise ExpertError(
                 f"the function must return {len(X)} numbers, got shape {values.shape}"

@@ -13,7 +13,7 @@ from datetime import date
 
 import pandas as pd
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
 from tvbandits.datasets.tables.files import File, few
@@ -147,10 +147,9 @@ def load_ozone(
     ValueError
         If a file cannot be used, a filter leaves nothing, or there are too few complete sites.
     """
-    if sites is not None and sites < 1:
-        raise ValueError(f"sites must be at least 1, got {sites}")
-    if not 0 <= min_completeness <= 1:
-        raise ValueError(f"min_completeness must be from 0 to 1, got {min_completeness}")
+    if sites is not None:
+        whole_number("sites", sites)
+    finite_number("min_completeness", min_completeness, low=0.0, high=1.0)
     rows = _in_cbsa(_in_state(read_files(files), state), cbsa)
     rows, days = _between(rows, start, end)
     table = site_means(rows).reindex(days)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, whole_number
 from tvbandits.datasets.tables.problem import TableProblem
 
 GEOMETRY_SEED = 28
@@ -54,6 +54,10 @@ SUMMER = 0.3
 """Departures and shared level swing this much more in summer, and less in winter."""
 
 
+MOST_STATIONS, MOST_DAYS = 2000, 36525
+"""Largest network that is simulated, and the longest time: a hundred years."""
+
+
 FLOOR = 1.0
 """No level lies below this, ppb."""
 
@@ -85,10 +89,9 @@ def ozone_network(seed: int = 0, stations: int = 28, days: int = 731) -> TablePr
     TableProblem
         Points in km (east, north), one step a day, rewards in ppb and positive.
     """
-    if stations < 2:
-        raise ValueError(f"stations must be at least 2, got {stations}")
-    if days < 1:
-        raise ValueError(f"days must be at least 1, got {days}")
+    whole_number("seed", seed, at_least=0)
+    whole_number("stations", stations, at_least=2, at_most=MOST_STATIONS)
+    whole_number("days", days, at_most=MOST_DAYS)
     geometry = np.random.default_rng(GEOMETRY_SEED)
     points = _places(stations, geometry)
     covariance = SHARED * np.exp(-cdist(points, points) / RANGE_KM)

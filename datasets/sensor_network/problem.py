@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, finite_number
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
 from tvbandits.datasets.sensor_network.readings import (
     IDS,
@@ -84,8 +84,7 @@ def sensor_field(
         If a table cannot be read, fewer than two sensors or two steps are left, sensors stand at
         the same place, or the noise cannot be estimated.
     """
-    if not 0 <= minimum_completeness <= 1:
-        raise ValueError(f"minimum_completeness must be from 0 to 1, got {minimum_completeness}")
+    finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     places = read_places(sites, id, coordinates)
     table = wide(read_table(values), places.index)
     common = [sensor for sensor in table.columns if sensor in places.index]

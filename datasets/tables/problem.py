@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, as_time, noise_variance_number
 from tvbandits.core.domains import Candidates
 from tvbandits.datasets.tables.references import References, as_table, references
 
@@ -65,9 +65,7 @@ class TableProblem:
             )
         if self.labels and len(self.labels) != len(domain):
             raise ValueError(f"labels must name {len(domain)} points, got {len(self.labels)}")
-        variance = float(self.noise_variance)
-        if not (np.isfinite(variance) and variance > 0):
-            raise ValueError(f"noise_variance must be positive, got {self.noise_variance}")
+        variance = noise_variance_number("noise_variance", self.noise_variance)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "points", domain.X)
@@ -112,7 +110,7 @@ class TableProblem:
         return self if self.redraw is None else self.redraw(seed)
 
     def _row(self, t: float) -> Array:
-        step = float(t)
+        step = as_time(t)
         if not (step.is_integer() and 1 <= step <= self.horizon):
             raise ValueError(f"t must be a whole number from 1 to {self.horizon}, got {t}")
         return np.asarray(self.values[int(step) - 1])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.arrays import Array, as_floats, check_sizes
 
 
 class References(NamedTuple):
@@ -66,4 +66,5 @@ def as_table(values: ArrayLike) -> Array:
         raise ValueError(
             f"values must be finite, got {table[row, column]} in row {row}, column {column}"
         )
+    check_sizes(table.ravel(), "values")
     return table

@@ -10,11 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import Array, as_points, as_time, flag, whole_number
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, ExpertError, Observer, is_mistake
+from tvbandits.core.protocols import (
+    Answers,
+    Expert,
+    ExpertError,
+    Observer,
+    checked_answers,
+    is_mistake,
+)
 from tvbandits.experts.conformance.report import Finding, Outcome, Report
-from tvbandits.experts.wrappers.asking import as_time
 
 DEVIATIONS = 8.0
 """Honest noise stays within so many deviations of the difference of two answers."""
@@ -61,9 +67,9 @@ def check_expert(
     if len(points) == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     beyond = None if outside is None else as_points(outside, points.shape[1], "outside")
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 0:
-        raise ValueError(f"threads must be a whole number of at least 0, got {threads!r}")
-    kit = _Kit(expert, points, as_time(t), deterministic, beyond, int(threads))
+    at_once = whole_number("threads", threads, at_least=0)
+    promised = flag("deterministic", deterministic)
+    kit = _Kit(expert, points, as_time(t), promised, beyond, at_once)
     findings: dict[str, Finding] = {}
     for check in _CHECKS:
         if check.wanted(kit):
@@ -100,15 +106,10 @@ class _Kit:
         with self.lock:
             self.questions += 1
             self.points += len(X)
-        q = len(X)
-        said: object = (expert or self.expert).query(X, self.t if t is None else t)
-        if not isinstance(said, Answers):
-            raise _FailedError(f"returned {type(said).__name__}, not Answers")
-        if len(said) != q:
-            raise _FailedError(f"{len(said)} values for {q} point{'s' * (q != 1)}")
-        try:  # once more: what is frozen can be changed all the same
-            Answers(said.values, said.variance, said.cost, said.notes)
-        except ValueError as error:
+        given: object = (expert or self.expert).query(X, self.t if t is None else t)
+        try:
+            said = checked_answers(given, len(X))
+        except ExpertError as error:
             raise _FailedError(str(error)) from error
         with self.lock:
             self.cost += said.cost

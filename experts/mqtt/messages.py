@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvbandits.experts.sensors.expert import Reading, is_number
+from tvbandits.core.arrays import is_finite_number
+from tvbandits.experts.sensors.expert import Reading
 
 LONGEST = 65536
 """Bytes of a message; a longer one is not read."""
@@ -103,11 +104,11 @@ def _measured(reading: object) -> dict[str, object]:
     if not isinstance(reading, Reading):
         raise TypeError(f"read must return a Reading or None, got {reading!r}")
     fields: dict[str, object] = {"note": str(reading.note)} if reading.note else {}
-    if reading.note and not is_number(reading.value):
+    if reading.note and not is_finite_number(reading.value):
         return fields
     for name in ("time", "value", "variance"):
         number = getattr(reading, name)
-        if not is_number(number) and not (name == "variance" and number is None):
+        if not is_finite_number(number) and not (name == "variance" and number is None):
             raise ValueError(f"its {name} must be a finite number, got {number!r}")
         fields[name] = None if number is None else float(number)
     return fields
@@ -125,6 +126,6 @@ def _field(content: Mapping[str, Any], name: str) -> Any:
 
 def _number(content: Mapping[str, Any], name: str) -> float:
     value = _field(content, name)
-    if not is_number(value):
+    if not is_finite_number(value):
         raise ValueError(f'"{name}" must be a finite number, got {value!r}')
     return float(value)

@@ -29,9 +29,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
+from tvbandits.core.arrays import as_time, positive_number
 from tvbandits.experts.mqtt.link import Address, ClientSource, Link, is_client
 from tvbandits.experts.mqtt.messages import Question, object_in, reading_in, request_number
-from tvbandits.experts.sensors.expert import Reading, is_number
+from tvbandits.experts.sensors.expert import Reading
 
 _log = logging.getLogger(__name__)
 
@@ -71,10 +72,8 @@ class MQTTTransport:
         time_out: float = 5.0,
         client: ClientSource = None,
     ) -> None:
-        if not (is_number(time_out) and time_out > 0):
-            raise ValueError(f"time_out must be positive and finite, got {time_out!r}")
         self._address = Address(host, port, prefix, client)
-        self._time_out = float(time_out)
+        self._time_out = positive_number("time_out", time_out)
         self._name = secrets.token_hex(8)
         self._changed = threading.Condition()  # guards all that follows
         self._link: Link | None = None
@@ -152,8 +151,7 @@ class MQTTTransport:
         ConnectionError
             If there is no connection to the broker, or it is lost before all have answered.
         """
-        if not is_number(t):
-            raise ValueError(f"t must be a finite number, got {t!r}")
+        now = as_time(t)
         topics = [self._address.topic(name, "ask") for name in stations]
         link = self._connected()
         asked = _Request(tuple(dict.fromkeys(stations)))
@@ -162,7 +160,7 @@ class MQTTTransport:
             number, connection = self._requests, link.connections
             self._open[number] = asked
         try:
-            question = Question(number, self._name, float(t)).written()
+            question = Question(number, self._name, now).written()
             deadline = time.monotonic() + self._time_out
             for topic in topics:
                 link.publish(topic, question)
@@ -173,7 +171,7 @@ class MQTTTransport:
                 )
                 if self._missing(asked) and not link.is_still(connection):
                     raise ConnectionError(f"lost the connection to {self._address}")
-                return asked.result(float(t))
+                return asked.result(now)
         finally:
             with self._changed:
                 del self._open[number]

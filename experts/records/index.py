@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.core.arrays import Array, Index, as_floats
+from tvbandits.core.arrays import Array, Index, as_floats, flag, not_negative
 from tvbandits.experts.records.tables import Rows
 
 Duplicates = Literal["last", "first", "mean"]
@@ -39,13 +39,13 @@ class Reach:
             raise ValueError(
                 f"tolerance must be a number or {dimension} positive finite numbers, got {tolerance!r}"
             )
-        if not scaled and not (np.isfinite(sizes) and sizes >= 0):
-            raise ValueError(f"tolerance must be finite and not negative, got {tolerance!r}")
-        if not staleness >= 0:
-            raise ValueError(f"staleness must not be negative, got {staleness}")
+        if not scaled:
+            not_negative("tolerance", float(sizes))
+        if staleness != np.inf:
+            not_negative("staleness", staleness)
         axes = sizes if scaled else np.ones(dimension)
         radius = 1.0 if scaled else float(sizes)
-        return cls(axes, radius, scaled, float(staleness), bool(future))
+        return cls(axes, radius, scaled, float(staleness), flag("future", future))
 
 
 @dataclass(frozen=True)

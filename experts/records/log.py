@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 from typing import Any, Self, TypedDict, Unpack
@@ -11,8 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import as_points
+from tvbandits.core.arrays import (
+    LARGEST_VARIANCE,
+    as_points,
+    as_time,
+    not_negative,
+    usable_variances,
+)
 from tvbandits.core.protocols import Answers
+from tvbandits.core.returned import as_effective
 from tvbandits.experts.records.index import Duplicates, Reach, Shelf, best_of
 from tvbandits.experts.records.recording import recorded
 from tvbandits.experts.records.tables import Columns, FilePath, read_csv, read_table
@@ -37,7 +43,7 @@ class LogOptions(TypedDict, total=False):
     tolerance: ArrayLike
     staleness: float
     aging: Aging | None
-    duplicates: Duplicates
+    duplicates: Duplicates | None
     future: bool
     cost: float
 
@@ -72,9 +78,10 @@ class CachedLogExpert:
         What the variance of an answer becomes at its age t - t'; nothing changes it by default. Where
         it becomes infinite there is no answer. Maps that count rewards have nothing to count here.
         A map of one's own sees `newer` 0 and `told` 1.
-    duplicates : "last", "first" or "mean"
+    duplicates : "last", "first" or "mean", optional
         What holds of several rows with the very same point and time: the last written (a correction),
-        the first, or their mean by precision.
+        the first, or their mean by precision. None: two such rows in one table that say different
+        things are an error; a table that comes later, by `extend`, corrects those before it.
     future : bool
         Whether rows from after t may answer as well, within `staleness`, at the age t' - t: a row that
         is as near in time from before t goes first. This tells a replayed run what it could not know.
@@ -98,19 +105,18 @@ class CachedLogExpert:
         tolerance: ArrayLike = 0.0,
         staleness: float = 0.0,
         aging: Aging | None = None,
-        duplicates: Duplicates = "last",
+        duplicates: Duplicates | None = None,
         future: bool = False,
         cost: float = 0.0,
     ) -> None:
         self._columns = Columns.of(_as_frame(frame), points, time, value, variance)
         self._reach = Reach.of(tolerance, staleness, future, len(self._columns.points))
         self._aging = _timed(Constant() if aging is None else aging)
-        if duplicates not in ("last", "first", "mean"):
+        if duplicates not in (None, "last", "first", "mean"):
             raise ValueError(f'duplicates must be "last", "first" or "mean", got {duplicates!r}')
-        self._duplicates: Duplicates = duplicates
-        if not (math.isfinite(cost) and cost >= 0):
-            raise ValueError(f"cost must be finite and not negative, got {cost}")
-        self._cost = float(cost)
+        self._duplicates: Duplicates = "last" if duplicates is None else duplicates
+        self._contradictions = duplicates is not None
+        self._cost = not_negative("cost", cost)
         self._lock = threading.Lock()
         self._shelves: tuple[Shelf, ...] = ()
         self._written = self._refusals = 0
@@ -146,6 +152,7 @@ class CachedLogExpert:
     @classmethod
     def from_recording(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
         """From the file of a `Recording`: what was answered then is answered again, bit for bit."""
+        options.setdefault("duplicates", "last")
         return cls(recorded(path), **options)
 
     def __repr__(self) -> str:
@@ -190,6 +197,8 @@ class CachedLogExpert:
         is sorted again about log2(n) times at most, and a question looks into as many parts.
         """
         rows, refusals = self._columns.rows(_as_frame(frame))
+        if not self._contradictions:
+            rows.check_agreement()
         written = len(rows)
         with self._lock:
             shelves = list(self._shelves)
@@ -204,9 +213,7 @@ class CachedLogExpert:
     def query(self, X: ArrayLike, t: float) -> Answers:
         """Answer what the log has an answer for; the notes count the rest."""
         points = as_points(X, self.dimension)
-        now = float(t)
-        if not math.isfinite(now):
-            raise ValueError(f"t must be finite, got {t}")
+        now = as_time(t)
         q = len(points)
         if q == 0:
             return Answers.none(0)
@@ -219,10 +226,10 @@ class CachedLogExpert:
             n = len(best.age)
             # One reward was told, and none is newer: there are no counts to speak of.
             ages = Ages(best.age, np.zeros(n, dtype=np.int64), 1)
-            effective = np.asarray(self._aging(best.variance, ages))
-            kept = ~np.isposinf(effective)
+            effective = as_effective(self._aging(best.variance, ages), n)
+            kept = effective <= LARGEST_VARIANCE
             values[best.question[kept]] = best.value[kept]
-            variance[best.question[kept]] = effective[kept]
+            variance[best.question[kept]] = usable_variances(effective[kept])
             forgotten = n - int(kept.sum())
         answered = int((~np.isnan(values)).sum())
         notes = []

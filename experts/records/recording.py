@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -15,11 +14,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_points
+from tvbandits.core.arrays import Array, Index, as_points, as_time, flag, not_negative
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, ExpertError, inform
+from tvbandits.core.protocols import Answers, Expert, ExpertError, checked_answers, inform
 from tvbandits.experts.records.sqlite_file import Doubt, RecordingFile
 from tvbandits.experts.records.tables import FilePath
+from tvbandits.experts.wrappers.asking import checked_expert
 
 
 class Recording:
@@ -60,15 +60,11 @@ class Recording:
     def __init__(
         self, expert: Expert, path: FilePath, *, reuse: bool = True, timeout: float = 30.0
     ) -> None:
-        if isinstance(expert, type) or not callable(getattr(expert, "query", None)):
-            raise ValueError(f"expert must have a method query(X, t), got {expert!r}")
-        if not (math.isfinite(timeout) and timeout >= 0):
-            raise ValueError(f"timeout must be finite and not negative, got {timeout}")
-        self.expert = expert
+        self.expert = checked_expert(expert)
         # Absolute, for a run that is resumed in another folder.
         self.path = Path(path).absolute()
-        self.reuse = bool(reuse)
-        self.timeout = float(timeout)
+        self.reuse = flag("reuse", reuse)
+        self.timeout = not_negative("timeout", timeout)
         self._begin()
         self._file.open()
 
@@ -132,9 +128,7 @@ class Recording:
             of the expert go through; the question is then marked as failed.
         """
         points = as_points(X) + 0.0  # -0.0 is the same point as 0.0
-        now = float(t) + 0.0
-        if not math.isfinite(now):
-            raise ValueError(f"t must be finite, got {t}")
+        now = as_time(t) + 0.0
         if len(points) == 0:
             return Answers.none(0)
         if not self.reuse:
@@ -164,7 +158,7 @@ class Recording:
             question = self._file.ask(points, now)
         # An interrupt is not caught: whether the expert has done its work is then in doubt.
         try:
-            said = _checked(self.expert.query(points.copy(), now), len(points))
+            said = checked_answers(self.expert.query(points.copy(), now), len(points))
         except Exception as error:
             with self._written("write", during=error):
                 self._file.fail(question, f"{type(error).__name__}: {error}")
@@ -204,14 +198,6 @@ def recorded(path: FilePath) -> pd.DataFrame:
         return file.answers()
     finally:
         file.close()
-
-
-def _checked(said: object, q: int) -> Answers:
-    if not isinstance(said, Answers):
-        raise ExpertError(f"the expert must return Answers, got {type(said).__name__}")
-    if len(said) != q:
-        raise ExpertError(f"the expert must answer {q} points, got {len(said)} values")
-    return said
 
 
 def _distinct(points: Array) -> tuple[Index, Index]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import (
+    LARGEST_COORDINATE,
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    is_finite_number,
+    noise_variance_number,
+)
 
 FilePath = str | PathLike[str]
 
@@ -43,6 +52,21 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.t)
+
+    def check_agreement(self) -> None:
+        """Raise a `ValueError` if two rows of one point and time say different things."""
+        order = np.lexsort((self.t, *self.X.T[::-1]))
+        X, t = self.X[order], self.t[order]
+        said = np.column_stack([self.value, self.variance])[order]
+        alike = (X[1:] == X[:-1]).all(axis=1) & (t[1:] == t[:-1])
+        torn = alike & (said[1:] != said[:-1]).any(axis=1)
+        if torn.any():
+            row = int(torn.argmax())
+            raise ValueError(
+                f"the table says two things of the point {X[row].tolist()} at t = {t[row]:g}: "
+                f'{said[row, 0]:g} and {said[row + 1, 0]:g}; give duplicates="last", "first" or '
+                '"mean", or a column of times that tells them apart'
+            )
 
     def then(self, later: Rows) -> Rows:
         """These rows, then `later`."""
@@ -87,19 +111,20 @@ class Columns:
         Raises
         ------
         ValueError
-            If no column of points is there, or a fixed variance is not positive and finite.
+            If no column of points is there, a column is named for two things, or a fixed variance is
+            no usable variance.
         """
         if not isinstance(variance, str):
-            if not (isinstance(variance, int | float | np.number) and 0 < variance < math.inf):
-                raise ValueError(
-                    f"variance must be a column or a positive finite number, got {variance!r}"
-                )
-            variance = float(variance)
+            variance = noise_variance_number("variance, where it is no column,", variance)
         if isinstance(points, str):
             raise ValueError(f"points must be a sequence of columns, got the text {points!r}")
         names = _numbered(frame) if points is None else tuple(points)
         if not names:
             raise ValueError("points must name at least one column, got none")
+        used = [*names, time, value, *([variance] if isinstance(variance, str) else [])]
+        twice = [name for name, times in Counter(used).items() if times > 1]
+        if twice:
+            raise ValueError(f"column {twice[0]!r} is named for two things")
         return cls(names, time, value, variance)
 
     def rows(self, frame: pd.DataFrame) -> tuple[Rows, int]:
@@ -111,18 +136,29 @@ class Columns:
             If a column is missing or not numeric, or a row has a coordinate or a time that is not
             finite, an infinite value, or a value without a positive finite variance.
         """
-        X = np.column_stack([_finite(frame, name) for name in self.points])
-        t = _finite(frame, self.time)
-        value = _numbers(frame, self.value)
+        counted = Counter(frame.columns)
+        X = np.column_stack([_finite(frame, counted, name) for name in self.points])
+        t = _finite(frame, counted, self.time)
+        late = np.abs(t) >= LARGEST_TIME
+        _refuse(frame, self.time, t, late, "smaller than 2^53 in size")
+        for name, column in zip(self.points, X.T, strict=True):
+            far = np.abs(column) > LARGEST_COORDINATE
+            _refuse(frame, name, column, far, f"at most {LARGEST_COORDINATE:g} in size")
+        value = _numbers(frame, counted, self.value)
         _refuse(frame, self.value, value, np.isinf(value), "finite, or empty for a refusal")
+        large = np.abs(value) > LARGEST_VALUE
+        _refuse(frame, self.value, value, large, f"at most {LARGEST_VALUE:g} in size")
         if isinstance(self.variance, str):
-            variance = _numbers(frame, self.variance)
+            variance = _numbers(frame, counted, self.variance)
         else:
             variance = np.full(len(frame), self.variance)
         answered = ~np.isnan(value)
         # What a refusal has for a variance is looked at by nobody.
         bad = answered & ~((variance > 0) & np.isfinite(variance))
         _refuse(frame, str(self.variance), variance, bad, "positive and finite")
+        bad = answered & ~((variance >= SMALLEST_VARIANCE) & (variance <= LARGEST_VARIANCE))
+        needs = f"from {SMALLEST_VARIANCE:g} to {LARGEST_VARIANCE:g}"
+        _refuse(frame, str(self.variance), variance, bad, needs)
         kept = (part[answered] for part in (X, t, value, variance))
         return Rows(*kept), int((~answered).sum())
 
@@ -178,16 +214,15 @@ def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:
     return names
 
 
-def _numbers(frame: pd.DataFrame, name: str) -> Array:
+def _numbers(frame: pd.DataFrame, counted: Counter[Any], name: str) -> Array:
     """One column as floats, NaN where it is empty."""
-    matching = [column for column in frame.columns if column == name]
-    if len(matching) != 1:
+    if counted[name] != 1:
         have = ", ".join(map(str, frame.columns)) or "none"
         raise ValueError(f"there must be one column {name!r}, got the columns {have}")
     column = frame[name]
     kind = getattr(column.dtype, "kind", "O")
     if kind == "O":  # as a database hands on a column with NULLs; texts are no numbers, though
-        odd = [not (v is pd.NA or v is None or _is_number(v)) for v in column]
+        odd = [not (v is pd.NA or v is None or _is_real(v)) for v in column]
         if any(odd):
             row = odd.index(True)
             raise ValueError(
@@ -198,12 +233,12 @@ def _numbers(frame: pd.DataFrame, name: str) -> Array:
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+def _is_real(value: object) -> bool:
+    return is_finite_number(value) or isinstance(value, float | np.floating)
 
 
-def _finite(frame: pd.DataFrame, name: str) -> Array:
-    column = _numbers(frame, name)
+def _finite(frame: pd.DataFrame, counted: Counter[Any], name: str) -> Array:
+    column = _numbers(frame, counted, name)
     _refuse(frame, name, column, ~np.isfinite(column), "finite")
     return column
 

@@ -17,8 +17,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array, as_column, as_points
+from tvbandits.core.arrays import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    as_points,
+    as_time,
+    as_variances,
+    is_finite_number,
+    noise_variance_number,
+    not_negative,
+)
 from tvbandits.core.protocols import MISTAKES, Answers, ExpertError, ExpertUnavailableError
+from tvbandits.core.returned import as_effective
 from tvbandits.forgetting.aging import Ages, Aging
 
 _MOST_NAMED = 5
@@ -58,13 +71,11 @@ class Station:
         point = as_points(np.atleast_2d(np.asarray(self.coordinates)), name=f"station {given!r}")
         if len(point) != 1 or point.shape[1] == 0:
             raise ValueError(f"station {given!r} must stand at one point, got {self.coordinates!r}")
-        if not (is_number(self.noise_variance) and self.noise_variance > 0):
-            raise ValueError(
-                f"noise_variance of station {given!r} must be positive and finite, "
-                f"got {self.noise_variance!r}"
-            )
+        variance = noise_variance_number(
+            f"noise_variance of station {given!r}", self.noise_variance
+        )
         object.__setattr__(self, "coordinates", tuple(point[0].tolist()))
-        object.__setattr__(self, "noise_variance", float(self.noise_variance))
+        object.__setattr__(self, "noise_variance", variance)
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,7 @@ def stations_at(
     names = list(ids) if ids is not None and len(ids) else [str(row) for row in range(len(places))]
     if len(names) != len(places):
         raise ValueError(f"ids must name {len(places)} points, got {len(names)}")
-    variance = as_column(noise_variance, len(places), "noise_variance")
+    variance = as_variances(noise_variance, len(places), "noise_variance")
     return tuple(
         Station(name, tuple(place), float(v))
         for name, place, v in zip(names, places.tolist(), variance, strict=True)
@@ -182,10 +193,7 @@ class SensorExpert:
         if not (isinstance(given, Transport) and callable(given.request)):
             raise ValueError(f"transport must have a method request(stations, t), got {given!r}")
         for name in ("tolerance", "staleness", "cost"):
-            value = getattr(self, name)
-            if not (is_number(value) and value >= 0):
-                raise ValueError(f"{name} must be finite and not negative, got {value!r}")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, not_negative(name, getattr(self, name)))
         if self.aging is not None and not callable(self.aging):
             raise ValueError(f"aging must be a map of tvbandits.aging, got {self.aging!r}")
         if self.staleness > 0 and self.aging is None:
@@ -208,8 +216,7 @@ class SensorExpert:
             If the transport cannot reach anybody.
         """
         points = as_points(X, self._places.shape[1])
-        if not is_number(t):
-            raise ValueError(f"t must be a finite number, got {t!r}")
+        now = as_time(t)
         if len(points) == 0:
             return Answers.none(0)
         distances = cdist(points, self._places)
@@ -221,7 +228,7 @@ class SensorExpert:
         variance = np.full(len(self.stations), np.nan)
         notes = self._strays(points[~near], row[~near], distance[~near])
         if asked:
-            usable, refused = self._judged(self._readings(list(asked), float(t)), asked, float(t))
+            usable, refused = self._judged(self._readings(list(asked), now), asked, now)
             for reading, effective in usable:
                 values[asked[reading.station]] = reading.value
                 variance[asked[reading.station]] = effective
@@ -300,20 +307,10 @@ class SensorExpert:
             side = "older" if reading.time < t else "newer"
             return math.nan, f"it is of t = {reading.time:g}, {gap:.3g} {side} than t = {t:g}"
         ages = Ages(np.array([gap]), np.array([1]), 2)
-        aged = float(self.aging(np.array([variance]), ages)[0])
-        if not (math.isfinite(aged) and aged > 0):
+        aged = float(as_effective(self.aging(np.array([variance]), ages), 1)[0])
+        if not aged <= LARGEST_VARIANCE:
             return math.nan, f"its variance is {aged:g} at the age of {gap:.3g}"
         return aged, ""
-
-
-def is_number(value: object) -> bool:
-    """Whether `value` is a finite real number, and not a truth value."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond the range of a float
-        return False
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:
@@ -343,14 +340,26 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
 
 def _wrong_with(reading: Reading) -> str:
     """What makes a reading useless, whatever the time; empty if nothing does."""
-    if not is_number(reading.value):
+    if not is_finite_number(reading.value):
         if reading.note:
             return _clipped(str(reading.note))
         return f"its value must be a finite number, got {_shown(reading.value)}"
-    if not is_number(reading.time):
+    if not is_finite_number(reading.time):
         return f"its time must be a finite number, got {_shown(reading.time)}"
-    if reading.variance is not None and not (is_number(reading.variance) and reading.variance > 0):
-        return f"its variance must be positive and finite, got {_shown(reading.variance)}"
+    if abs(reading.value) > LARGEST_VALUE:
+        return f"its value must be at most {LARGEST_VALUE:g} in size, got {reading.value:g}"
+    if abs(reading.time) >= LARGEST_TIME:
+        return f"its time must be smaller than 2^53 in size, got {reading.time:g}"
+    variance = reading.variance
+    if variance is None:
+        return ""
+    if not (is_finite_number(variance) and variance > 0):
+        return f"its variance must be positive and finite, got {_shown(variance)}"
+    if not SMALLEST_VARIANCE <= variance <= LARGEST_VARIANCE:
+        return (
+            f"its variance must lie in [{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}], "
+            f"got {variance:g}"
+        )
     return ""
 
 

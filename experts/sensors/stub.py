@@ -15,9 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri
 
-from tvbandits.core.arrays import Array, as_column, as_floats
+from tvbandits.core.arrays import (
+    Array,
+    as_floats,
+    as_time,
+    as_times,
+    as_variances,
+    finite_number,
+    is_finite_number,
+    not_negative,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.experts.sensors.expert import Reading, is_number
+from tvbandits.experts.sensors.expert import Reading
 
 _NOISE, _LOSS, _DELAY = 0x5E0000, 0x5E1000, 0x5E2000
 """Streams of draws; the place of a fault in the tuple is added to the last two."""
@@ -69,19 +80,14 @@ class Faults:
     stations: Collection[str] | None = None
 
     def __post_init__(self) -> None:
-        if not (is_number(self.loss) and 0 <= self.loss <= 1):
-            raise ValueError(f"loss must lie in [0, 1], got {self.loss!r}")
+        finite_number("loss", self.loss, low=0.0, high=1.0)
         for name in ("drift", "bias"):
-            if not is_number(getattr(self, name)):
-                raise ValueError(f"{name} must be finite, got {getattr(self, name)!r}")
-        if not (is_number(self.delay) and self.delay >= 0):
-            raise ValueError(f"delay must be finite and not negative, got {self.delay!r}")
+            finite_number(name, getattr(self, name))
+        not_negative("delay", self.delay)
         for name in ("time_out", "variance_factor"):
-            value = getattr(self, name)
-            if not (is_number(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value!r}")
-        if self.stuck_from is not None and not is_number(self.stuck_from):
-            raise ValueError(f"stuck_from must be a finite time, got {self.stuck_from!r}")
+            positive_number(name, getattr(self, name))
+        if self.stuck_from is not None:
+            as_time(self.stuck_from, "stuck_from")
         if self.down is not None:
             start, end = _pair(self.down)
             object.__setattr__(self, "down", (start, end))
@@ -157,19 +163,15 @@ class StubTransport:
             raise ValueError("values must be finite, or NaN where nothing was measured; got inf")
         T, A = values.shape
         times = _as_times(self.times, T)
-        variance = as_column(self.noise_variance, A, "noise_variance")
-        if (variance <= 0).any():
-            raise ValueError(f"noise_variance must be positive, got {variance.min()}")
+        variance = as_variances(self.noise_variance, A, "noise_variance")
         column = _columns(self.ids, A)
-        seed: object = self.seed
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-            raise ValueError(f"seed must be a whole number, got {seed!r}")
+        seed = whole_number("seed", self.seed, at_least=0)
         faults = (self.faults,) if isinstance(self.faults, Faults) else tuple(self.faults)
         for name, given in (("values", values), ("_times", times), ("_variance", variance)):
             given.setflags(write=False)
             object.__setattr__(self, name, given)
         object.__setattr__(self, "ids", tuple(column))
-        object.__setattr__(self, "seed", int(seed))
+        object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "_column", column)
         object.__setattr__(self, "_hits", tuple((fault, _whom(fault, column)) for fault in faults))
 
@@ -188,7 +190,7 @@ class StubTransport:
         ValueError
             If the table has no such station.
         """
-        when = _as_time(t)
+        when = as_time(t)
         columns = self._columns_of(stations)
         for fault, _ in self._hits:
             if fault.stations is None and fault.is_down(when):
@@ -197,7 +199,7 @@ class StubTransport:
 
     def read(self, station: str, t: float) -> Reading | None:
         """The reading of one station at time `t`; None where it does not answer."""
-        when = _as_time(t)
+        when = as_time(t)
         measured = self._measured(self._columns_of([station]), when)
         return measured[0] if measured else None
 
@@ -260,19 +262,13 @@ class StubTransport:
 def _pair(down: object) -> tuple[float, float]:
     if isinstance(down, Sequence) and len(down) == 2:
         start, end = down
-        if is_number(start) and is_number(end) and start < end:
+        if is_finite_number(start) and is_finite_number(end) and start < end:
             return float(start), float(end)
     raise ValueError(f"down must be a pair of times (from, until), from < until, got {down!r}")
 
 
-def _as_time(t: float) -> float:
-    if not is_number(t):
-        raise ValueError(f"t must be a finite number, got {t!r}")
-    return float(t)
-
-
 def _as_times(times: ArrayLike | None, T: int) -> Array:
-    column = np.arange(1.0, T + 1.0) if times is None else as_column(times, T, "times")
+    column = np.arange(1.0, T + 1.0) if times is None else as_times(times, T, "times")
     gaps = np.diff(column)
     if (gaps <= 0).any():
         row = int((gaps <= 0).argmax())

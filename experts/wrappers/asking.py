@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from tvbandits.core.arrays import Array
-from tvbandits.core.protocols import Answers, Expert, ExpertError
+from tvbandits.core.protocols import Answers, Expert, checked_answers
 
 
 def checked_expert(expert: Expert) -> Expert:
@@ -15,23 +13,6 @@ def checked_expert(expert: Expert) -> Expert:
     return expert
 
 
-def as_time(t: float) -> float:
-    """Return `t` as a float; a `ValueError` if it is not a finite number."""
-    try:
-        when = float(t)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"t must be a finite number, got {t!r}") from error
-    if not math.isfinite(when):
-        raise ValueError(f"t must be a finite number, got {t!r}")
-    return when
-
-
 def ask(expert: Expert, points: Array, t: float) -> Answers:
     """Ask about a copy of the points; an `ExpertError` if the answer does not fit the question."""
-    said: object = expert.query(points.copy(), t)
-    name = type(expert).__name__
-    if not isinstance(said, Answers):
-        raise ExpertError(f"{name} must return Answers, got {type(said).__name__}")
-    if len(said) != len(points):
-        raise ExpertError(f"{name} must answer {len(points)} points, got {len(said)} values")
-    return said
+    return checked_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)

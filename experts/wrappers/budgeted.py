@@ -9,10 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import (
+    Array,
+    as_points,
+    as_time,
+    flag,
+    not_negative,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Expert, inform
-from tvbandits.experts.wrappers.asking import as_time, ask, checked_expert
+from tvbandits.experts.wrappers.asking import ask, checked_expert
 
 
 @dataclass(frozen=True)
@@ -95,14 +103,14 @@ class Budgeted:
         self._expert = checked_expert(expert)
         self._per_step = _limit("per_step", per_step)
         self._total = _limit("total", total)
-        if cost is not None and not (math.isfinite(cost) and cost > 0):
-            raise ValueError(f"cost must be positive and finite, got {cost}")
-        if price is not None and not (math.isfinite(price) and price >= 0):
-            raise ValueError(f"price must be finite and not negative, got {price}")
-        self._cost, self._price, self._count_failures = cost, price, bool(count_failures)
+        self._cost = None if cost is None else positive_number("cost", cost)
+        self._price = None if price is None else not_negative("price", price)
+        if (self._per_step, self._total, self._cost) == (None, None, None):
+            raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
+        self._count_failures = flag("count_failures", count_failures)
         self._spent = Spent()
         self._steps: dict[float, int] = {}
-        self._dearest = price
+        self._dearest = self._price
         self._set_aside = 0.0
         self._trials = 0
         self._lock = threading.Lock()
@@ -236,8 +244,4 @@ class Budgeted:
 
 
 def _limit(name: str, value: int | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
-    return int(value)
+    return None if value is None else whole_number(name, value, at_least=0)

@@ -26,10 +26,20 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index, as_points
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_points,
+    as_time,
+    finite_number,
+    flag,
+    not_negative,
+    positive_number,
+    usable_variances,
+)
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Answers, Expert, inform
-from tvbandits.experts.wrappers.asking import as_time, ask, checked_expert
+from tvbandits.experts.wrappers.asking import ask, checked_expert
 from tvbandits.experts.wrappers.calibration import FEWEST, Calibration, estimate
 
 REMEMBERED = 10_000
@@ -72,14 +82,10 @@ class Calibrated:
         note: bool = True,
     ) -> None:
         self._expert = checked_expert(expert)
-        if not (math.isfinite(prior_weight) and prior_weight > 0):
-            raise ValueError(f"prior_weight must be positive and finite, got {prior_weight}")
-        if not (math.isfinite(within) and within >= 0):
-            raise ValueError(f"within must be finite and not negative, got {within}")
-        if not clip >= 1.5:
-            raise ValueError(f"clip must be at least 1.5, got {clip}")
-        self._prior_weight, self._within, self._clip = prior_weight, within, clip
-        self._probe, self._note = bool(probe), bool(note)
+        self._prior_weight = positive_number("prior_weight", prior_weight)
+        self._within = not_negative("within", within)
+        self._clip = clip if clip == math.inf else finite_number("clip", clip, low=1.5)
+        self._probe, self._note = flag("probe", probe), flag("note", note)
         self._answers, self._rewards = _Waiting(), _Waiting()
         self._pairs: list[tuple[float, float, float]] = []
         self._newest: tuple[Array, float] | None = None
@@ -130,7 +136,7 @@ class Calibrated:
             notes += (f"calibration: {point}, last rewarded, was asked about too",)
         if known.pairs >= FEWEST:
             values = values - known.bias
-            variance = known.used * variance + known.standard_error**2
+            variance = usable_variances(known.used * variance + known.standard_error**2)
             if self._note and (known.biased or known.verdict in ("over-confident", "too modest")):
                 notes += (f"calibration: {known}",)
         return Answers(values, variance, said.cost, notes)

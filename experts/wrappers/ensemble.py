@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import chdtri
 
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import Array, as_points, as_time, flag, usable_variances
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, inform, is_mistake
-from tvbandits.experts.wrappers.asking import as_time, ask, checked_expert
+from tvbandits.experts.wrappers.asking import ask, checked_expert
 
 DISAGREEMENT = 0.01
 """Honest experts differ by as much as to be called in disagreement about once in a hundred points."""
@@ -41,7 +41,7 @@ class Ensemble:
         if not isinstance(experts, Sequence) or len(experts) == 0:
             raise ValueError(f"experts must be a sequence of at least one expert, got {experts!r}")
         self._experts = tuple(checked_expert(expert) for expert in experts)
-        self._inflate = bool(inflate)
+        self._inflate = flag("inflate", inflate)
 
     def __repr__(self) -> str:
         rest = "" if self._inflate else ", inflate=False"
@@ -98,11 +98,11 @@ class Ensemble:
         weights = np.where(has, least / stated, 0.0)
         total = np.where(count > 0, weights.sum(axis=0), np.nan)
         values = np.where(has, weights * answers, 0.0).sum(axis=0) / total
-        variance = least / total
+        variance = usable_variances(least / total)
         gap = np.where(has, answers - values, 0.0)
         scatter = (weights * gap**2).sum(axis=0)  # chi-square times the smallest variance
         free = np.maximum(count - 1, 1)
         torn = (count > 1) & (scatter > least * chdtri(free, DISAGREEMENT))
         if self._inflate:
-            variance = np.where(torn, scatter / free / total, variance)
+            variance = np.where(torn, usable_variances(scatter / free / total), variance)
         return values, variance, int(torn.sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -13,10 +12,18 @@ from typing import Any
 import numpy as np
 import tenacity
 
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import (
+    Array,
+    as_points,
+    as_time,
+    flag,
+    not_negative,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, inform, is_mistake
-from tvbandits.experts.wrappers.asking import as_time, ask, checked_expert
+from tvbandits.experts.wrappers.asking import ask, checked_expert
 
 
 @dataclass(frozen=True)
@@ -40,9 +47,9 @@ class BackOff:
 
     def __post_init__(self) -> None:
         for name in ("first", "longest"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be finite and not negative, got {value}")
+            not_negative(name, getattr(self, name))
+        if self.seed is not None:
+            whole_number("seed", self.seed, at_least=0)
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
         """Seconds to wait after this attempt."""
@@ -114,17 +121,13 @@ class Retrying:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._expert = checked_expert(expert)
-        if time_out is not None and not (math.isfinite(time_out) and time_out > 0):
-            raise ValueError(f"time_out must be positive and finite, got {time_out}")
-        whole = isinstance(attempts, int | np.integer) and not isinstance(attempts, bool)
-        if not (whole and attempts >= 1):
-            raise ValueError(f"attempts must be a whole number of at least 1, got {attempts!r}")
         for name, function in (("wait", wait), ("sleep", sleep)):
             if not (callable(function) or (name == "wait" and wait is None)):
                 raise ValueError(f"{name} must be callable, got {function!r}")
-        self._time_out, self._attempts = time_out, int(attempts)
+        self._time_out = None if time_out is None else positive_number("time_out", time_out)
+        self._attempts = whole_number("attempts", attempts)
         self._wait = BackOff() if wait is None else wait
-        self._refusals, self._sleep = bool(refusals), sleep
+        self._refusals, self._sleep = flag("refusals", refusals), sleep
         self._forget_calls()
 
     def _forget_calls(self) -> None:

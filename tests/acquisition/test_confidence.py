@@ -135,8 +135,8 @@ BAD: list[tuple[Any, str]] = [
     (lambda: Fixed(-1.0), "value must be finite and not negative, got -1.0"),
     (lambda: Fixed(math.inf), "value must be finite and not negative, got inf"),
     (lambda: as_confidence("wide"), "confidence must be \"theory\" or a number, got 'wide'"),
-    (lambda: as_confidence("nan"), "value must be finite and not negative, got nan"),
-    (lambda: as_confidence(-2), "value must be finite and not negative, got -2.0"),
+    (lambda: as_confidence("nan"), "confidence must be finite and not negative, got nan"),
+    (lambda: as_confidence(-2), "confidence must be finite and not negative, got -2"),
     (
         lambda: as_confidence(None),  # type: ignore[arg-type]
         'confidence must be "theory", a number or a Confidence, got None',

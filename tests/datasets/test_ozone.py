@@ -139,8 +139,8 @@ def test_first_and_last_day_are_included(reference: OzoneField, tmp_path: Path) 
         ({"start": "2008-02-02", "end": "2008-02-01"}, r"start must not be after end, got start="),
         ({"start": "2/1/2008"}, r"start must be a day like 2008-01-31, got 2/1/2008"),
         ({"end": "soon"}, r"end must be a day like 2008-01-31, got soon"),
-        ({"sites": 0}, r"sites must be at least 1, got 0"),
-        ({"min_completeness": 75}, r"min_completeness must be from 0 to 1, got 75"),
+        ({"sites": 0}, r"sites must be a whole number of at least 1, got 0"),
+        ({"min_completeness": 75}, r"min_completeness must lie in .0, 1., got 75"),
     ],
 )
 @pytest.mark.usefixtures("reference")

@@ -146,9 +146,9 @@ def test_small_and_large_networks(stations: int, days: int) -> None:
 
 
 def test_sizes_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="stations must be at least 2, got 1"):
+    with pytest.raises(ValueError, match="stations must be a whole number of at least 2, got 1"):
         ozone_network(stations=1)
-    with pytest.raises(ValueError, match="days must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="days must be a whole number of at least 1, got 0"):
         ozone_network(days=0)
 
 

@@ -212,17 +212,17 @@ def test_wrong_points_times_and_settings(blocks: RegressionProblem, tmp_path: Pa
     path = tmp_path / "blocks.csv"
     with pytest.raises(ValueError, match="X must be candidates"):
         blocks.value(blocks.points[:1] + 0.01, 1)
-    with pytest.raises(ValueError, match="t must be finite, got nan"):
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
         blocks.value(blocks.points[:1], float("nan"))
-    with pytest.raises(ValueError, match="t must be finite, got inf"):
+    with pytest.raises(ValueError, match="t must be a finite number, got inf"):
         blocks.best(float("inf"))
-    with pytest.raises(ValueError, match="bandwidth must be positive, got 0"):
+    with pytest.raises(ValueError, match="bandwidth must be positive and finite, got 0"):
         california(path, bandwidth=0)
     with pytest.raises(ValueError, match="bandwidth must be positive, got nan"):
         abalone(path, bandwidth=float("nan"))
-    with pytest.raises(ValueError, match="noise_variance must be positive, got -1"):
+    with pytest.raises(ValueError, match="noise_variance must be positive and finite, got -1"):
         california(path, noise_variance=-1)
-    with pytest.raises(ValueError, match="horizon must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1, got 0"):
         california(path, horizon=0)
     with pytest.raises(ValueError, match=r"rewards must have shape \(6,\), got \(2,\)"):
         RegressionProblem(np.ones(2), blocks.points, "t", RBF(1.0))

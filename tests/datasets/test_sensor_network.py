@@ -307,7 +307,7 @@ def test_sensors_with_too_few_readings_are_left_out() -> None:
         ValueError, match=r"1 of 3 sensors .* at least 0.9 of the 6 steps .* in 1\)"
     ):
         made(values, minimum_completeness=0.9)
-    with pytest.raises(ValueError, match=r"from 0 to 1, got 1\.5"):
+    with pytest.raises(ValueError, match=r"lie in .0, 1., got 1\.5"):
         made(minimum_completeness=1.5)
 
 
@@ -351,7 +351,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
         {"every": "1s"},
         r"every=1s makes 1\.77e\+09 steps of 3 sensors, from 1970-01-01 .* times wrong",
     ),
-    "noise": (VALUES, {"noise_variance": 0.0}, "noise_variance must be positive, got 0"),
+    "noise": (VALUES, {"noise_variance": 0.0}, "noise_variance must be positive and finite, got 0"),
 }
 
 

@@ -217,15 +217,15 @@ def test_switching_is_known_until_its_horizon(t: float) -> None:
 
 @pytest.mark.parametrize("kind", [DriftingBump, GPDrift, Switching])
 def test_bad_horizons(kind: Any) -> None:
-    with pytest.raises(ValueError, match="horizon must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1, got 0"):
         kind(horizon=0)
 
 
 def test_bad_parameters() -> None:
-    with pytest.raises(ValueError, match="candidates must not be negative, got -1"):
+    with pytest.raises(ValueError, match="candidates must be a whole number of at least 0, got -1"):
         DriftingBump(candidates=-1)
     for epsilon in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match=rf"epsilon must lie in \[0, 1\], got {epsilon}"):
             GPDrift(epsilon)
-    with pytest.raises(ValueError, match="every must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="every must be a whole number of at least 1, got 0"):
         Switching(every=0)

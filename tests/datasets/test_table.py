@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import numpy as np
@@ -52,7 +53,8 @@ def test_table_is_frozen_and_travels() -> None:
 
 @pytest.mark.parametrize("t", [0, 4, 1.5, -1, float("nan"), float("inf")])
 def test_times_outside_the_table(t: float) -> None:
-    message = rf"t must be a whole number from 1 to 3, got {t}"
+    needs = "a whole number from 1 to 3" if math.isfinite(t) else "a finite number"
+    message = rf"t must be {needs}, got {t}"
     with pytest.raises(ValueError, match=message):
         table_problem().value(np.array([[0.0]]), t)
     with pytest.raises(ValueError, match=message):
@@ -68,7 +70,7 @@ def test_tables_that_cannot_be() -> None:
         table_problem([[1, 2, 3], [np.nan, 2, 3]])
     with pytest.raises(ValueError, match=r"values must have shape \(T, A\).* got \(3,\)"):
         references([1, 2, 3])
-    with pytest.raises(ValueError, match="noise_variance must be positive, got 0"):
+    with pytest.raises(ValueError, match="noise_variance must be positive and finite, got 0"):
         TableProblem(TABLE, np.eye(3), name="t", unit="", noise_variance=0)
     with pytest.raises(ValueError, match="labels must name 3 points, got 1"):
         TableProblem(TABLE, np.eye(3), name="t", unit="", noise_variance=1, labels=("a",))

@@ -73,16 +73,15 @@ def test_nothing_left_nobody_called() -> None:
     assert not said.answered.any()
     assert said.notes == ("budget: 0 of 10 points asked, 0 of 0 in total",)
     assert (meter.asked, said.cost) == ([], 0.0)
-    assert len(Budgeted(meter).query(np.empty((0, 1)), 1.0)) == 0
+    assert len(Budgeted(meter, total=9).query(np.empty((0, 1)), 1.0)) == 0
     assert meter.asked == []
 
 
-def test_without_limits_it_only_counts() -> None:
-    meter = Meter()
-    expert = Budgeted(meter)
-    said = expert.query(X, 1.0)
-    assert said.notes == ("inner",)
-    assert expert.spent == Spent(1, 10, 10, 0, 10.0)
+def test_a_budget_without_a_limit_is_none() -> None:
+    with pytest.raises(ValueError, match="a budget needs a limit: give per_step=, total= or cost="):
+        Budgeted(Meter())
+    with pytest.raises(ValueError, match="a budget needs a limit"):
+        Budgeted(Meter(), price=1.0)
 
 
 # --- cost -----------------------------------------------------------------------------------------
@@ -332,7 +331,7 @@ def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
         def query(self, points: Array, _t: float) -> Any:
             return Answers(points[1:, 0], 1.0) if len(points) > 1 else "yes"
 
-    expert = Budgeted(Short())
+    expert = Budgeted(Short(), total=500)
     with pytest.raises(ExpertError, match="Short must answer 10 points, got 9 values"):
         expert.query(X, 1.0)
     with pytest.raises(ExpertError, match="Short must return Answers, got str"):
@@ -343,7 +342,7 @@ def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
 def test_rewards_are_handed_on() -> None:
     meter = Meter()
     rewards = Observations(X[:1], [1.0], [2.0], [0.1])  # type: ignore[arg-type]
-    Budgeted(Budgeted(meter)).observe(rewards)
+    Budgeted(Budgeted(meter, total=9), total=9).observe(rewards)
     assert meter.shown == [rewards]
 
 
@@ -365,8 +364,8 @@ def test_bad_parameters() -> None:
         Budgeted(Meter)  # type: ignore[arg-type]
     for t in (math.nan, "soon", None):
         with pytest.raises(ValueError, match="t must be a finite number, got"):
-            Budgeted(Meter()).query(X, t)  # type: ignore[arg-type]
-    expert = Budgeted(Meter())
+            Budgeted(Meter(), total=9).query(X, t)  # type: ignore[arg-type]
+    expert = Budgeted(Meter(), total=500)
     with pytest.raises(ValueError, match=r"X must have shape \(n, d\), got \(3,\)"):
         expert.query(np.zeros(3), 1.0)
     assert expert.spent == Spent()

@@ -430,7 +430,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "no method": (object(), METHOD, "<object object at"),
     "a number": (By(3.0), METHOD, "By(query=3.0) has none"),  # type: ignore[arg-type]
     "a class": (By, METHOD, "By'> has none"),
-    "too short": (By(too_short), FORM, "5 values for 6 points"),
+    "too short": (By(too_short), FORM, "must answer 6 points, got 5 values"),
     "down": (
         By(down),
         FORM,
@@ -441,7 +441,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
         FORM,
         "raised TypeError: no such thing (a bandit stops, as it is bro",
     ),
-    "an array": (By(an_array), FORM, "returned ndarray, not Answers"),
+    "an array": (By(an_array), FORM, "must return Answers, got ndarray"),
     "negative": (By(negative), FORM, "raised ValueError: variance must be positive and finite"),
     "secret": (By(secretly_negative), FORM, "variance must be positive and finite, got -0.01"),
     "cost": (By(endless_cost), FORM, "cost must be finite and not negative, got inf"),
@@ -453,7 +453,11 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
         "raised ValueError: output array is read-only",
     ),
     "only many": (By(only_many), "answers a single point", "raised IndexError: one point is not"),
-    "distinct": (By(distinct), "answers points that are asked about twice", "6 values for 12 poin"),
+    "distinct": (
+        By(distinct),
+        "answers points that are asked about twice",
+        "must answer 12 points, got 6 values",
+    ),
     "sorting": (By(sorting), ORDER, "reversing the points changed the answer for row 0"),
     "quietly": (By(quietly_order_dependent), ORDER, "reversing the points changed the answer"),
     "refusing": (By(refusing_the_last), ORDER, "changed which of them were answered, and no note"),

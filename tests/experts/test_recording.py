@@ -181,13 +181,14 @@ def test_the_file_itself_refuses_an_answer_that_is_there(path: Path) -> None:
         connection.execute(copied)
 
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
+finite = st.floats(-1e49, 1e49)
+times = st.floats(-9e15, 9e15)
 
 
 @given(
     st.lists(st.tuples(finite, finite, finite), min_size=1, max_size=6),
-    finite,
-    st.floats(min_value=5e-324, allow_infinity=False),
+    times,
+    st.floats(min_value=1e-50, max_value=1e100),
 )
 @settings(deadline=None, max_examples=25)
 def test_floats_come_back_bit_for_bit(
@@ -405,7 +406,7 @@ def test_bad_arguments(path: Path) -> None:
     expert = Recording(Counting(), path)
     with pytest.raises(ValueError, match=r"answers.db' is empty: nothing was asked yet"):
         CachedLogExpert.from_recording(path)
-    with pytest.raises(ValueError, match="t must be finite, got nan"):
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
         expert.query([[1.0]], math.nan)
     with pytest.raises(ValueError, match="X must be finite"):
         expert.query([[math.nan]], 1.0)

@@ -219,7 +219,8 @@ def test_composition_is_from_first_to_last() -> None:
     assert other.tolist() == [1 * (1 + 9) + 3, 2.0]
     assert compose(Linear(1.0), DiscardAbove(lambda _: 5.0))(variance, some)[0] == math.inf
     assert compose(DiscardAbove(lambda _: 5.0), Linear(1.0))(variance, some)[0] == 10.0
-    assert compose()(variance, some) is variance
+    with pytest.raises(ValueError, match="a composition needs at least one map, got none"):
+        compose()
 
 
 BAD: list[tuple[Any, str]] = [
@@ -231,9 +232,9 @@ BAD: list[tuple[Any, str]] = [
     (lambda: Window(last=math.nan), "last must be a whole number of at least 1, got nan"),  # type: ignore[arg-type]
     (lambda: Window(within=0.0), "within must be positive and finite, got 0.0"),
     (lambda: Window(last=3, within=math.inf), "within must be positive and finite, got inf"),
-    (lambda: Exponential(0.0), "discount must lie strictly between 0 and 1, got 0.0"),
-    (lambda: Exponential(1.0), "discount must lie strictly between 0 and 1, got 1.0"),
-    (lambda: Exponential(math.nan), "discount must lie strictly between 0 and 1, got nan"),
+    (lambda: Exponential(0.0), "discount must lie in (0, 1), got 0.0"),
+    (lambda: Exponential(1.0), "discount must lie in (0, 1), got 1.0"),
+    (lambda: Exponential(math.nan), "discount must lie in (0, 1), got nan"),
     (lambda: Linear(0.0), "rate must be positive and finite, got 0.0"),
     (lambda: Linear(-1.0), "rate must be positive and finite, got -1.0"),
     (lambda: Wiener(math.inf), "rate must be positive and finite, got inf"),

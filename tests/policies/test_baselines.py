@@ -237,7 +237,7 @@ def test_the_first_point_is_uniform() -> None:
     [
         ({"epsilon": 1.1}, r"epsilon must lie in \[0, 1\], got 1.1"),
         ({"epsilon": math.nan}, "epsilon must lie in"),
-        ({"decay": 0.0}, "decay must be positive and finite, or None, got 0.0"),
+        ({"decay": 0.0}, "decay must be positive and finite, got 0.0"),
         ({"decay": math.inf}, "decay must be positive and finite"),
     ],
 )
@@ -390,10 +390,22 @@ def test_mutants_in_a_box_are_gaussian() -> None:
     [
         (SQUARE, {"population": 0}, "population must be a whole number of at least 1, got 0"),
         (SQUARE, {"tournament": 2.5}, "tournament must be a whole number of at least 1, got 2.5"),
-        (SQUARE, {"mutation": 0.1}, "mutation must be a whole number of neighbours.*got 0.1"),
-        (SQUARE, {"mutation": 0}, "mutation must be a whole number of neighbours.*got 0"),
-        (BOX, {"mutation": 0.0}, "on a Box, mutation must be positive and finite, got 0.0"),
-        (BOX, {"mutation": math.inf}, "on a Box, mutation must be positive and finite, got inf"),
+        (
+            SQUARE,
+            {"mutation": 0.1},
+            "mutation, a number of neighbours on Candidates, must be.*got 0.1",
+        ),
+        (SQUARE, {"mutation": 0}, "mutation, a number of neighbours on Candidates, must be.*got 0"),
+        (
+            BOX,
+            {"mutation": 0.0},
+            "mutation, a share of a Box, must be positive and finite, got 0.0",
+        ),
+        (
+            BOX,
+            {"mutation": math.inf},
+            "mutation, a share of a Box, must be positive.*got inf",
+        ),
         (object(), {}, "mutations are known on Candidates and on a Box, got <object"),
     ],
 )

@@ -55,7 +55,7 @@ def test_per_step_forgets_what_is_saved() -> None:
 def test_a_schedule_is_a_budget() -> None:
     schedule = LogSchedule(2.0)
     assert [Scheduled(schedule)(t, 99) for t in (1, 9)] == [schedule(1), schedule(9)]
-    with pytest.raises(ValueError, match=r"schedule\(3\) must be a whole number >= 0, got 0\.5"):
+    with pytest.raises(ValueError, match=r"schedule\(3\) must be a whole number .*got 0\.5"):
         Scheduled(lambda told: 0.5)(3, 0)  # type: ignore[arg-type, return-value]  # noqa: ARG005
 
 
@@ -76,10 +76,10 @@ def test_bad_budgets(bad: Any) -> None:
     [
         (lambda: OnAverage(-1.0), r"rate must be finite and not negative, got -1\.0"),
         (lambda: OnAverage(math.nan), "rate must be finite and not negative, got nan"),
-        (lambda: OnAverage(1.0, most=-2), "most must be a whole number >= 0, got -2"),
-        (lambda: Total(-1, 10), "total must be a whole number >= 0, got -1"),
-        (lambda: Total(10, 0), "horizon must be at least 1, got 0"),
-        (lambda: Total(10, 5, most=1.5), r"most must be a whole number >= 0, got 1\.5"),  # type: ignore[arg-type]
+        (lambda: OnAverage(1.0, most=-2), "most must be a whole number of at least 0, got -2"),
+        (lambda: Total(-1, 10), "total must be a whole number of at least 0, got -1"),
+        (lambda: Total(10, 0), "horizon must be a whole number of at least 1, got 0"),
+        (lambda: Total(10, 5, most=1.5), r"most must be a whole number of at least 0, got 1\.5"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_parameters(make: Any, match: str) -> None:

@@ -72,7 +72,7 @@ def test_bad_factors(factor: float) -> None:
 
 
 def test_bad_polylog_schedules() -> None:
-    with pytest.raises(ValueError, match="dimension must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="dimension must be a whole number of at least 1, got 0"):
         PolylogSchedule(0)
     for accuracy in (0.0, 1.5, math.nan):
         with pytest.raises(ValueError, match=rf"accuracy must lie in \(0, 1\], got {accuracy}"):
@@ -120,7 +120,7 @@ def test_the_schedule_is_asked_with_the_number_of_rewards() -> None:
 
 @pytest.mark.parametrize("wanted", [2.5, -1, math.nan, math.inf])
 def test_bad_schedules(wanted: float) -> None:
-    match = rf"schedule\(3\) must be a whole number >= 0, got {wanted}"
+    match = rf"schedule\(3\) must be a whole number of at least 0, got {wanted}"
     with pytest.raises(ValueError, match=match):
         KDPP(lambda _: wanted).choose(pool(4, 3), np.random.default_rng(0))  # type: ignore[arg-type, return-value]
 

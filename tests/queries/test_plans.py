@@ -176,7 +176,7 @@ def test_bad_budgets(plan: Any, bad: Any) -> None:
 
 @pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximisers])
 def test_a_budget_that_is_none(plan: Any) -> None:
-    with pytest.raises(ValueError, match=r"budget must be a whole number >= 0, got -2"):
+    with pytest.raises(ValueError, match=r"budget must be a whole number of at least 0, got -2"):
         plan(lambda told, asked: -2).choose(pool(), rng())  # noqa: ARG005
 
 

@@ -23,9 +23,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, finite_number, whole_number
 
 
 @dataclass(frozen=True)
@@ -185,8 +183,7 @@ class _Product:
 
 
 def _check_bound(bound: float) -> None:
-    if not (np.isfinite(bound) and bound >= 1.0):
-        raise ValueError(f"ratio_bound must be at least 1, got {bound}")
+    finite_number("ratio_bound", bound, low=1.0)
 
 
 @dataclass(frozen=True)
@@ -220,9 +217,4 @@ class Batching:
                 f"rule must be a batch rule such as One() or GlobalRatio(2.0); got {rule!r}"
             )
         for name in ("smallest", "largest"):
-            count = getattr(self, name)
-            if (
-                not (isinstance(count, int | np.integer) and not isinstance(count, bool))
-                or count < 1
-            ):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
+            whole_number(name, getattr(self, name))

@@ -9,6 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
+from tvbandits.core.arrays import finite_number, flag, not_negative, positive_number
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -62,8 +64,8 @@ class Theory:
     norm_bound: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_delta(self.delta)
-        _check_not_negative("norm_bound", self.norm_bound)
+        finite_number("delta", self.delta, above=0.0, high=1.0)
+        not_negative("norm_bound", self.norm_bound)
 
     def __call__(self, situation: Situation) -> float:
         """Width from the information of the observations in use."""
@@ -77,7 +79,7 @@ class Srinivas:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        _check_delta(self.delta)
+        finite_number("delta", self.delta, above=0.0, high=1.0)
 
     def __call__(self, situation: Situation) -> float:
         """Width from the size of the domain."""
@@ -100,9 +102,9 @@ class Logarithmic:
     square_root: bool = False
 
     def __post_init__(self) -> None:
-        _check_not_negative("c1", self.c1)
-        if not (math.isfinite(self.c2) and self.c2 > 0):
-            raise ValueError(f"c2 must be positive and finite, got {self.c2}")
+        not_negative("c1", self.c1)
+        positive_number("c2", self.c2)
+        flag("square_root", self.square_root)
 
     def __call__(self, situation: Situation) -> float:
         """Width from the number of decisions; never below zero."""
@@ -124,10 +126,9 @@ class BKBWidth:
     accuracy: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_delta(self.delta)
-        _check_not_negative("norm_bound", self.norm_bound)
-        if not 0 < self.accuracy < 1:
-            raise ValueError(f"accuracy must lie in (0, 1), got {self.accuracy}")
+        finite_number("delta", self.delta, above=0.0, high=1.0)
+        not_negative("norm_bound", self.norm_bound)
+        finite_number("accuracy", self.accuracy, above=0.0, below=1.0)
 
     def __call__(self, situation: Situation) -> float:
         """Width from the effective dimension."""
@@ -149,8 +150,8 @@ class BBKBWidth:
     norm_bound: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_delta(self.delta)
-        _check_not_negative("norm_bound", self.norm_bound)
+        finite_number("delta", self.delta, above=0.0, high=1.0)
+        not_negative("norm_bound", self.norm_bound)
 
     def __call__(self, situation: Situation) -> float:
         """Width from the information of all batches."""
@@ -165,7 +166,7 @@ class Fixed:
     value: float = 2.0
 
     def __post_init__(self) -> None:
-        _check_not_negative("value", self.value)
+        not_negative("value", self.value)
 
     def __call__(self, situation: Situation) -> float:  # noqa: ARG002 - one face for all
         """Return the constant."""
@@ -181,18 +182,8 @@ def as_confidence(width: Confidence | float | str) -> Confidence:
             width = float(width)
         except ValueError:
             raise ValueError(f'confidence must be "theory" or a number, got {width!r}') from None
-    if isinstance(width, int | float | np.integer | np.floating):
-        return Fixed(float(width))
-    if not callable(width):
+    if isinstance(width, bool | int | float | np.integer | np.floating):
+        return Fixed(not_negative("confidence", width))
+    if isinstance(width, type) or not callable(width):
         raise ValueError(f'confidence must be "theory", a number or a Confidence, got {width!r}')
     return width
-
-
-def _check_delta(delta: float) -> None:
-    if not 0.0 < delta <= 1.0:
-        raise ValueError(f"delta must lie in (0, 1], got {delta}")
-
-
-def _check_not_negative(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be finite and not negative, got {value}")

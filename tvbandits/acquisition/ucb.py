@@ -1,4 +1,4 @@
-"""From beliefs to the next points, by upper confidence bounds ([Sri] eq. 6; batches: [BB] Algorithm 1)."""
+"""The next points by upper confidence bounds ([Sri] eq. 6; in batches [BB] Algorithm 1)."""
 
 from __future__ import annotations
 

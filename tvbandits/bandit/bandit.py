@@ -33,14 +33,15 @@ from tvbandits.bandit.resuming import first_state, generator_of, state_for
 from tvbandits.bandit.state import Info, State
 from tvbandits.bandit.told import (
     Told,
-    check_number_of_points,
     checked_answers,
     checked_told,
-    finite_time,
     visited_with,
 )
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.queries.consultation import show
+
+MOST_POINTS = 100_000
+"""Most points of one ask."""
 
 
 class Bandit:
@@ -54,11 +55,9 @@ class Bandit:
     """
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
-        rng = (
-            seed.spawn(1)[0]
-            if isinstance(seed, np.random.Generator)
-            else np.random.default_rng(seed)
-        )
+        rng = as_generator(seed)
+        if rng is seed:
+            (rng,) = rng.spawn(1)
         self._recipe = recipe
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._lock = threading.RLock()
@@ -166,7 +165,8 @@ class Bandit:
             state, now = self._state, self._decision_time(t)
             if state.time is not None and now < state.time:
                 raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
-            check_number_of_points(n)
+            if n is not None:
+                whole_number("n", n, at_most=MOST_POINTS)
             free = available(self._recipe.domain, among, context)
             rng = self._generator(state)
             state = replace(state, questions=replace(state.questions, available=free))
@@ -458,7 +458,7 @@ class Bandit:
     def _question_time(self, t: float | None) -> float:
         state = self._state
         if t is not None:
-            return finite_time(t)
+            return as_time(t)
         if state.asked_for is not None:
             return state.asked_for
         if self._recipe.consult == "after tell" and state.time is not None:
@@ -474,7 +474,7 @@ class Bandit:
     def _decision_time(self, t: float | None) -> float:
         if t is None:
             return 1.0 if self._state.time is None else self._state.time + 1.0
-        return finite_time(t)
+        return as_time(t)
 
     @contextmanager
     def _alone(self, call: str) -> Iterator[None]:

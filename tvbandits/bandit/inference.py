@@ -14,7 +14,7 @@ import numpy as np
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, is_finite_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.threads import one_blas_thread
@@ -164,7 +164,12 @@ class Model:
         gain = 0.0 if posterior is None else posterior.log_det_ratio
         dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
         situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
-        return self._recipe.confidence(situation)
+        beta = self._recipe.confidence(situation)
+        if not (is_finite_number(beta) and beta >= 0):
+            raise ValueError(
+                f"a width must be finite and not negative, got {beta!r} of {self._recipe.confidence!r}"
+            )
+        return beta
 
     def pending_noise(self, state: State, now: float) -> Array:
         """With what noise the rewards that are out will speak about the time `now`, in prior units.
@@ -362,7 +367,12 @@ class Model:
         """All observations, larger being better, their effective variances, and which are in use."""
         seen = self._signed(state.rewards.append(state.answers))
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        effective = state.model.aging(seen.variance, Ages.of(seen, latest))
+        effective = np.asarray(state.model.aging(seen.variance, Ages.of(seen, latest)))
+        if effective.shape != seen.variance.shape or not (effective > 0).all():
+            raise ValueError(
+                f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
+                f"{state.model.aging!r} returned {effective!r}"
+            )
         if state.since != (0, 0):
             rewards, answers = state.since
             effective = effective.copy()

@@ -11,7 +11,13 @@ from sklearn.gaussian_process.kernels import Kernel
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio
 from tvbandits.acquisition.confidence import Confidence, Theory, as_confidence
 from tvbandits.acquisition.ucb import Acquisition, UpperConfidenceBound
-from tvbandits.core.arrays import is_finite_number
+from tvbandits.core.arrays import (
+    LARGEST_VALUE,
+    flag,
+    is_finite_number,
+    noise_variance_number,
+    not_negative,
+)
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant
@@ -108,18 +114,20 @@ class Recipe:
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
 
     def _check_numbers(self) -> None:
-        if not (is_finite_number(self.noise_variance) and self.noise_variance > 0):
+        noise_variance_number("noise_variance", self.noise_variance)
+        if isinstance(self.mean, str):
+            known = self.mean == "online"
+        else:
+            known = is_finite_number(self.mean) and abs(self.mean) <= LARGEST_VALUE
+        if not known:
             raise ValueError(
-                f"noise_variance must be positive and finite, got {self.noise_variance!r}"
+                f'mean must be "online" or a finite number of at most {LARGEST_VALUE:g} in size, '
+                f"got {self.mean!r}"
             )
-        if self.mean != "online" and not is_finite_number(self.mean):
-            raise ValueError(f'mean must be a finite number or "online", got {self.mean!r}')
-        if not (is_finite_number(self.lead) and self.lead >= 0):
-            raise ValueError(f"lead must be finite and not negative, got {self.lead!r}")
+        not_negative("lead", self.lead)
+        flag("minimise", self.minimise)
         if self.consult not in ("after tell", "before ask"):
             raise ValueError(f'consult must be "after tell" or "before ask", got {self.consult!r}')
-        if not isinstance(self.minimise, bool):
-            raise ValueError(f"minimise must be True or False, got {self.minimise!r}")
         for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
             part = getattr(self, name)
             if not (isinstance(part, kind) or (part is None and say == "None")):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Plays
-from tvbandits.core.arrays import Array, as_column, as_floats, as_points, is_finite_number
+from tvbandits.core.arrays import Array, as_points, as_times, as_values, as_variances
 from tvbandits.core.observations import Observations, Source
 
 
@@ -64,7 +64,7 @@ def checked_told(
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     rewards, variances = _values_and_variance(recipe, "y", y, n, variance)
-    times = as_column(_times_asked(pending, points, asked_for) if t is None else t, n, "t")
+    times = as_times(_times_asked(pending, points, asked_for) if t is None else t, n)
     read = ~np.isnan(rewards)
     told = Observations(points[read], times[read], rewards[read], variances[read])
     return Told(points, float(times.max()), told, Plays(points[~read], times[~read]))
@@ -93,20 +93,13 @@ def _values_and_variance(
     recipe: Recipe, name: str, values: ArrayLike, n: int, variance: ArrayLike | None
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances."""
-    column = as_floats(values, name)
-    if column.ndim == 0 and n == 1:
-        column = column[None]
-    if column.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), got {column.shape}")
-    if np.isinf(column).any():
-        row = int(np.isinf(column).argmax())
-        raise ValueError(f"{name} must be finite or NaN, got {column[row]} at position {row}")
+    # One number for several points would be one reading told as many.
+    if n != 1 and np.ndim(values) == 0:
+        as_values(values, 1, name, missing=True)
+        raise ValueError(f"{name} must have shape ({n},), got ()")
+    column = as_values(values, n, name, missing=True)
     given = recipe.noise_variance if variance is None else variance
-    variances = as_column(given, n, "variance")
-    if (variances <= 0).any():
-        row = int((variances <= 0).argmax())
-        raise ValueError(f"variance must be positive, got {variances[row]} at position {row}")
-    return column, variances
+    return column, as_variances(given, n)
 
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
@@ -118,20 +111,6 @@ def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
             times[i] = left.t[row]
             left = left.without(x[None, :])
     return times
-
-
-def finite_time(t: object) -> float:
-    """A time, if it is one."""
-    if not is_finite_number(t):
-        raise ValueError(f"t must be a finite number, got {t!r}")
-    return float(t)  # type: ignore[arg-type]
-
-
-def check_number_of_points(n: object) -> None:
-    """Raise a `ValueError` unless `n` is None or a whole number of at least 1."""
-    whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
-    if n is not None and not (whole and n >= 1):  # type: ignore[operator]
-        raise ValueError(f"n must be a whole number of at least 1, got {n!r}")
 
 
 def visited_with(visited: Array, X: Array) -> Array:

@@ -1,4 +1,15 @@
-"""Finite float arrays, and the one set of number checks."""
+"""What enters: one coercion of arrays, one set of number checks, and the range of usable numbers.
+
+Every array and every number that people give passes through this file, so that the same thing is
+welcome, or refused by name, everywhere alike:
+
+* welcome are numbers of any real type, sequences and arrays of them, and pandas objects;
+* refused are texts, bytes, complex numbers, dates and spans of time, truth values, records, masked
+  cells, and numbers beyond the range that later computations can represent;
+* a count is a whole number of an integer type: 3, not 3.0.
+
+Every refusal is a `ValueError` that names what is wrong and shows what was given.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +18,66 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tvbandits.core.coercion import DATES, is_date, odd_within, raw_array, shown, why_no_numbers
+
 Array = NDArray[np.float64]
 
 
 Index = NDArray[np.int64]
+
+
+LARGEST_VALUE = 1e50
+"""Largest size of a reward or an answer.
+
+The square of a reward over the smallest variance is 1e150, and the square of that can be represented.
+"""
+
+
+SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-50, 1e100
+"""Range of a noise variance (unit of reward squared)."""
+
+
+LARGEST_TIME = 2.0**53
+"""Times are smaller in size: from here on t + 1 is t."""
+
+
+LARGEST_WHOLE = 2**63 - 1
+"""Largest whole number: what an integer array can hold."""
+
+
+LARGEST_COORDINATE = 1e150
+"""Largest size of a coordinate: squared distances can be represented."""
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def as_floats(values: ArrayLike, name: str) -> Array:
+    """Return a float copy of `values`, of any shape; NaN and infinities pass.
+
+    Raises
+    ------
+    ValueError
+        If they are not real numbers: texts, complex numbers, dates, truth values, masked cells, ...
+    """
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return np.array(values)
+    cause: Exception | None = None
+    try:
+        # Before numpy sees them: in a sequence it takes a truth value or a masked cell for a number.
+        why = odd_within(values) if isinstance(values, list | tuple) else ""
+        if not why:
+            raw = raw_array(values)
+            why = why_no_numbers(values, raw)
+        if not why:
+            with np.errstate(over="ignore"):  # a longer float becomes infinite
+                return np.array(raw, dtype=np.float64)
+    except OverflowError as error:
+        cause, why = error, "a number is too large for a float"
+    except (TypeError, ValueError) as error:
+        cause, why = error, ""
+    reason = f": {why}" if why else ""
+    raise ValueError(f"{name} must be numeric, got {shown(values)}{reason}") from cause
 
 
 def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Array:
@@ -21,7 +88,8 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
     Raises
     ------
     ValueError
-        If `X` is not numeric, not two-dimensional, not finite, or not of `dimension` columns.
+        If `X` is not numeric, not two-dimensional, not finite, beyond `LARGEST_COORDINATE`, or not of
+        `dimension` columns.
     """
     points = as_floats(X, name)
     if points.ndim == 1 and dimension is not None and points.shape[0] == dimension:
@@ -34,6 +102,12 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
         raise ValueError(
             f"{name} must be finite, got {points[bad][0].tolist()} in row {bad.argmax()}"
         )
+    far = (np.abs(points) > LARGEST_COORDINATE).any(axis=1)
+    if far.any():
+        raise ValueError(
+            f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size, "
+            f"got {points[far][0].tolist()} in row {far.argmax()}"
+        )
     return points
 
 
@@ -45,25 +119,254 @@ def as_column(values: ArrayLike, n: int, name: str) -> Array:
     ValueError
         If `values` is not numeric, not finite, or not of length `n`.
     """
-    column = as_floats(values, name)
-    if column.ndim == 0:
-        column = np.full(n, float(column))
-    if column.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), got {column.shape}")
+    column = columned(values, n, name)
     bad = ~np.isfinite(column)
     if bad.any():
         raise ValueError(f"{name} must be finite, got {column[bad][0]} at position {bad.argmax()}")
     return column
 
 
-def as_floats(values: ArrayLike, name: str) -> Array:
-    """Return a float copy of `values`; a `ValueError` names `name` if they are not numbers."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numeric, got {values!r}") from error
+def as_values(values: ArrayLike, n: int, name: str = "y", *, missing: bool = False) -> Array:
+    """Return rewards or answers as floats of shape (n,), at most `LARGEST_VALUE` in size.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or a number
+    n : int
+    name : str
+    missing : bool
+        Whether a NaN may stand where there is none.
+
+    Raises
+    ------
+    ValueError
+        If they are not numeric, not `n`, infinite, too large, or NaN where that may not be.
+    """
+    column = columned(values, n, name) if missing else as_column(values, n, name)
+    check_sizes(column, name)
+    return column
+
+
+def check_sizes(values: Array, name: str) -> None:
+    """Raise a `ValueError` that names the first of `values` beyond `LARGEST_VALUE`; NaN passes."""
+    bad = np.abs(values) > LARGEST_VALUE
+    if bad.any():
+        where = int(bad.argmax())
+        raise ValueError(
+            f"{name} must be at most {LARGEST_VALUE:g} in size, "
+            f"got {values[where]} at position {where}"
+        )
+
+
+def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
+    """Return noise variances as floats of shape (n,) in the range that can be computed with.
+
+    Raises
+    ------
+    ValueError
+        If one is not positive and finite, below `SMALLEST_VARIANCE` or above `LARGEST_VARIANCE`.
+    """
+    column = as_column(values, n, name)
+    check_variances(column, name)
+    return column
+
+
+def check_variances(values: Array, name: str) -> None:
+    """Raise a `ValueError` that names the first of `values` that is no usable variance; NaN passes."""
+    for bad, needs in (
+        (values <= 0, "must be positive"),
+        (values < SMALLEST_VARIANCE, f"must be at least {SMALLEST_VARIANCE:g}"),
+        (values > LARGEST_VARIANCE, f"must be at most {LARGEST_VARIANCE:g}"),
+    ):
+        if bad.any():
+            where = int(bad.argmax())
+            raise ValueError(f"{name} {needs}, got {values[where]} at position {where}")
+
+
+def usable_variances(values: Array) -> Array:
+    """Computed variances, moved into the range that can be computed with; NaN stays.
+
+    A mean of answers at the smallest variance has one below it: that is no mistake of anybody.
+    """
+    return np.clip(values, SMALLEST_VARIANCE, LARGEST_VARIANCE)
+
+
+def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
+    """Return times as floats of shape (n,), smaller than `LARGEST_TIME` in size.
+
+    Raises
+    ------
+    ValueError
+        If they are not numeric, not finite, not `n`, or so large that t + 1 is t.
+    """
+    column = as_column(values, n, name)
+    bad = np.abs(column) >= LARGEST_TIME
+    if bad.any():
+        where = int(bad.argmax())
+        raise ValueError(_too_late(name, column[where], f" at position {where}"))
+    return column
+
+
+# --- numbers --------------------------------------------------------------------------------------
 
 
 def is_finite_number(value: object) -> bool:
-    """Whether `value` is a plain number, neither NaN nor infinite."""
-    return isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value)
+    """Whether `value` is a plain real number, neither NaN nor infinite, and no truth value."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond the range of a float
+        return False
+
+
+def finite_number(
+    name: str,
+    value: object,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    above: float | None = None,
+    below: float | None = None,
+) -> float:
+    """Return `value` as a float between bounds.
+
+    Parameters
+    ----------
+    name : str
+    value : object
+    low, high : float
+        Bounds that it may take.
+    above, below : float, optional
+        Bounds that it may not take; they go before `low` and `high`.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number, not finite, or out of bounds.
+    """
+    inside = is_finite_number(value)
+    if inside:
+        number = float(value)  # type: ignore[arg-type]
+        inside = number >= low if above is None else number > above
+        inside = inside and (number <= high if below is None else number < below)
+    if not inside:
+        first, last = low if above is None else above, high if below is None else below
+        needs = _interval(first, last, above is not None, below is not None)
+        hint = f": {DATES}" if is_date(value) else ""
+        raise ValueError(f"{name} must {needs}, got {shown(value)}{hint}")
+    return number
+
+
+def positive_number(name: str, value: object) -> float:
+    """Return `value` as a float; a `ValueError` unless it is positive and finite."""
+    return finite_number(name, value, above=0.0)
+
+
+def not_negative(name: str, value: object) -> float:
+    """Return `value` as a float; a `ValueError` unless it is finite and at least 0."""
+    return finite_number(name, value, low=0.0)
+
+
+def noise_variance_number(name: str, value: object) -> float:
+    """Return `value` as a float; a `ValueError` unless it is a usable noise variance."""
+    number = positive_number(name, value)
+    if not SMALLEST_VARIANCE <= number <= LARGEST_VARIANCE:
+        raise ValueError(
+            f"{name} must lie in [{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}], got {shown(value)}"
+        )
+    return number
+
+
+def as_time(value: object, name: str = "t") -> float:
+    """Return `value` as a time.
+
+    Raises
+    ------
+    ValueError
+        If it is not a finite number, or so large that t + 1 is t.
+    """
+    number = finite_number(name, value)
+    if abs(number) >= LARGEST_TIME:
+        raise ValueError(_too_late(name, number, ""))
+    return number
+
+
+def whole_number(name: str, value: object, at_least: int = 1, at_most: int = LARGEST_WHOLE) -> int:
+    """Return `value` as an int.
+
+    Raises
+    ------
+    ValueError
+        If it is not of an integer type (3.0 is not, nor is True), or out of bounds.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not (whole and value >= at_least):  # type: ignore[operator]
+        pointed = isinstance(value, float) and value.is_integer()
+        hint = ": write it without a decimal point" if pointed else ""
+        raise ValueError(
+            f"{name} must be a whole number of at least {at_least}, got {shown(value)}{hint}"
+        )
+    if value > at_most:  # type: ignore[operator]
+        raise ValueError(f"{name} must be at most {at_most}, got {shown(value)}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def flag(name: str, value: object) -> bool:
+    """Return `value` as a bool; a `ValueError` unless it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def as_generator(seed: object, name: str = "seed") -> np.random.Generator:
+    """Return a generator of random numbers: the one given, or one from a whole number.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, such as None: a run that cannot be repeated is not made by leaving
+        something out.
+    """
+    if isinstance(seed, np.random.Generator):
+        return seed
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not (whole and seed >= 0):  # type: ignore[operator]
+        raise ValueError(
+            f"{name} must be a whole number of at least 0 or a numpy.random.Generator, "
+            f"got {shown(seed)}"
+        )
+    return np.random.default_rng(seed)  # type: ignore[arg-type]
+
+
+# --- within ---------------------------------------------------------------------------------------
+
+
+def columned(values: ArrayLike, n: int, name: str) -> Array:
+    """Return `values` as floats of shape (n,), NaN and infinities too; a scalar is repeated."""
+    column = as_floats(values, name)
+    if column.ndim == 0:
+        column = np.full(n, float(column))
+    if column.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), got {column.shape}")
+    return column
+
+
+def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
+    """What a number must be, in words."""
+    if low == -math.inf and high == math.inf:
+        return "be a finite number"
+    if high == math.inf and low == 0:
+        return "be positive and finite" if low_open else "be finite and not negative"
+    if high == math.inf:
+        return f"be finite and {'above' if low_open else 'at least'} {low:g}"
+    if low == -math.inf:
+        return f"be finite and {'below' if high_open else 'at most'} {high:g}"
+    return f"lie in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+
+
+def _too_late(name: str, value: float, where: str) -> str:
+    return (
+        f"{name} must be smaller than 2^53 in size, where t + 1 is t, got {value}{where}: "
+        "count from a nearer origin or in a larger unit, as a Clock does"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_column, as_points
+from tvbandits.core.arrays import Array, as_column, as_points, as_times, as_values, as_variances
 
 
 class Source(IntEnum):
@@ -41,7 +41,8 @@ class Observations:
     Raises
     ------
     ValueError
-        If shapes disagree, a value is not finite, or a variance is not positive.
+        If shapes disagree, a value is not finite, a variance is not positive, or a number is beyond
+        the range that can be computed with (`tvbandits.core.arrays`).
     """
 
     X: Array
@@ -53,15 +54,11 @@ class Observations:
     def __post_init__(self) -> None:
         X = as_points(self.X)
         n = len(X)
-        variance = as_column(self.variance, n, "variance")
-        if (variance <= 0).any():
-            row = int((variance <= 0).argmax())
-            raise ValueError(f"variance must be positive, got {variance[row]} at position {row}")
         columns: dict[str, NDArray[Any]] = {
             "X": X,
-            "t": as_column(self.t, n, "t"),
-            "y": as_column(self.y, n, "y"),
-            "variance": variance,
+            "t": as_times(self.t, n),
+            "y": as_values(self.y, n),
+            "variance": as_variances(self.variance, n),
             "source": _as_source(self.source, n),
         }
         for name, column in columns.items():

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.arrays import Array, as_floats, check_sizes, check_variances, not_negative
 from tvbandits.core.observations import Observations
 
 
@@ -97,8 +97,8 @@ class Answers:
     Raises
     ------
     ValueError
-        If shapes disagree, a value is infinite, or the variance of an answer is not a positive
-        finite number.
+        If shapes disagree, a value is infinite, the variance of an answer is not a positive finite
+        number, or a number is beyond the range that can be computed with (`tvbandits.core.arrays`).
     """
 
     values: Array
@@ -120,6 +120,7 @@ class Answers:
             raise ValueError(
                 f"values must be finite, or NaN for no answer; got {values[where]} at {where}"
             )
+        check_sizes(values, "values")
         answered = ~np.isnan(values)
         bad = answered & ~((variance > 0) & np.isfinite(variance))
         if bad.any():
@@ -127,9 +128,8 @@ class Answers:
             raise ValueError(
                 f"variance must be positive and finite, got {variance[where]} at position {where}"
             )
-        cost = float(self.cost)
-        if not (np.isfinite(cost) and cost >= 0):
-            raise ValueError(f"cost must be finite and not negative, got {self.cost}")
+        check_variances(np.where(answered, variance, 1.0), "variance")
+        cost = not_negative("cost", self.cost)
         for name, column in (("values", values), ("variance", variance)):
             column.setflags(write=False)
             object.__setattr__(self, name, column)
@@ -151,6 +151,25 @@ class Answers:
     def answered(self) -> NDArray[np.bool_]:
         """Which points have an answer, shape (q,)."""
         return ~np.isnan(self.values)
+
+
+def checked_answers(said: object, q: int, name: str = "the expert") -> Answers:
+    """Return what an expert said about `q` points, if it can be used: the one check of answers.
+
+    Raises
+    ------
+    ExpertError
+        If it is not `Answers`, not one for each point, or was changed into something that could not
+        have been made.
+    """
+    if not isinstance(said, Answers):
+        raise ExpertError(f"{name} must return Answers, got {type(said).__name__}")
+    if len(said) != q:
+        raise ExpertError(f"{name} must answer {q} points, got {len(said)} values")
+    try:  # once more: what is frozen can be changed all the same
+        return Answers(said.values, said.variance, said.cost, said.notes)
+    except ValueError as error:
+        raise ExpertError(f"{name} gave answers that cannot be used: {error}") from error
 
 
 @runtime_checkable

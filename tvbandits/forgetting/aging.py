@@ -26,7 +26,14 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    finite_number,
+    noise_variance_number,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.observations import Observations, Source
 
 
@@ -112,7 +119,7 @@ class ResetEvery:
     every: int
 
     def __post_init__(self) -> None:
-        _check_count("every", self.every)
+        whole_number("every", self.every)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite before the last reset."""
@@ -136,9 +143,9 @@ class Window:
         if self.last is None and self.within is None:
             raise ValueError("a window needs last= (a number of rewards) or within= (a time)")
         if self.last is not None:
-            _check_count("last", self.last)
+            whole_number("last", self.last)
         if self.within is not None:
-            _check_positive("within", self.within)
+            positive_number("within", self.within)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite outside the window."""
@@ -157,8 +164,7 @@ class Exponential:
     discount: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.discount < 1.0:
-            raise ValueError(f"discount must lie strictly between 0 and 1, got {self.discount}")
+        finite_number("discount", self.discount, above=0.0, below=1.0)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow with age; beyond the range of a float it is infinite, that is forgotten."""
@@ -183,7 +189,7 @@ class Linear:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_positive("rate", self.rate)
+        positive_number("rate", self.rate)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow with the square of the age."""
@@ -209,7 +215,7 @@ class Wiener:
     rate: float
 
     def __post_init__(self) -> None:
-        _check_positive("rate", self.rate)
+        positive_number("rate", self.rate)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow in proportion to the age."""
@@ -230,6 +236,9 @@ class LogThreshold:
     """g(t) = noise_variance log t, with t the number of rewards told (SparQ-GP-UCB, section 3)."""
 
     noise_variance: float
+
+    def __post_init__(self) -> None:
+        noise_variance_number("noise_variance", self.noise_variance)
 
     def __call__(self, told: int) -> float:
         """Threshold after `told` rewards."""
@@ -263,6 +272,15 @@ class Composition:
 
     maps: tuple[Aging, ...]
 
+    def __post_init__(self) -> None:
+        maps = tuple(self.maps)
+        if not maps:
+            raise ValueError("a composition needs at least one map, got none")
+        for each in maps:
+            if isinstance(each, type) or not callable(each):
+                raise ValueError(f"a composition is of aging maps, got {each!r}")
+        object.__setattr__(self, "maps", maps)
+
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Apply the maps in their order."""
         for aging in self.maps:
@@ -285,13 +303,3 @@ class Composition:
 def compose(*maps: Aging) -> Composition:
     """Apply `maps` from the first to the last: `compose(Linear(1.0), DiscardAbove(g))`."""
     return Composition(tuple(maps))
-
-
-def _check_count(name: str, value: int) -> None:
-    if not math.isfinite(value) or int(value) != value or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive and finite, got {value}")

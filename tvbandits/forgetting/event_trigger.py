@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tvbandits.core.arrays import finite_number
+
 
 @dataclass(frozen=True)
 class EventTrigger:
@@ -27,8 +29,7 @@ class EventTrigger:
     delta: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.delta < 1.0:
-            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}")
+        finite_number("delta", self.delta, above=0.0, below=1.0)
 
     def __call__(self, error: float, deviation: float, variance: float, count: int) -> bool:
         """Whether a reward that is off by `error` is an event.

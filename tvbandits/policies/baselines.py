@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from tvbandits.bandit.state import Info
-from tvbandits.core.arrays import Array, as_column, as_floats, as_points, is_finite_number
+from tvbandits.core.arrays import (
+    Array,
+    as_column,
+    as_floats,
+    as_generator,
+    as_points,
+    as_time,
+    finite_number,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
@@ -25,11 +35,8 @@ class _Baseline(ABC):
 
     def __init__(self, domain: Domain, seed: int | np.random.Generator) -> None:
         self._domain = domain
-        self._rng = (
-            seed.spawn(1)[0]
-            if isinstance(seed, np.random.Generator)
-            else np.random.default_rng(seed)
-        )
+        rng = as_generator(seed)
+        self._rng = rng.spawn(1)[0] if rng is seed else rng
         self._told = 0
 
     @property
@@ -45,8 +52,8 @@ class _Baseline(ABC):
         ValueError
             If `t` is not a finite number.
         """
-        if t is not None and not is_finite_number(t):
-            raise ValueError(f"t must be a finite number, got {t!r}")
+        if t is not None:
+            as_time(t)
         return self._choose()
 
     def tell(
@@ -145,10 +152,9 @@ class EpsilonGreedy(_Baseline):
         decay: float | None = 100.0,
         seed: int | np.random.Generator = 0,
     ) -> None:
-        if not (is_finite_number(epsilon) and 0 <= epsilon <= 1):
-            raise ValueError(f"epsilon must lie in [0, 1], got {epsilon!r}")
-        if decay is not None and not (is_finite_number(decay) and decay > 0):
-            raise ValueError(f"decay must be positive and finite, or None, got {decay!r}")
+        finite_number("epsilon", epsilon, low=0.0, high=1.0)
+        if decay is not None:
+            positive_number("decay", decay)
         super().__init__(domain, seed)
         self._epsilon, self._decay = float(epsilon), decay
         self._row: dict[bytes, int] = {}
@@ -233,8 +239,7 @@ class RegularisedEvolution(_Baseline):
         seed: int | np.random.Generator = 0,
     ) -> None:
         for name, size in (("population", population), ("tournament", tournament)):
-            if not _is_whole(size):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {size!r}")
+            whole_number(name, size)
         super().__init__(domain, seed)
         self._mutation: _Neighbour | _Step
         if isinstance(domain, Candidates):
@@ -267,16 +272,12 @@ class _Neighbour:
     """A mutation of a candidate: one of the others that are nearest to it."""
 
     def __init__(self, domain: Candidates, count: float) -> None:
-        if not _is_whole(count):
-            raise ValueError(
-                "on Candidates, mutation must be a whole number of neighbours, at least 1, "
-                f"got {count!r}"
-            )
+        neighbours = whole_number("mutation, a number of neighbours on Candidates,", count)
         deviation = domain.X.std(axis=0)
         self._domain = domain
         self._standardised = domain.X / np.where(deviation > 0, deviation, 1.0)
         self._tree: cKDTree[None, None] = cKDTree(self._standardised)
-        self._count = min(int(count), len(domain) - 1)
+        self._count = min(neighbours, len(domain) - 1)
 
     def __call__(self, x: Array, rng: np.random.Generator) -> Array:
         """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
@@ -292,8 +293,7 @@ class _Step:
     """A mutation of a point in a box: a Gaussian step, clipped to the box."""
 
     def __init__(self, domain: Box, share: float) -> None:
-        if not (is_finite_number(share) and share > 0):
-            raise ValueError(f"on a Box, mutation must be positive and finite, got {share!r}")
+        positive_number("mutation, a share of a Box,", share)
         self._low, self._high = domain.bounds.T
         self._deviation = share * (self._high - self._low)
 
@@ -301,12 +301,6 @@ class _Step:
         """A point near `x` (d,)."""
         step = self._deviation * rng.standard_normal(len(x))
         return np.asarray(np.clip(x + step, self._low, self._high))
-
-
-def _is_whole(value: object) -> bool:
-    """Whether `value` is a whole number of at least 1."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and value >= 1  # type: ignore[operator]
 
 
 def make_eps_greedy(setting: Setting, epsilon: float = 1.0, decay: float = 100.0) -> EpsilonGreedy:

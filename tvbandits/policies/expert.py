@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number
+from tvbandits.core.arrays import not_negative
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
@@ -108,8 +108,7 @@ def frugal_gp_ucb(
     queries : QueryPlan, optional
         Instead of `PlausibleMaximisers(OnAverage(budget))`.
     """
-    if not (is_finite_number(budget) and budget >= 0):
-        raise ValueError(f"budget must be finite and not negative, got {budget!r}")
+    not_negative("budget", budget)
     every = Every() if learn is None else as_every(learn)
     learning = learned_kernel(domain, kernel, noise_variance, every, common)
     return assembled(

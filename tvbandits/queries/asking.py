@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tvbandits.core.arrays import is_finite_number
+from tvbandits.core.arrays import flag, not_negative, whole_number
 from tvbandits.core.protocols import Expert
 from tvbandits.queries.plans import QueryPlan
 
@@ -56,13 +56,13 @@ class Asking:
             check_part("expert", self.expert, "an object with a method query(X, t)", "query")
         if self.about not in ("played", "domain"):
             raise ValueError(f'about must be "played" or "domain", got {self.about!r}')
-        width = self.informed_width
-        if width is not None and not (is_finite_number(width) and width >= 0):
-            raise ValueError(f"informed_width must be finite and not negative, got {width!r}")
+        if self.informed_width is not None:
+            not_negative("informed_width", self.informed_width)
+        flag("reuse_answers", self.reuse_answers)
         for name in ("pool_size", "most_answers"):
             count = getattr(self, name)
-            if count is not None and not (type(count) is int and count >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
+            if count is not None:
+                whole_number(name, count)
 
 
 def check_part(name: str, part: object, needs: str, method: str) -> None:

@@ -14,6 +14,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from tvbandits.core.arrays import finite_number, not_negative, whole_number
+
 
 @dataclass(frozen=True)
 class LogSchedule:
@@ -22,7 +24,7 @@ class LogSchedule:
     factor: float = 6.0
 
     def __post_init__(self) -> None:
-        _check_amount("factor", self.factor)
+        not_negative("factor", self.factor)
 
     def __call__(self, told: int) -> int:
         """Number of queries."""
@@ -38,11 +40,9 @@ class PolylogSchedule:
     accuracy: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1, got {self.dimension}")
-        _check_amount("factor", self.factor)
-        if not 0 < self.accuracy <= 1:
-            raise ValueError(f"accuracy must lie in (0, 1], got {self.accuracy}")
+        whole_number("dimension", self.dimension)
+        not_negative("factor", self.factor)
+        finite_number("accuracy", self.accuracy, above=0.0, high=1.0)
 
     def __call__(self, told: int) -> int:
         """Number of queries."""
@@ -91,7 +91,7 @@ class OnAverage:
     most: int | None = None
 
     def __post_init__(self) -> None:
-        _check_amount("rate", self.rate)
+        not_negative("rate", self.rate)
         if self.most is not None:
             check_number("most", self.most)
 
@@ -120,9 +120,7 @@ class Total:
 
     def __post_init__(self) -> None:
         check_number("total", self.total)
-        check_number("horizon", self.horizon)
-        if self.horizon < 1:
-            raise ValueError(f"horizon must be at least 1, got {self.horizon}")
+        whole_number("horizon", self.horizon)
         if self.most is not None:
             check_number("most", self.most)
 
@@ -161,18 +159,13 @@ def as_budget(budget: Budget | int) -> Budget:
 
 def whole(schedule: Callable[[int], int], told: int) -> int:
     """The number of a schedule, if it is one."""
-    wanted = schedule(told)
-    if not (math.isfinite(wanted) and wanted >= 0 and int(wanted) == wanted):
-        raise ValueError(f"schedule({told}) must be a whole number >= 0, got {wanted}")
-    return int(wanted)
+    wanted: object = schedule(told)
+    # What a formula such as np.ceil makes is a float that is whole; what people write is an integer.
+    if isinstance(wanted, float | np.floating) and float(wanted).is_integer():
+        wanted = int(wanted)
+    return whole_number(f"schedule({told})", wanted, at_least=0)
 
 
 def check_number(name: str, value: object) -> None:
     """Raise a `ValueError` unless `value` is a whole number that is not negative."""
-    if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0):
-        raise ValueError(f"{name} must be a whole number >= 0, got {value!r}")
-
-
-def _check_amount(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    whole_number(name, value, at_least=0)

@@ -17,6 +17,7 @@ from tvbandits.core.protocols import (
     Expert,
     ExpertDownWarning,
     ExpertError,
+    checked_answers,
     inform,
     is_mistake,
 )
@@ -49,11 +50,7 @@ def consult(expert: Expert, points: Array, t: float) -> Consultation:
                 f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
             ) from error
         return Consultation(Answers.none(q, notes=(_described(error),)), error)
-    if not isinstance(said, Answers):
-        raise ExpertError(f"the expert must return Answers, got {type(said).__name__}")
-    if len(said) != q:
-        raise ExpertError(f"the expert must answer {q} points, got {len(said)} values")
-    return Consultation(said)
+    return Consultation(checked_answers(said, q))
 
 
 def show(expert: Expert, rewards: Observations) -> None:

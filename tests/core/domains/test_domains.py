@@ -61,9 +61,9 @@ def test_grid_runs_through_every_point() -> None:
     expected = [[0, -2], [0, 0], [0, 2], [1, -2], [1, 0], [1, 2]]
     np.testing.assert_array_equal(grid.X, expected)
     assert len(Candidates.grid([(0, 1)] * 3, 4)) == 64
-    with pytest.raises(ValueError, match="points_per_axis must be positive integers, got 0"):
+    with pytest.raises(ValueError, match=r"points_per_axis must be a whole number .*, got 0"):
         Candidates.grid([(0, 1)], 0)
-    with pytest.raises(ValueError, match=r"points_per_axis must be positive integers, got 2\.5"):
+    with pytest.raises(ValueError, match=r"points_per_axis must be a whole number .*, got 2\.5"):
         Candidates.grid([(0, 1)], 2.5)  # type: ignore[arg-type]
 
 
@@ -172,8 +172,8 @@ def test_candidates_are_sampled_uniformly() -> None:
         (([[0.0, np.inf]],), r"bounds must be finite, got \[0.0, inf\] in row 0"),
         (([[0.0, 1.0, 2.0]],), r"bounds must have shape \(n, 2\), got \(1, 3\)"),
         ((np.empty((0, 2)),), r"at least one row, got shape \(0, 2\)"),
-        (([[0.0, 1.0]], 0), "samples must be at least 1, got 0"),
-        (([[0.0, 1.0]], None, -1), "starts must be at least 1, got -1"),
+        (([[0.0, 1.0]], 0), "samples must be a whole number of at least 1, got 0"),
+        (([[0.0, 1.0]], None, -1), "starts must be a whole number of at least 1, got -1"),
     ],
 )
 def test_box_refuses(arguments: Any, message: str) -> None:

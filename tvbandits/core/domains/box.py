@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.domains.box_search import (
     Acquisition,
     _argmax,
@@ -16,6 +16,9 @@ from tvbandits.core.domains.box_search import (
     _sobol,
     checked_values,
 )
+
+MOST_SAMPLES = 2**20
+"""Most points of a box's first sample, and most of its starts."""
 
 TOLERANCE = 1e-9
 """How far off a point may be, relative to the domain's extent along each coordinate."""
@@ -67,8 +70,8 @@ class Box:
         bounds.setflags(write=False)
         object.__setattr__(self, "bounds", bounds)
         for name, count in (("samples", self.samples), ("starts", self.starts)):
-            if count is not None and count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            if count is not None:
+                whole_number(name, count, at_most=MOST_SAMPLES)
 
     @property
     def dimension(self) -> int:

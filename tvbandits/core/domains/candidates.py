@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.core.arrays import Array, Index, as_floats, as_points
+from tvbandits.core.arrays import Array, Index, as_floats, as_points, whole_number
 from tvbandits.core.domains.box import TOLERANCE, as_bounds
 from tvbandits.core.domains.box_search import Acquisition, _argmax, checked_values
+
+LARGEST_GRID = 10_000_000
+"""Most points of a grid."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,10 +61,22 @@ class Candidates:
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
         """Regular grid over `bounds` (d, 2), ends included; the last coordinate runs fastest."""
         intervals = as_bounds(bounds)
-        counts = np.broadcast_to(np.asarray(points_per_axis), (len(intervals),))
-        if not np.issubdtype(counts.dtype, np.integer) or (counts < 1).any():
-            raise ValueError(f"points_per_axis must be positive integers, got {points_per_axis}")
-        axes = [np.linspace(a, b, int(n)) for (a, b), n in zip(intervals, counts, strict=True)]
+        given = np.asarray(points_per_axis)
+        if given.shape not in ((), (len(intervals),)):
+            raise ValueError(
+                f"points_per_axis must be a whole number or {len(intervals)} of them, "
+                f"got {points_per_axis!r}"
+            )
+        counts = [
+            whole_number("points_per_axis", count, at_most=LARGEST_GRID)
+            for count in np.broadcast_to(given, (len(intervals),))
+        ]
+        if math.prod(counts) > LARGEST_GRID:
+            raise ValueError(
+                f"points_per_axis makes {math.prod(counts)} points, more than {LARGEST_GRID}: "
+                "take a Box, or fewer points"
+            )
+        axes = [np.linspace(a, b, n) for (a, b), n in zip(intervals, counts, strict=True)]
         return cls(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)))
 
     @property

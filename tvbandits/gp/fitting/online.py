@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product, Sum
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number, whole_number
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -61,16 +61,14 @@ class Every:
 
     def __post_init__(self) -> None:
         for name in ("steps", "observations", "iterations"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if any(not isinstance(n, int | np.integer) or n < 1 for n in self.first):
-            raise ValueError(f"first must be whole numbers of at least 1, got {self.first!r}")
-        if not 0.0 < self.recent <= 1.0:
-            raise ValueError(f"recent must lie in (0, 1], got {self.recent}")
+            whole_number(name, getattr(self, name))
+        for number in self.first:
+            whole_number("each of first", number)
+        finite_number("recent", self.recent, above=0.0, high=1.0)
         for name in ("spread", "space_spread"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+            if getattr(self, name) != math.inf:
+                positive_number(name, getattr(self, name))
+        flag("in_steps", self.in_steps)
         object.__setattr__(self, "first", tuple(self.first))
         object.__setattr__(self, "rivals", tuple(self.rivals))
 

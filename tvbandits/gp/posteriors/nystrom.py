@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, finite_number, flag, positive_number
 from tvbandits.gp.fitting.leverage_scores import leverage_dictionary
 from tvbandits.gp.kernels.structure import is_space_time, separate
 from tvbandits.gp.posteriors.candidate_cache import Surface
@@ -57,10 +57,9 @@ class Nystrom:
     tolerance: float = 1e-9
 
     def __post_init__(self) -> None:
-        if not self.oversampling > 0:
-            raise ValueError(f"oversampling must be positive, got {self.oversampling}")
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"tolerance must lie in (0, 1), got {self.tolerance}")
+        positive_number("oversampling", self.oversampling)
+        flag("keep", self.keep)
+        finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
 
     def condition(
         self,

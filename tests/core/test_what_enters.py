@@ -1,0 +1,345 @@
+"""What is taken for a number, everywhere: arrays, and each number that a public part is made with.
+
+Parts are found by looking: a new one is attacked without being listed. What cannot be made from its
+defaults needs a line in `EXAMPLES`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import importlib
+import inspect
+import math
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tvbandits
+from tvbandits.core import returned
+from tvbandits.core.arrays import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    as_floats,
+    as_generator,
+    as_time,
+    as_values,
+    as_variances,
+    finite_number,
+    is_finite_number,
+    whole_number,
+)
+from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Answers
+from tvbandits.datasets import DriftingBump, TableProblem
+from tvbandits.experts import CallableExpert, StubTransport, stations_at
+from tvbandits.forgetting.aging import Constant
+
+NAN, INF = math.nan, math.inf
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+NO_NUMBERS: dict[str, tuple[Any, str]] = {
+    "a text": ("1", "texts are no numbers"),
+    "texts": (["1", "2"], "texts are no numbers"),
+    "a text among numbers": ([1.0, "2"], "texts are no numbers"),
+    "bytes": ([b"1"], "bytes are no numbers"),
+    "complex": ([1.0 + 0j], "complex numbers are not ordered"),
+    "a complex array": (np.ones(2, dtype=complex), "complex numbers are not ordered"),
+    "a truth value": (True, "truth values are no numbers"),
+    "truth values": (np.array([True, False]), "truth values are no numbers"),
+    "a truth value among numbers": ([1.0, True], "truth values are no numbers"),
+    "a truth value deep inside": ([[1.0], (np.True_,)], "truth values are no numbers"),
+    "dates": (np.array(["2020-01-01"], dtype="datetime64[D]"), "as a Clock does"),
+    "spans of time": (np.array([3], dtype="timedelta64[s]"), "as a Clock does"),
+    "Timestamps": ([pd.Timestamp("2020-01-01")], "as a Clock does"),
+    "a Timestamp": (pd.Timestamp("2020-01-01"), "as a Clock does"),
+    "a datetime": (datetime.datetime(2020, 1, 1), "as a Clock does"),
+    "a Series of dates": (pd.Series(pd.date_range("2020", periods=2, tz="UTC")), "as a Clock does"),
+    "records": (np.array([(1, 2.0)], dtype=[("a", int), ("b", float)]), "records are no numbers"),
+    "masked": (np.ma.masked_array([1.0, 1e6], [False, True]), "values are masked"),
+    "masked in a list": ([1.0, np.ma.masked], "values are masked"),
+    "masked arrays in a list": ([np.ma.masked_array([1.0], [True])], "values are masked"),
+    "too large": ([10**400], "a number is too large for a float"),
+    "nothing": (None, "None is no number"),
+    "nothing among numbers": ([1.0, None], "None is no number"),
+    "objects": (np.array([object()]), "is no number"),
+    "a set": ({1.0}, "is no number"),
+    "an iterator": (iter([1.0]), "is no number"),
+    "a Series of texts": (pd.Series(["1"]), "'1' is no number"),
+    "a Series of truth values": (pd.Series([True], dtype="boolean"), "truth values are no numbers"),
+    "a frame with a text": (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'x' is no number"),
+    "ragged": ([[1.0], [1.0, 2.0]], "values must be numeric"),
+}
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_what_is_no_number_is_refused_by_name(case: str) -> None:
+    given, why = NO_NUMBERS[case]
+    with pytest.raises(ValueError, match=re.escape("values must be numeric, got ")) as caught:
+        as_floats(given, "values")
+    assert why in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+WELCOME: dict[str, tuple[Any, list[float]]] = {
+    "ints": ([1, 2], [1.0, 2.0]),
+    "float32": (np.array([1, 2], dtype=np.float32), [1.0, 2.0]),
+    "small unsigned ints": (np.array([1, 2], dtype=np.uint8), [1.0, 2.0]),
+    "a long float": (np.array([1, 2], dtype=np.longdouble), [1.0, 2.0]),
+    "arrays in a list": ([np.array(1.0), np.float32(2)], [1.0, 2.0]),
+    "a Series": (pd.Series([1, 2]), [1.0, 2.0]),
+    "a Series of pandas' own": (pd.Series([1, 2], dtype="Int64"), [1.0, 2.0]),
+    "a Series with a gap": (pd.Series([1, None], dtype="Float64"), [1.0, NAN]),
+    "nothing masked": (np.ma.masked_array([1.0, 2.0], [False, False]), [1.0, 2.0]),
+    "fractions": ([fractions.Fraction(1, 2), decimal.Decimal("1.5")], [0.5, 1.5]),
+    "a large int": ([10**30], [1e30]),
+    "none at all": ([], []),
+}
+
+
+@pytest.mark.parametrize("case", WELCOME)
+def test_what_is_welcome(case: str) -> None:
+    given, expected = WELCOME[case]
+    made = as_floats(given, "values")
+    assert made.dtype == np.float64
+    np.testing.assert_array_equal(made, expected)
+
+
+def test_a_number_of_thousands_of_digits_is_shown_somehow() -> None:
+    with pytest.raises(ValueError, match="n must be at most 5, got something of type int"):
+        whole_number("n", 10**5000, at_most=5)
+    with pytest.raises(ValueError, match="x must be a finite number, got something of type int"):
+        finite_number("x", 10**5000)
+    assert not is_finite_number(10**400)
+    assert not is_finite_number(True)
+
+
+# --- the range of usable numbers ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [1e200, -1e308, -1.797693134862315e308, 1.01 * LARGEST_VALUE])
+def test_rewards_and_answers_have_a_limit(value: float) -> None:
+    match = re.escape(f"must be at most 1e+50 in size, got {value}")
+    with pytest.raises(ValueError, match="y " + match):
+        Observations([[0.0]], 1.0, [value], 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="values " + match):
+        Answers([0.0, value], 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="values " + match):
+        TableProblem([[value]], [[0.0]], "table", "", 1.0)  # type: ignore[arg-type]
+    assert as_values([NAN, LARGEST_VALUE], 2, missing=True)[1] == LARGEST_VALUE
+
+
+@pytest.mark.parametrize("variance", [5e-324, 1e-300, 0.99e-50, 1e300])
+def test_variances_have_a_floor_and_a_limit(variance: float) -> None:
+    match = rf"variance must be at (least 1e-50|most 1e\+100), got {variance}".replace("+3", r"\+3")
+    with pytest.raises(ValueError, match=match):
+        Observations([[0.0]], 1.0, [0.0], variance)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=match):
+        Answers([0.0], variance)  # type: ignore[arg-type]
+    Answers([NAN], variance)  # type: ignore[arg-type]  # of no answer it is not looked at
+    as_variances([SMALLEST_VARIANCE, LARGEST_VARIANCE], 2)
+
+
+@pytest.mark.parametrize("t", [LARGEST_TIME, -LARGEST_TIME, 1e300])
+def test_times_are_those_that_have_a_next_one(t: float) -> None:
+    with pytest.raises(ValueError, match=r"t must be smaller than 2\^53 in size.*as a Clock does"):
+        Observations([[0.0]], t, [0.0], 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"t must be smaller than 2\^53 in size"):
+        as_time(t)
+    assert as_time(LARGEST_TIME - 1) + 1.0 > LARGEST_TIME - 1
+
+
+def test_a_date_is_no_time() -> None:
+    with pytest.raises(ValueError, match=r"t must be a finite number, got Timestamp.*as a Clock"):
+        as_time(pd.Timestamp("2020-01-01"))
+
+
+def test_coordinates_have_squares() -> None:
+    with pytest.raises(ValueError, match=r"coordinates of candidates must be at most 1e\+150"):
+        Candidates([[0.0], [1e200]])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="coordinates of bounds"):
+        Box([[-1e308, 1e308]])  # type: ignore[arg-type]
+
+
+# --- what plugged-in parts return -----------------------------------------------------------------
+
+
+def test_what_parts_return() -> None:
+    assert returned.as_effective([1.0, INF], 2).tolist() == [1.0, INF]
+    for bad in ([1.0, NAN], [0.0, 1.0], [1.0, -INF]):
+        with pytest.raises(ValueError, match="the aging map must return positive variances"):
+            returned.as_effective(bad, 2)
+    with pytest.raises(ValueError, match=r"what the aging map returns must have shape \(2,\)"):
+        returned.as_effective([1.0], 2)
+    assert returned.checked_width(np.array(2.0)) == 2.0
+    for width in (NAN, INF, -1.0, "2", None, True):
+        with pytest.raises(ValueError, match="the confidence width must be finite and not neg"):
+            returned.checked_width(width)
+    assert returned.as_rows([], 3).tolist() == []
+    assert returned.as_rows(np.array([2, 0], dtype=np.uint8), 3).tolist() == [2, 0]
+    for rows, match in (
+        ([0, 0], "each row once, got row 0 twice"),
+        ([-1], "rows from 0 to 2, got -1"),
+        ([3], "rows from 0 to 2, got 3"),
+        ([1.0], "a flat array of row numbers"),
+        ([True], "a flat array of row numbers"),
+        ([[1]], "a flat array of row numbers"),
+    ):
+        with pytest.raises(ValueError, match=f"the plan must give {match}"):
+            returned.as_rows(rows, 3)
+
+
+@pytest.mark.parametrize("seed", [None, -1, 1.0, True, "1", np.random.RandomState(0)])
+def test_a_seed_is_a_number_or_a_generator(seed: Any) -> None:
+    with pytest.raises(ValueError, match=r"seed must be a whole number of at least 0 or a numpy"):
+        as_generator(seed)
+
+
+# --- every number that a public part is made with -------------------------------------------------
+
+EXPERT = CallableExpert(lambda X, t: X[:, 0], 1.0)  # noqa: ARG005
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "Answers": {"values": [1.0], "variance": 1.0},
+    "BackOff": {},
+    "Budgeted": {"expert": EXPERT, "total": 3},
+    "CachedLogExpert": {
+        "frame": pd.DataFrame({"x0": [0.0], "t": [1.0], "value": [1.0], "variance": [1.0]})
+    },
+    "Calibrated": {"expert": EXPERT},
+    "CallableExpert": {"function": EXPERT.function, "variance": 1.0},
+    "Ensemble": {"experts": [EXPERT]},
+    "EpsilonGreedy": {"domain": Candidates([[0.0], [1.0]])},  # type: ignore[arg-type]
+    "Box": {"bounds": [[0.0, 1.0]]},
+    "Exponential": {"discount": 0.5},
+    "FixedSize": {"size": 2},
+    "GlobalRatio": {"bound": 2.0},
+    "LocalRatio": {"bound": 2.0},
+    "LogThreshold": {"noise_variance": 1.0},
+    "OnAverage": {"rate": 1.0},
+    "PerStep": {"number": 1},
+    "PolylogSchedule": {"dimension": 1},
+    "ProductRatio": {"bound": 2.0},
+    "RegressionProblem": {"rewards": [1.0], "points": [[0.0]], "name": "one", "kernel": None},
+    "RegularisedEvolution": {"domain": Candidates([[0.0], [1.0]])},  # type: ignore[arg-type]
+    "ResetEvery": {"every": 3},
+    "Retrying": {"expert": EXPERT},
+    "SensorExpert": {
+        "stations": stations_at([[0.0]], noise_variance=1.0),
+        "transport": StubTransport([[1.0]], ["0"], noise_variance=1.0),  # type: ignore[arg-type]
+        "aging": Constant(),
+    },
+    "SimulatorExpert": {"problem": DriftingBump()},
+    "Station": {"id": "A", "coordinates": (0.0,), "noise_variance": 1.0},
+    "StubTransport": {"values": [[1.0]], "ids": ["A"], "noise_variance": 1.0},
+    "TableProblem": {
+        "values": [[1.0]],
+        "points": [[0.0]],
+        "name": "one",
+        "unit": "",
+        "noise_variance": 1.0,
+    },
+    "Total": {"total": 3, "horizon": 3},
+    "Wiener": {"rate": 1.0},
+    "Window": {"last": 3},
+}
+"""Arguments that make a part whose parameters do not all have defaults."""
+
+OTHERS = {
+    **dict.fromkeys(
+        ["OnSpace", "OnTime", "Drift"], "kernels follow scikit-learn, which checks at use"
+    ),
+    **dict.fromkeys(
+        ["Cholesky", "OzoneField", "Predictions", "Reach", "RecordingFile"], "made by the package"
+    ),
+    "Reading": "not checked where it is made: the expert judges it",
+    "Recording": "makes a file; see test_recording",
+    "MQTTTransport": "see test_mqtt",
+    "MQTTStation": "see test_mqtt",
+}
+"""Parts that are not attacked here, and why."""
+
+ATTACKED = (
+    "core",
+    "forgetting",
+    "acquisition.confidence",
+    "queries.budgets",
+    "experts",
+    "datasets",
+)
+"""Folders and files whose public parts people make by hand."""
+
+BAD_NUMBERS: list[Any] = [
+    True, "9", b"9", 1j, NAN, 10**400, [1.0], np.datetime64("2020-01-01"), object(),
+]  # fmt: skip
+
+
+def parts() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for module in pkgutil.walk_packages(tvbandits.__path__, "tvbandits."):
+        name = module.name.removeprefix("tvbandits.")
+        if not name.startswith(ATTACKED) or "mqtt" in name:
+            continue
+        for called, part in vars(importlib.import_module(module.name)).items():
+            ours = inspect.isclass(part) and part.__module__ == module.name
+            if not ours or called.startswith("_") or issubclass(part, BaseException | enum.Enum):
+                continue
+            if getattr(part, "_is_protocol", False) or issubclass(part, tuple | dict):
+                continue
+            yield called, part
+
+
+def numbers_of(part: Callable[..., Any]) -> list[tuple[str, set[str]]]:
+    found = []
+    for name, parameter in inspect.signature(part).parameters.items():
+        kinds = {each.strip() for each in str(parameter.annotation).split("|")}
+        if kinds <= {"int", "float", "None"} or kinds == {"bool"}:
+            found.append((name, kinds))
+    return found
+
+
+def made_by_us(part: Any) -> bool:
+    """Whether it is a result, which people do not make: its docstring lists attributes."""
+    return "Attributes\n" in (part.__doc__ or "") and part.__name__ != "Station"
+
+
+def cases() -> Iterator[Any]:
+    for called, part in parts():
+        if called in OTHERS or made_by_us(part):
+            continue
+        for name, kinds in numbers_of(part):
+            yield pytest.param(called, part, name, kinds, id=f"{called}.{name}")
+
+
+CASES = list(cases())
+
+
+@pytest.mark.parametrize(("called", "part", "name", "kinds"), CASES)
+def test_every_number_is_checked(
+    called: str, part: Callable[..., Any], name: str, kinds: set[str]
+) -> None:
+    good = EXAMPLES.get(called, {})
+    part(**good)  # the example is one
+    bad: list[Any] = [*BAD_NUMBERS, *([] if "None" in kinds else [None])]
+    if kinds == {"bool"}:
+        bad = ["yes", 1, 0.0, None, "False"]
+    elif "int" in kinds and "float" not in kinds:
+        bad += [2.0, 2.5, INF, -1]
+    for value in bad:
+        with pytest.raises(ValueError, match=name) as caught:
+            part(**{**good, name: value})
+        assert len(str(caught.value)) < 500
+
+
+def test_enough_parts_are_found() -> None:
+    assert len(CASES) > 60
+    assert {case.values[0] for case in CASES} >= {"Window", "Linear", "Box", "Fixed", "Budgeted"}

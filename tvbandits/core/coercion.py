@@ -1,0 +1,98 @@
+"""What is a number and what only looks like one, and how what was given is shown."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DATES = "turn dates and spans of time into numbers first, as a Clock does"
+"""What to do about dates where a number is meant."""
+
+
+_LONGEST = 200
+"""So many characters of what was given are shown."""
+
+
+_KINDS = {
+    "b": "truth values are no numbers",
+    "c": "complex numbers are not ordered",
+    "M": DATES,
+    "m": DATES,
+    "U": "texts are no numbers",
+    "S": "bytes are no numbers",
+    "V": "records are no numbers",
+}
+"""Why arrays of these kinds hold no real numbers."""
+
+
+def raw_array(values: Any) -> NDArray[Any]:
+    """The array that numpy sees; pandas' own kinds of numbers with their gaps as NaN."""
+    dtype = getattr(values, "dtype", None)
+    extended = dtype is not None and not isinstance(dtype, np.dtype)
+    if extended and getattr(dtype, "kind", "O") in "iuf" and hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(values)
+
+
+def why_no_numbers(values: object, raw: NDArray[Any]) -> str:
+    """Why these are not numbers, in a few words; empty if they are."""
+    kind = raw.dtype.kind
+    if kind == "O":
+        return next(filter(None, map(_odd, raw.ravel())), "")
+    if kind in _KINDS:
+        return _KINDS[kind]
+    return "values are masked" if np.ma.is_masked(values) else ""
+
+
+def _odd(element: object) -> str:
+    """Why an element of an array of objects is no real number; empty if it is one."""
+    if isinstance(element, bool | np.bool_):
+        return _KINDS["b"]
+    if isinstance(element, numbers.Real | Decimal):
+        return ""
+    if is_date(element):
+        return DATES
+    return f"{shown(element)} is no number"
+
+
+def odd_within(values: list[Any] | tuple[Any, ...]) -> str:
+    """What numpy would take for a number in a nested sequence: truth values, masked cells."""
+    for each in values:
+        if isinstance(each, list | tuple):
+            if why := odd_within(each):
+                return why
+        elif isinstance(each, bool | np.bool_):
+            return _KINDS["b"]
+        elif isinstance(each, np.ndarray):
+            if each.dtype.kind == "b":
+                return _KINDS["b"]
+            if np.ma.is_masked(each):
+                return "values are masked"
+    return ""
+
+
+def is_date(value: object) -> bool:
+    """Whether `value` is a date, a time of day or a span of time."""
+    kinds = (
+        datetime.date,
+        datetime.time,
+        datetime.timedelta,
+        np.datetime64,
+        np.timedelta64,
+    )
+    return isinstance(value, kinds)  # pandas' Timestamp and Timedelta are of these kinds, too
+
+
+def shown(value: object) -> str:
+    """What was given, for a message: one line, and not too long."""
+    try:
+        text = repr(value.item() if isinstance(value, np.number) else value)
+    except Exception:  # an object of somebody else, or an int of thousands of digits
+        return f"something of type {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
