@@ -19,7 +19,7 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.policies.baselines import Uniform
-from tvbandits.policies.thompson import Thompson
+from tvbandits.policies.sampling import Thompson
 
 Array = NDArray[np.float64]
 
@@ -264,7 +264,7 @@ def test_a_failing_draw_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
     before = made.state
     with monkeypatch.context() as patch:
-        patch.setattr("tvbandits.policies.thompson._noise", fail)
+        patch.setattr("tvbandits.policies.sampling._noise", fail)
         with pytest.raises(RuntimeError, match="out of luck"):
             made.ask()
     assert made.state is before

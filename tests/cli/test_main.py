@@ -27,7 +27,8 @@ import tvbandits
 from tests.helpers.ozone_samples import airdata, csv, field
 from tvbandits.cli.main import PROBLEMS, main
 from tvbandits.comparison import files
-from tvbandits.comparison.compare import Run, compare, iterate
+from tvbandits.comparison.compare import compare, iterate
+from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import save_figure
 from tvbandits.comparison.summary import SUMMARY, problem_references, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, ozone
@@ -92,7 +93,7 @@ def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> No
 
 def test_one_step(command: Command) -> None:
     said = command("compare", SMALL, "--policy=uniform", "--horizon=1", "--seeds=1", "--jobs=1")
-    assert "width theory, 1 seed, 1 step\n" in said.out
+    assert "no width, 1 seed, 1 step\n" in said.out
 
 
 @pytest.mark.parametrize("width", [40, 60, 120])
@@ -281,11 +282,15 @@ def test_lists(command: Command) -> None:
 
 def test_lists_tell_the_parameters(command: Command) -> None:
     policies = dict(zip(POLICIES, command("policies").out.splitlines(), strict=True))
-    assert policies["sw-gp-ucb"].endswith("  window, posterior=exact")
-    assert policies["bkb"].endswith("  oversampling=2.0, keep=true")
+    assert policies["sw-gp-ucb"].endswith(
+        "  window, confidence=theory, posterior=exact, mean=online"
+    )
+    assert policies["bkb"].endswith(
+        "  oversampling=2.0, keep=true, confidence=theory, posterior, mean=online"
+    )
     assert policies["uniform"].endswith(POLICIES["uniform"].summary)  # it has none
-    starts = {line.index("posterior=exact") for line in policies.values() if "=exact" in line}
-    assert policies["gp-ucb"].index("posterior=exact") == min(starts)
+    starts = {line.index("confidence=") for line in policies.values() if "confidence=" in line}
+    assert policies["gp-ucb"].index("confidence=theory") == min(starts)
     assert policies["r-gp-ucb"].index("reset_every, ") == min(starts)
     problems = dict(zip(PROBLEMS, command("problems").out.splitlines(), strict=True))
     assert problems["ozone-network"].endswith("  seed=0, stations=28, days=731")
@@ -339,7 +344,10 @@ def damaged(tmp_path: Path) -> list[object]:
     [
         ("compare nope", 'unknown problem "nope"; there are: drifting-bump, gp-drift, '),
         ("compare gp-drift:x=1", 'unknown parameter "x"; its parameters: epsilon, '),
-        ("compare ozone:files=1 --data x", 'unknown parameter "files"; its parameters: sites'),
+        (
+            "compare ozone:files=1 --data x",
+            'unknown parameter "files"; did you mean "sites"[?]',
+        ),
         ("compare gp-drift:epsilon", "expected key=value after the colon, got"),
         ("compare gp-drift:epsilon=2", r"epsilon must lie in \[0, 1\], got 2"),
         ("compare gp-drift:epsilon=abc", "epsilon must be a number, got abc"),
@@ -364,7 +372,10 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --policy tv-gp-ucb:epsilon=2", "epsilon must .*, got 2"),
         ("compare drifting-bump --policy w-gp-ucb:discount=x", "discount must be a number, got x"),
         ("compare drifting-bump --policy ui-gp-ucb:rate=-1", "rate must .*, got -1"),
-        ("compare drifting-bump --policy ui-gp-ucb:growth=odd", "growth must be .*, got 'odd'"),
+        (
+            "compare drifting-bump --policy ui-gp-ucb:growth=odd",
+            'growth must be "wiener" or .*, got odd',
+        ),
         ("compare drifting-bump --policy sparq-gp-ucb:sweeps=x", "sweeps must be a number, got x"),
         ("compare drifting-bump --horizon 0", "--horizon must be at least 1, got 0"),
         ("compare drifting-bump --horizon abc", '--horizon.*: expected a whole number, got "abc"'),
@@ -574,9 +585,9 @@ def test_interrupting_a_policy_before_its_last_seed(
         "--jobs=1", "--out", tmp_path,
     )  # fmt: skip
     assert said.status == 130
-    assert f"{SMALL}, width theory, 1-3 seeds, 3 steps\n" in said.out
+    assert f"{SMALL}, no width, 1-3 seeds, 3 steps\n" in said.out
     assert command("plot", tmp_path).status == 0
-    assert titles == [f"{SMALL}, width of the theorem, 1-3 seeds, interrupted"] * 2
+    assert titles == [f"{SMALL}, no width, 1-3 seeds, interrupted"] * 2
 
 
 @pytest.mark.parametrize("place", ["app", "files.read", "say", "problem_references"])

@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from tvbandits.comparison.compare import Run, as_width
-from tvbandits.comparison.summary import counted, summarise
+from tvbandits.comparison.compare import as_width
+from tvbandits.comparison.playing import Run
+from tvbandits.comparison.summary import counted, panels_of, summarise
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 
@@ -88,29 +89,31 @@ def print_tables(
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    for (problem, confidence), group in summarise(rows).groupby(
-        ["problem", "confidence"], sort=False
-    ):
-        unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
+    for problem, width, group in panels_of(summarise(rows)):
+        unit = f", regret in {units[problem]}" if units[problem] else ""
         first = group.iloc[0]
         # A comparison that was cut short has fewer seeds of its last policy.
         seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
-        title = f"{problem}, width {confidence}, {seeds}, {steps}{unit}"
+        title = f"{problem}, {width}, {seeds}, {steps}{unit}"
         console.print(Text(title, style="italic"), soft_wrap=True)
         table = Table()
         # On a narrow terminal names and numbers go on below, so that none is cut.
         table.add_column("policy", overflow="fold")
-        for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
+        several = width == "several widths"
+        headings = ["average regret", "sd", "95% ±", "last fifth", "queries", "ms"]
+        for heading in ["width", *headings] if several else headings:
             table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
-            table.add_row(Text(str(line["policy"])), *_cells(line))
+            table.add_row(
+                Text(str(line["policy"])), *[str(line["confidence"])][:several], *_cells(line)
+            )
         console.print(table)
-        found = references[str(problem)]
+        found = references[problem]
         console.print(
             f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
             f"last step's best {found.last_best:.2f}"
         )
-        summary = getattr(problems[str(problem)], "summary", "")
+        summary = getattr(problems[problem], "summary", "")
         if summary:
             console.print(f"data: {summary}", markup=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from tvbandits.cli import data
 from tvbandits.cli.console import check_numbers, collect, print_margins, print_tables, say
 from tvbandits.cli.problems import PROBLEMS, READS_FILES, make_problem
 from tvbandits.comparison import files, frontier
-from tvbandits.comparison.compare import iterate
+from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.entrants import Named
 from tvbandits.comparison.regret_plot import asks
 from tvbandits.comparison.summary import problem_references, summarise
@@ -26,7 +27,7 @@ from tvbandits.core.protocols import ExpertError, Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES
 from tvbandits.policies.expert import PLANS
-from tvbandits.policies.names import NUMBER_OR_RANGE, parse_spec, written
+from tvbandits.policies.names import parameters_of, parse_spec, written
 
 app = typer.Typer(
     add_completion=False,
@@ -45,6 +46,10 @@ SEVERAL = (*data.SPREAD, "--budgets")
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
+
+
+NUMBER_OR_RANGE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(-\d+)?")
+"""What goes on after the first value of an option that takes several: 2, 0.5, 1e3, 2008-2010."""
 
 
 class _StoppedError(Exception):
@@ -227,15 +232,16 @@ def _played(
 ) -> _Done:
     """Play it, as far as the user lets it go on."""
     problems = {text: make_problem(text, order.data, order.horizon) for text in order.problems}
-    runs = iterate(
+    plan = Comparison(
         problems,
         policies,
         order.seeds,
         order.horizon,
         order.jobs,
-        confidence=order.confidence,
+        order.confidence,
         equal_information=equal_information,
     )
+    runs = iterate(plan)
     rows, interrupted = collect(runs, len(problems) * len(policies) * order.seeds)
     if rows.empty:
         say("stopped before the first run was done: nothing to show")
@@ -316,9 +322,7 @@ def policies_command() -> None:
 
     Without a default, a value is recommended or estimated for the problem at hand.
     """
-    _print_list(
-        [(name, policy.summary, written(policy.make, given=1)) for name, policy in POLICIES.items()]
-    )
+    _print_list([(each.name, each.title, written(each.parameters)) for each in POLICIES.values()])
 
 
 @app.command("problems")
@@ -326,7 +330,7 @@ def problems_command() -> None:
     """List the problems: name, what it is, and its parameters with their defaults."""
     _print_list(
         [
-            (name, summary, written(make, given=int(name in READS_FILES)))
+            (name, summary, written(parameters_of(make, given=int(name in READS_FILES))))
             for name, (make, summary) in PROBLEMS.items()
         ]
     )

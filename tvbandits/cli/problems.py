@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,14 @@ from tvbandits.datasets import (
     ozone_network,
     sensor_field_from_files,
 )
-from tvbandits.policies.names import accepts, parse_call, parse_spec
+from tvbandits.policies.names import (
+    known_spec,
+    load,
+    parameters_of,
+    parse_call,
+    parse_spec,
+    path_of,
+)
 
 PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
     "drifting-bump": (DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"),
@@ -52,20 +60,38 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     ValueError
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
-    name, _ = parse_spec(text)
-    if name not in PROBLEMS:
-        raise ValueError(f'unknown problem "{name}"; there are: {", ".join(PROBLEMS)}')
+    spec = known_spec("problem", text, PROBLEMS)
+    if spec is None:
+        return _loaded(text, horizon)
+    name, _ = parse_spec(spec)
     make, _ = PROBLEMS[name]
     given: list[Any] = []
     if name in NEEDS_FILES and not files:
         raise ValueError(f'"{name}" reads files: give them by --data FILE')
     if name in READS_FILES:
         given = [files]
-    parameters = parse_call(make, text, given=len(given))
-    length = LENGTHS.get(name, "horizon")
-    if horizon is not None and accepts(make, length):
+    return _made(make, spec, given, horizon, LENGTHS.get(name, "horizon"))
+
+
+def _made(
+    make: Callable[..., Problem], text: str, given: list[Any], horizon: int | None, length: str
+) -> Problem:
+    """Call a maker with the parameters in the text, and the horizon where it takes one."""
+    known = parameters_of(make, given=len(given))
+    parameters = parse_call(known, text)
+    if horizon is not None and length in known:
         parameters.setdefault(length, horizon)
     try:
         return make(*given, **parameters)
     except TypeError as error:
         raise ValueError(f'"{text}": {error}') from error
+
+
+def _loaded(text: str, horizon: int | None) -> Problem:
+    """The problem that "package.module:problem:key=value,..." describes: an object, or what makes it."""
+    found = load(path_of(text))
+    if isinstance(found, type) or inspect.isroutine(found):
+        return _made(found, text, [], horizon, "horizon")
+    parse_call({}, text)  # an object has no parameters
+    made: Problem = found
+    return made

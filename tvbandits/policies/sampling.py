@@ -1,4 +1,4 @@
-"""Thompson sampling on a finite domain, in batches: play the best points of posterior samples."""
+"""Thompson sampling on a finite domain, in batches of the best points of samples (Kandasamy 2018)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tvbandits.acquisition.confidence import BBKBWidth, Confidence, as_confidence
+from tvbandits.acquisition.confidence import Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
@@ -21,18 +21,6 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
-from tvbandits.policies.setting import Setting
-
-
-def make_thompson(setting: Setting, batch: int = 30) -> Thompson:
-    common = setting.with_width(BBKBWidth(delta=1 / max(setting.horizon, 2)))
-    return Thompson(
-        *setting.parts,
-        batch=batch,
-        width=common["confidence"],
-        seed=setting.seed,
-    )
-
 
 LARGEST_JOINT = 2000
 """A joint draw from the exact posterior factors a matrix of so many rows at the most."""
