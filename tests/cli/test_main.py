@@ -25,7 +25,8 @@ from rich.console import Console
 
 import tvbandits
 from tests.helpers.ozone_samples import airdata, csv, field
-from tvbandits.cli.main import PROBLEMS, main
+from tvbandits.cli.main import main
+from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare, iterate
 from tvbandits.comparison.playing import Run
@@ -132,11 +133,12 @@ def test_a_bound_that_is_not_drawn_is_spoken_of(command: Command, tmp_path: Path
         0,
         "no bound is drawn: --bound is for the picture, which --out DIR writes\n",
     )
-    said = command(*given, "--policy=uniform", "--out", tmp_path)
+    out = tmp_path / "uniform"
+    said = command(*given, "--policy=uniform", "--out", out)
     assert said.status == 0
     assert said.err == (
         "no bound is drawn: none of the policies asked an expert\n"
-        f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {tmp_path}\n"
+        f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {out}\n"
     )
     assert "no bound" not in command(*given, "--policy=sparq-gp-ucb", "--out", tmp_path).err
     assert "no bound" not in command(*given[:-1], "--policy=uniform").err
@@ -191,15 +193,18 @@ def test_files(command: Command, tmp_path: Path) -> None:
     assert record["seeds"] == [0, 1]
     assert record["bound"] is True
     assert record["arguments"] == {
+        "command": "compare",
         "problems": [SMALL],
         "policies": ["sparq-gp-ucb", "uniform"],
-        "confidence": "theory",
+        "confidence": None,
         "horizon": 8,
         "seeds": 2,
         "jobs": 1,
         "equal_information": False,
         "stands_for": {},
         "data": [],
+        "checksums": [],
+        "expert": None,
         "interrupted": False,
     }
     assert pd.read_csv(out / files.SUMMARY)["policy"].tolist() == ["sparq-gp-ucb", "uniform"]
@@ -559,7 +564,7 @@ def test_interrupting_before_the_first_run(
         f"interrupted: 0 of {len(FIRST_COMPARISON)} runs are done and kept",
         "stopped before the first run was done: nothing to show",
     ]
-    monkeypatch.setattr("tvbandits.cli.main.iterate", interrupted)
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", interrupted)
     assert command(*given) == (130, "", "tvbandits: interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -572,7 +577,7 @@ def test_interrupting_a_policy_before_its_last_seed(
         yield from (next(runs) for _ in range(4))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tvbandits.cli.main.iterate", four)
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", four)
     titles: list[str] = []
 
     def saving(figure: Figure, path: Path) -> None:
@@ -590,7 +595,9 @@ def test_interrupting_a_policy_before_its_last_seed(
     assert titles == [f"{SMALL}, no width, 1-3 seeds, interrupted"] * 2
 
 
-@pytest.mark.parametrize("place", ["app", "files.read", "say", "problem_references"])
+@pytest.mark.parametrize(
+    "place", ["main.app", "comparing.files.read", "comparing.say", "comparing.problem_references"]
+)
 def test_interrupted_anywhere(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -599,9 +606,9 @@ def test_interrupted_anywhere(
 
     given = ["compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1"]
     assert command(*given, "--out", tmp_path).status == 0
-    if place in ("files.read", "say"):
+    if place in ("comparing.files.read", "comparing.say"):
         given = ["plot", str(tmp_path)]
-    monkeypatch.setattr(f"tvbandits.cli.main.{place}", interrupted)
+    monkeypatch.setattr(f"tvbandits.cli.{place}", interrupted)
     assert command(*given) == (130, "", "tvbandits: interrupted\n")
 
 

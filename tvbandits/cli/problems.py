@@ -1,4 +1,4 @@
-"""The problems by command-line name."""
+"""The problems by command-line name, and what there is to choose from."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tvbandits.datasets import (
     ozone_network,
     sensor_field_from_files,
 )
+from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
     known_spec,
     load,
@@ -25,6 +26,7 @@ from tvbandits.policies.names import (
     parse_call,
     parse_spec,
     path_of,
+    written,
 )
 
 PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
@@ -52,17 +54,36 @@ LENGTHS = {"ozone-network": "days"}
 """What makes a problem longer, where it is not called horizon."""
 
 
+def problem_label(text: str) -> str:
+    """The text with the name of the problem as it is known.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a known name nor "package.module:problem".
+    """
+    try:
+        return known_spec("problem", text, PROBLEMS) or text
+    except ValueError as error:
+        name = text.partition(":")[0].strip()
+        if name.casefold() in POLICIES:
+            raise ValueError(f'{error}; "{name}" is a policy: write --policy {text}') from None
+        raise
+
+
 def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     """Make the problem that "name:key=value,..." describes.
+
+    "package.module:problem:key=value,..." is a problem of the user's, or what makes it.
 
     Raises
     ------
     ValueError
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
-    spec = known_spec("problem", text, PROBLEMS)
-    if spec is None:
-        return _loaded(text, horizon)
+    spec = problem_label(text)
+    if path_of(spec):
+        return _loaded(spec, horizon)
     name, _ = parse_spec(spec)
     make, _ = PROBLEMS[name]
     given: list[Any] = []
@@ -95,3 +116,26 @@ def _loaded(text: str, horizon: int | None) -> Problem:
     parse_call({}, text)  # an object has no parameters
     made: Problem = found
     return made
+
+
+def list_policies() -> None:
+    """Print the policies: name, what it is, and its parameters."""
+    _print_list([(each.name, each.title, written(each.parameters)) for each in POLICIES.values()])
+
+
+def list_problems() -> None:
+    """Print the problems: name, what it is, and its parameters."""
+    _print_list(
+        [
+            (name, summary, written(parameters_of(make, given=int(name in READS_FILES))))
+            for name, (make, summary) in PROBLEMS.items()
+        ]
+    )
+
+
+def _print_list(entries: list[tuple[str, str, str]]) -> None:
+    """Columns, a line for each entry."""
+    widths = [max(map(len, column)) for column in zip(*entries, strict=True)]
+    for entry in entries:
+        cells = (f"{cell:<{width}}" for cell, width in zip(entry, widths, strict=True))
+        print("  ".join(cells).rstrip())

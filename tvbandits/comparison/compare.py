@@ -29,7 +29,7 @@ from tvbandits.comparison.entrants import (
 )
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
-from tvbandits.comparison.summary import Row, as_seeds
+from tvbandits.comparison.summary import Key, Row, as_seeds
 from tvbandits.core.arrays import is_finite_number
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import SimulatorExpert
@@ -37,9 +37,6 @@ from tvbandits.policies.names import PATH, instance_of, load
 
 FEW_RUNS, FEW_STEPS = 4, 2000
 """Fewer runs than this, with no more steps together, are done before other processes have started."""
-
-Key = tuple[str, str, int]
-"""Problem, policy and seed of a run."""
 
 
 def simulated(problem: Problem, seed: int) -> Expert:

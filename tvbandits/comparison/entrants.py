@@ -19,6 +19,7 @@ from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
 from tvbandits.policies.names import (
+    instance_of,
     known_spec,
     load,
     naming_the_parameter,
@@ -90,6 +91,33 @@ class Named:
         if "confidence" not in policy.parameters:
             return NO_WIDTH
         return _as_text(policy.parameters["confidence"].default) if asked is None else asked
+
+
+@dataclass(frozen=True)
+class NamedExpert:
+    """A maker of the expert "package.module:maker", which can be sent to another process.
+
+    The maker takes a problem and a seed, or nothing; it may also be an expert itself.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        found = load(self.text) if path_of(self.text) == self.text else None
+        if found is None or not (callable(found) or callable(getattr(found, "query", None))):
+            raise ValueError(
+                f"--expert must be package.module:maker, a function of a problem and a seed, "
+                f'got "{self.text}"'
+            )
+
+    def __call__(self, problem: Problem, seed: int) -> Expert:
+        """Make it."""
+        found = instance_of(load(self.text))
+        made = found if callable(getattr(found, "query", None)) else found(problem, seed)
+        if not callable(getattr(made, "query", None)):
+            raise ValueError(f'"{self.text}" must make an object with query(X, t), got {made!r}')
+        expert: Expert = made
+        return expert
 
 
 def _as_text(width: Any) -> str:

@@ -15,6 +15,8 @@ from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
 
 Row = dict[str, Any]
+Key = tuple[str, str, int]
+"""Problem, policy and seed of a run."""
 
 
 NO_WIDTH = "none"

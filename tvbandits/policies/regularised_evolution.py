@@ -149,7 +149,7 @@ def evolution(
     *,
     population: int = 100,
     tournament: int = 10,
-    mutation: float | None = None,
+    mutation: int | float | None = None,
     seed: Seed = 0,
 ) -> RegularisedEvolution:
     """Regularised evolution (Real 2019): mutations of the best of a few; the oldest dies.
