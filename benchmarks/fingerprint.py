@@ -24,7 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from tvbandits import Bandit, Box, Candidates, experts, policies
 from tvbandits.cli.problems import make_problem
-from tvbandits.comparison.compare import Run, iterate
+from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.playing import Run
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.expert import PLANS
@@ -69,12 +70,14 @@ def compared(
         names = [policies] if isinstance(policies, str) else policies
         return of_rows(
             iterate(
-                made,
-                names,
-                1,
-                horizon,
-                confidence=confidence,
-                equal_information=equal_information,
+                Comparison(
+                    made,
+                    names,
+                    1,
+                    horizon,
+                    confidence=confidence,
+                    equal_information=equal_information,
+                )
             )
         )
 

@@ -28,7 +28,8 @@ from scipy.stats import t as student
 
 from benchmarks.harness import machine
 from tvbandits.cli.problems import NEEDS_FILES, make_problem
-from tvbandits.comparison.compare import Run, iterate
+from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import counted
 from tvbandits.core.protocols import Problem
 from tvbandits.policies.names import parse_spec
@@ -345,13 +346,15 @@ def contested(name: str, problem: Problem, options: argparse.Namespace) -> Conte
     names = [*LEARNED, *(each for one in tuned for each in one.names)]
     # All settings in one call: preparation is shared.
     runs = iterate(
-        {name: problem},
-        names,
-        options.seeds,
-        steps,
-        options.jobs,
-        confidence=options.width,
-        expert=None,
+        Comparison(
+            {name: problem},
+            names,
+            options.seeds,
+            steps,
+            options.jobs,
+            confidence=options.width,
+            expert=None,
+        )
     )
     errors = Console(stderr=True)
     hidden, total = not errors.is_terminal, len(names) * options.seeds

@@ -47,7 +47,8 @@ def main(out: Path = HERE) -> float:
         info = bandit.info
         print(
             f"{name}: average regret {curves[name][-1]:.3f}, "
-            f"asked {info.queries.total_asked}, answered {info.queries.total_answered}, cost {info.queries.total_cost:.0f}"
+            f"asked {info.queries.total_asked}, answered {info.queries.total_answered}, "
+            f"cost {info.queries.total_cost:.0f}"
         )
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()

@@ -66,8 +66,9 @@ def play(expert: Expert) -> np.ndarray:
         missed.append(NETWORK.best(day) - level[0])
     info = bandit.info
     print(
-        f"  asked {info.queries.total_asked}, answered {info.queries.total_answered}, refused {info.queries.total_refused}, "
-        f"{info.queries.failures} days without anybody, cost {info.queries.total_cost:.0f}"
+        f"  asked {info.queries.total_asked}, answered {info.queries.total_answered}, "
+        f"refused {info.queries.total_refused}, {info.queries.failures} days without anybody, "
+        f"cost {info.queries.total_cost:.0f}"
     )
     return np.array(missed)
 

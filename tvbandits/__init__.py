@@ -1,24 +1,64 @@
-"""Gaussian-process bandits for rewards that drift, with an interface for asking an expert."""
+"""Gaussian-process bandits for rewards that drift, with an interface for asking an expert.
 
-from tvbandits import policies
+Names are imported when they are used first, so that `tvbandits --help` need not wait for all of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tvbandits._version import __version__
-from tvbandits.bandit import plots
-from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import Info, State
-from tvbandits.comparison.compare import compare
-from tvbandits.core.clock import Clock
-from tvbandits.core.domains import Box, Candidates, Integer, Space
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import (
-    Answers,
-    Expert,
-    ExpertDownWarning,
-    ExpertError,
-    ExpertUnavailableError,
-    Problem,
-)
+
+if TYPE_CHECKING:
+    from tvbandits import bandit, datasets, experts, policies, queries
+    from tvbandits.acquisition.availability import NothingAvailableError
+    from tvbandits.bandit import plots
+    from tvbandits.bandit.bandit import Bandit
+    from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.bandit.state import Info, State
+    from tvbandits.comparison.compare import compare
+    from tvbandits.core.clock import Clock
+    from tvbandits.core.domains import Box, Candidates, Integer, Space
+    from tvbandits.core.observations import Observations
+    from tvbandits.core.protocols import (
+        Answers,
+        Expert,
+        ExpertDownWarning,
+        ExpertError,
+        ExpertUnavailableError,
+        Problem,
+    )
+    from tvbandits.gp.fitting.online import Every
+    from tvbandits.gp.posteriors.exact import Exact
+    from tvbandits.gp.posteriors.nystrom import Nystrom
+    from tvbandits.gp.posteriors.state_space import StateSpace
+
+_HOMES = {
+    "acquisition.availability": ("NothingAvailableError",),
+    "bandit.bandit": ("Bandit",),
+    "bandit.play": ("EvaluationError", "Played", "evaluate", "play"),
+    "bandit.recipe": ("Recipe",),
+    "bandit.state": ("Info", "State"),
+    "comparison.compare": ("compare",),
+    "core.clock": ("Clock",),
+    "core.domains": ("Box", "Candidates", "Integer", "Space"),
+    "core.observations": ("Observations",),
+    "core.protocols": (
+        "Answers",
+        "Expert",
+        "ExpertDownWarning",
+        "ExpertError",
+        "ExpertUnavailableError",
+        "Problem",
+    ),
+    "gp.fitting.online": ("Every",),
+    "gp.posteriors.exact": ("Exact",),
+    "gp.posteriors.nystrom": ("Nystrom",),
+    "gp.posteriors.state_space": ("StateSpace",),
+}
+"""Where the names stand, as above."""
+
+_PACKAGES = ("bandit", "datasets", "experts", "policies", "queries")
 
 __all__ = [
     "Answers",
@@ -27,22 +67,47 @@ __all__ = [
     "Candidates",
     "Clock",
     "EvaluationError",
+    "Every",
+    "Exact",
     "Expert",
     "ExpertDownWarning",
     "ExpertError",
     "ExpertUnavailableError",
     "Info",
     "Integer",
+    "NothingAvailableError",
+    "Nystrom",
     "Observations",
     "Played",
     "Problem",
     "Recipe",
     "Space",
     "State",
+    "StateSpace",
     "__version__",
+    "bandit",
     "compare",
+    "datasets",
     "evaluate",
+    "experts",
     "play",
     "plots",
     "policies",
+    "queries",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"tvbandits.{name}")
+    if name == "plots":
+        return import_module("tvbandits.bandit.plots")
+    for home, names in _HOMES.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(f"tvbandits.{home}"), name)
+            return found
+    raise AttributeError(f"module 'tvbandits' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,6 +1,14 @@
 """`python -m tvbandits` is the command `tvbandits`."""
 
-from tvbandits.cli.main import main
+from tvbandits.cli.stopping import leaving
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is being imported leaves without a traceback."""
+    with leaving():
+        from tvbandits.cli.main import main as run
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -2,12 +2,12 @@
 
     python -m benchmarks.attack.bandits --count 5000 [--seed 0] [--steps 12]
 
-Every bandit has a random domain, kernel, posterior, aging map, width, batching, expert and plan. Its calls
-are drawn too: ask (with n, with availability), tell (at once, late, in parts, with readings that failed),
-predict and recommend at any time, drop, and going on from a pickled state. A bad call must be refused and
-change nothing; a bandit without an expert that goes on from its state must go on as it would have; at the
-end predictions are compared with those of the exact posterior of the same observations. Counts are printed
-as JSON; the exit status is 1 if anything was found.
+Every bandit has a random domain, kernel, posterior, aging map, width, batching, expert and plan. Its
+calls are drawn too: ask (with n, with availability), tell (at once, late, in parts, with readings that
+failed), predict and recommend at any time, drop, and going on from a pickled state. A bad call must be
+refused and change nothing; a bandit without an expert that goes on from its state must go on as it would
+have; at the end predictions are compared with those of the exact posterior of the same observations.
+Counts are printed as JSON; the exit status is 1 if anything was found.
 """
 
 from __future__ import annotations

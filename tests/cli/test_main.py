@@ -25,9 +25,11 @@ from rich.console import Console
 
 import tvbandits
 from tests.helpers.ozone_samples import airdata, csv, field
-from tvbandits.cli.main import PROBLEMS, main
+from tvbandits.cli.main import main
+from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import files
-from tvbandits.comparison.compare import Run, compare, iterate
+from tvbandits.comparison.compare import compare, iterate
+from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import save_figure
 from tvbandits.comparison.summary import SUMMARY, problem_references, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, ozone
@@ -92,7 +94,7 @@ def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> No
 
 def test_one_step(command: Command) -> None:
     said = command("compare", SMALL, "--policy=uniform", "--horizon=1", "--seeds=1", "--jobs=1")
-    assert "width theory, 1 seed, 1 step\n" in said.out
+    assert "no width, 1 seed, 1 step\n" in said.out
 
 
 @pytest.mark.parametrize("width", [40, 60, 120])
@@ -131,11 +133,12 @@ def test_a_bound_that_is_not_drawn_is_spoken_of(command: Command, tmp_path: Path
         0,
         "no bound is drawn: --bound is for the picture, which --out DIR writes\n",
     )
-    said = command(*given, "--policy=uniform", "--out", tmp_path)
+    out = tmp_path / "uniform"
+    said = command(*given, "--policy=uniform", "--out", out)
     assert said.status == 0
     assert said.err == (
         "no bound is drawn: none of the policies asked an expert\n"
-        f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {tmp_path}\n"
+        f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {out}\n"
     )
     assert "no bound" not in command(*given, "--policy=sparq-gp-ucb", "--out", tmp_path).err
     assert "no bound" not in command(*given[:-1], "--policy=uniform").err
@@ -190,15 +193,18 @@ def test_files(command: Command, tmp_path: Path) -> None:
     assert record["seeds"] == [0, 1]
     assert record["bound"] is True
     assert record["arguments"] == {
+        "command": "compare",
         "problems": [SMALL],
         "policies": ["sparq-gp-ucb", "uniform"],
-        "confidence": "theory",
+        "confidence": None,
         "horizon": 8,
         "seeds": 2,
         "jobs": 1,
         "equal_information": False,
         "stands_for": {},
         "data": [],
+        "checksums": [],
+        "expert": None,
         "interrupted": False,
     }
     assert pd.read_csv(out / files.SUMMARY)["policy"].tolist() == ["sparq-gp-ucb", "uniform"]
@@ -281,11 +287,15 @@ def test_lists(command: Command) -> None:
 
 def test_lists_tell_the_parameters(command: Command) -> None:
     policies = dict(zip(POLICIES, command("policies").out.splitlines(), strict=True))
-    assert policies["sw-gp-ucb"].endswith("  window, posterior=exact")
-    assert policies["bkb"].endswith("  oversampling=2.0, keep=true")
+    assert policies["sw-gp-ucb"].endswith(
+        "  window, confidence=theory, posterior=exact, mean=online"
+    )
+    assert policies["bkb"].endswith(
+        "  oversampling=2.0, keep=true, confidence=theory, posterior, mean=online"
+    )
     assert policies["uniform"].endswith(POLICIES["uniform"].summary)  # it has none
-    starts = {line.index("posterior=exact") for line in policies.values() if "=exact" in line}
-    assert policies["gp-ucb"].index("posterior=exact") == min(starts)
+    starts = {line.index("confidence=") for line in policies.values() if "confidence=" in line}
+    assert policies["gp-ucb"].index("confidence=theory") == min(starts)
     assert policies["r-gp-ucb"].index("reset_every, ") == min(starts)
     problems = dict(zip(PROBLEMS, command("problems").out.splitlines(), strict=True))
     assert problems["ozone-network"].endswith("  seed=0, stations=28, days=731")
@@ -339,7 +349,10 @@ def damaged(tmp_path: Path) -> list[object]:
     [
         ("compare nope", 'unknown problem "nope"; there are: drifting-bump, gp-drift, '),
         ("compare gp-drift:x=1", 'unknown parameter "x"; its parameters: epsilon, '),
-        ("compare ozone:files=1 --data x", 'unknown parameter "files"; its parameters: sites'),
+        (
+            "compare ozone:files=1 --data x",
+            'unknown parameter "files"; did you mean "sites"[?]',
+        ),
         ("compare gp-drift:epsilon", "expected key=value after the colon, got"),
         ("compare gp-drift:epsilon=2", r"epsilon must lie in \[0, 1\], got 2"),
         ("compare gp-drift:epsilon=abc", "epsilon must be a number, got abc"),
@@ -370,7 +383,10 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --policy tv-gp-ucb:epsilon=2", "epsilon must .*, got 2"),
         ("compare drifting-bump --policy w-gp-ucb:discount=x", "discount must be a number, got x"),
         ("compare drifting-bump --policy ui-gp-ucb:rate=-1", "rate must .*, got -1"),
-        ("compare drifting-bump --policy ui-gp-ucb:growth=odd", "growth must be .*, got 'odd'"),
+        (
+            "compare drifting-bump --policy ui-gp-ucb:growth=odd",
+            'growth must be "wiener" or .*, got odd',
+        ),
         ("compare drifting-bump --policy sparq-gp-ucb:sweeps=x", "sweeps must be a number, got x"),
         (
             "compare drifting-bump --horizon 0",
@@ -557,7 +573,7 @@ def test_interrupting_before_the_first_run(
         f"interrupted: 0 of {len(FIRST_COMPARISON)} runs are done and kept",
         "stopped before the first run was done: nothing to show",
     ]
-    monkeypatch.setattr("tvbandits.cli.main.iterate", interrupted)
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", interrupted)
     assert command(*given) == (130, "", "tvbandits: interrupted\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -570,7 +586,7 @@ def test_interrupting_a_policy_before_its_last_seed(
         yield from (next(runs) for _ in range(4))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tvbandits.cli.main.iterate", four)
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", four)
     titles: list[str] = []
 
     def saving(figure: Figure, path: Path) -> None:
@@ -583,12 +599,14 @@ def test_interrupting_a_policy_before_its_last_seed(
         "--jobs=1", "--out", tmp_path,
     )  # fmt: skip
     assert said.status == 130
-    assert f"{SMALL}, width theory, 1-3 seeds, 3 steps\n" in said.out
+    assert f"{SMALL}, no width, 1-3 seeds, 3 steps\n" in said.out
     assert command("plot", tmp_path).status == 0
-    assert titles == [f"{SMALL}, width of the theorem, 1-3 seeds, interrupted"] * 2
+    assert titles == [f"{SMALL}, no width, 1-3 seeds, interrupted"] * 2
 
 
-@pytest.mark.parametrize("place", ["app", "files.read", "say", "problem_references"])
+@pytest.mark.parametrize(
+    "place", ["main.app", "comparing.files.read", "comparing.say", "comparing.problem_references"]
+)
 def test_interrupted_anywhere(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -597,9 +615,9 @@ def test_interrupted_anywhere(
 
     given = ["compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1"]
     assert command(*given, "--out", tmp_path).status == 0
-    if place in ("files.read", "say"):
+    if place in ("comparing.files.read", "comparing.say"):
         given = ["plot", str(tmp_path)]
-    monkeypatch.setattr(f"tvbandits.cli.main.{place}", interrupted)
+    monkeypatch.setattr(f"tvbandits.cli.{place}", interrupted)
     assert command(*given) == (130, "", "tvbandits: interrupted\n")
 
 

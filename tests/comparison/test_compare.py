@@ -17,7 +17,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info
-from tvbandits.comparison.compare import Run, compare, iterate, simulated
+from tvbandits.comparison.compare import Comparison, compare, iterate, simulated
+from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import summarise
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, Problem
@@ -105,7 +106,7 @@ def test_rows_have_the_documented_columns_and_types() -> None:
 
 
 def test_regret_adds_up() -> None:
-    for run in iterate([BUMP, DRIFT], ["gp-ucb", "uniform"], 2):
+    for run in iterate(Comparison([BUMP, DRIFT], ["gp-ucb", "uniform"], 2)):
         total = 0.0
         problem: Problem = BUMP if run.problem == "drifting-bump" else DRIFT.realise(run.seed)
         assert [row["t"] for row in run.rows] == list(range(1, problem.horizon + 1))
@@ -122,7 +123,7 @@ def test_regret_adds_up() -> None:
 def test_order_of_runs() -> None:
     runs = [
         (run.problem, run.policy, run.seed)
-        for run in iterate({"b": BUMP, "a": DRIFT}, ["uniform", "gp-ucb"], [5, 3], 2)
+        for run in iterate(Comparison({"b": BUMP, "a": DRIFT}, ["uniform", "gp-ucb"], [5, 3], 2))
     ]
     assert runs == [(p, a, s) for p in ("b", "a") for a in ("uniform", "gp-ucb") for s in (5, 3)]
 
@@ -324,7 +325,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"policies": ["r-gp-ucb:reset_every=0"]}, ": reset_every must .* at least 1, got 0"),
         ({"policies": ["tv-gp-ucb:epsilon=2"]}, '"tv-gp-ucb:epsilon=2": epsilon must .*, got 2'),
         ({"policies": ["w-gp-ucb:discount=1.5"]}, '"w-gp-ucb:discount=1.5": .*1.5'),
-        ({"policies": ["ui-gp-ucb:growth=odd"]}, "growth must be .*, got 'odd'"),
+        ({"policies": ["ui-gp-ucb:growth=odd"]}, 'growth must be "wiener" or "linear", got odd'),
         (
             {"policies": ["sparq-gp-ucb:rate=2,queries=-1"]},
             '"sparq-gp-ucb:rate=2,queries=-1": queries must .*negative',
@@ -439,7 +440,7 @@ def processes(
 
     monkeypatch.setattr("tvbandits.comparison.compare.Parallel", recording)
     makers = {f"policy-{i}": Recording(at_origin) for i in range(policies)}
-    assert len(list(iterate(problem, makers, seeds, n_jobs=n_jobs))) == policies * seeds
+    assert len(list(iterate(Comparison(problem, makers, seeds, n_jobs=n_jobs)))) == policies * seeds
     return asked
 
 
@@ -476,7 +477,7 @@ def test_little_work_has_the_same_rows() -> None:
 
 def test_runs_come_one_by_one() -> None:
     made = Recording(at_origin)
-    runs = iterate(BUMP, {"a": made}, 3, 4)
+    runs = iterate(Comparison(BUMP, {"a": made}, 3, 4))
     assert made.made == {}
     first = next(runs)
     assert isinstance(first, Run)

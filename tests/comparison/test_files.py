@@ -51,7 +51,7 @@ def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> No
     assert (references, units, bound) == (REFERENCES, UNITS, True)
     assert found["policy"].unique().tolist() == ["NA", "sparq-gp-ucb"]
     assert found["problem"].unique().tolist() == ["1"]
-    assert found["confidence"].unique().tolist() == ["2"]
+    assert found["confidence"].unique().tolist() == ["none", "2"]
 
 
 def test_record_and_summary(rows: pd.DataFrame, tmp_path: Path) -> None:

@@ -368,13 +368,13 @@ def test_a_frontier_that_is_interrupted(
         return runs
 
     given = [*GIVEN, "--budgets", 1, "--plan", "random", "--plan", "ucb", "--out", tmp_path]
-    monkeypatch.setattr("tvbandits.cli.main.iterate", stopped(0))
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped(0))
     said = command(*given)
     assert (said.status, said.out) == (130, "")
     assert "stopped before the first run was done: nothing to show" in said.err
     assert list(tmp_path.iterdir()) == []
     # What is done is kept: three of four.
-    monkeypatch.setattr("tvbandits.cli.main.iterate", stopped(3))
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped(3))
     said = command(*given)
     assert said.status == 130
     assert "interrupted: 3 of 4 runs are done and kept" in said.err

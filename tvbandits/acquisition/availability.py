@@ -154,6 +154,24 @@ class Allowed:
             mask &= ~(x == X).all(axis=1)
         return mask
 
+    @property
+    def everything(self) -> bool:
+        """Whether every point of the domain may be chosen."""
+        return self._available is None and not self._taken
+
+    def sample(self, rng: np.random.Generator) -> Array:
+        """A point (d,) at random, of those that may be chosen.
+
+        Raises
+        ------
+        NothingAvailableError
+            If none is found.
+        """
+        if isinstance(self._domain, Candidates):
+            rows = np.flatnonzero(self(self._domain.X))
+            return np.asarray(self._domain.X[rng.choice(rows)].copy())
+        return np.asarray(self._tried(rng)[0].copy())
+
     def exclude(self, x: Array) -> None:
         """Take `x` (d,) out; once nothing is left, everything may be chosen again."""
         self._taken.append(x)
@@ -165,7 +183,7 @@ class Allowed:
 
         def masked(X: Array) -> Array:
             values = function(X)
-            if self._available is None and not self._taken:
+            if self.everything:
                 return values
             return np.where(self(X), values, -np.inf)
 
@@ -194,12 +212,17 @@ class Allowed:
         NothingAvailableError
             If none of them may be chosen.
         """
-        if (self._available is None and not self._taken) or self(x[None, :])[0]:
+        if self.everything or self(x[None, :])[0]:
             return x.copy()
+        X = self._tried(rng)
+        return np.asarray(X[int(np.argmax(function(X)))].copy())
+
+    def _tried(self, rng: np.random.Generator) -> Array:
+        """Points (m, d) out of many at random that may be chosen."""
         X = self._domain.sample(TRIED, rng)
         X = X[self(X)]
         if len(X) == 0:
             raise NothingAvailableError(
                 f"among says that none of {TRIED} points of {self._domain!r} is available"
             )
-        return np.asarray(X[int(np.argmax(function(X)))].copy())
+        return X

@@ -38,6 +38,7 @@ from tvbandits.bandit.told import (
     visited_with,
 )
 from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
+from tvbandits.core.display import as_html
 from tvbandits.queries.consultation import show
 
 MOST_POINTS = 100_000
@@ -96,6 +97,12 @@ class Bandit:
         out = f", {len(state.pending)} out" if len(state.pending) else ""
         return f"<Bandit on {self._recipe.domain!r}, {len(state.rewards)} rewards told{out}, {at}>"
 
+    def _repr_html_(self) -> str:
+        recipe = self._recipe
+        parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
+        parts += [("aging", self._state.model.aging), ("width", recipe.confidence)]
+        return as_html("Bandit", [*parts, *self._state.summary])
+
     @cached_property
     def _model(self) -> Model:
         return Model(self._recipe)
@@ -123,7 +130,8 @@ class Bandit:
     @property
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind."""
-        return history_of(self._state)
+        state = self._state
+        return history_of(state.domain, state.rewards, state.answers, state.failed, state.pending)
 
     def ask(
         self,
@@ -254,7 +262,17 @@ class Bandit:
         with self._alone("tell"):
             before = self._state
             asked_for = self._decision_time(None) if before.asked_for is None else before.asked_for
-            told = checked_told(self._recipe, before.pending, asked_for, X, y, t, variance)
+            recipe = self._recipe
+            told = checked_told(
+                recipe.domain,
+                recipe.noise_variance,
+                before.pending,
+                asked_for,
+                X,
+                y,
+                t,
+                variance,
+            )
             rng = self._generator(before)
             with self._model.one_thread(before):
                 state = self._with_rewards(before, told, rng)
@@ -315,12 +333,7 @@ class Bandit:
         with self._alone("drop"):
             state = self._state
             points = self._recipe.domain.check(as_points(X, self._recipe.domain.dimension))
-            left = state.pending
-            for x in points:
-                if left.first(x) is None:
-                    raise ValueError(f"{x.tolist()} is not pending; {len(left)} points are")
-                left = left.without(x[None, :])
-            self._state = replace(state, pending=left)
+            self._state = replace(state, pending=state.pending.dropped(points))
 
     def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.

@@ -7,26 +7,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.bandit.state import Plays, State
+from tvbandits.bandit.state import Plays
 from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
 
 
-def history_of(state: State) -> pd.DataFrame:
+def history_of(
+    domain: Domain,
+    rewards: Observations,
+    answers: Observations,
+    failed: Plays,
+    pending: Plays,
+) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
     and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending".
     """
     parts = [
-        _seen(state.rewards, "bandit", "reward"),
-        _played(state.failed, "failed"),
-        _seen(state.answers, "expert", "answer"),
-        _played(state.pending, "pending"),
+        _seen(rewards, "bandit", "reward"),
+        _played(failed, "failed"),
+        _seen(answers, "expert", "answer"),
+        _played(pending, "pending"),
     ]
-    d = state.domain.dimension
+    d = domain.dimension
     columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
     points = np.concatenate([part["X"] for part in parts])
-    decode = getattr(state.domain, "decode", None)
+    decode = getattr(domain, "decode", None)
     if callable(decode):
         named = decode(points)
         columns |= {str(name): named[name].to_numpy() for name in named.columns}

@@ -27,21 +27,20 @@ class EvaluationError(RuntimeError):
     """A reward could not be had; the message names the point and the time."""
 
 
-class AskTell(Protocol):
-    """What `play` plays: a bandit, or a baseline."""
+class Player(Protocol):
+    """What can be played, by `play` and by a comparison: a bandit, or anything with its ask and tell."""
 
-    def ask(self, t: float | None = None) -> Array:
-        """Where to play, shape (b, d)."""
+    @property
+    def info(self) -> Info:
+        """What happened in the last ask and tell."""
         ...
 
-    def tell(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        t: ArrayLike | None = None,
-        variance: ArrayLike | None = None,
-    ) -> Info:
-        """Learn rewards."""
+    def ask(self, t: float | None = None) -> Array:
+        """Where to play at time `t`, shape (b, d)."""
+        ...
+
+    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
+        """Learn rewards (b,) of points (b, d)."""
         ...
 
 
@@ -99,7 +98,7 @@ def evaluate(function: Function, X: ArrayLike, t: float, executor: Executor | No
 
 
 def play(
-    bandit: AskTell,
+    bandit: Player,
     function: Function,
     steps: int,
     *,
@@ -155,7 +154,7 @@ def play(
     return played
 
 
-def _next_time(bandit: AskTell) -> float:
+def _next_time(bandit: Player) -> float:
     latest = bandit.state.time if isinstance(bandit, Bandit) else None
     return 1.0 if latest is None else latest + 1.0
 

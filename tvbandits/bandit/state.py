@@ -11,6 +11,7 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
+from tvbandits.core.display import as_html, as_text
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging
@@ -128,7 +129,7 @@ class QueryInfo:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Info:
     """What happened last, for people: nothing that a bandit does depends on it.
 
@@ -158,6 +159,27 @@ class Info:
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> list[tuple[str, object]]:
+        """What people want to see first: names and values."""
+        asked = self.queries.total_asked
+        return [
+            ("told", self.told),
+            *([("failed", self.failed)] if self.failed else []),
+            ("width", self.beta),
+            ("in use", self.posterior.in_use),
+            ("centre", self.model.centre),
+            ("scale", self.model.scale),
+            *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
+            *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),
+        ]
+
+    def __repr__(self) -> str:
+        return as_text("Info", self.summary)
+
+    def _repr_html_(self) -> str:
+        return as_html("Info", self.summary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +223,15 @@ class Plays:
         """The first row that is the point `x` (d,), if there is one."""
         rows = np.flatnonzero((x == self.X).all(axis=1))
         return int(rows[0]) if len(rows) else None
+
+    def dropped(self, X: Array) -> Plays:
+        """As `without`; a `ValueError` names the first of the points that is not here."""
+        left = self
+        for x in X:
+            if left.first(x) is None:
+                raise ValueError(f"{x.tolist()} is not pending; {len(left)} points are")
+            left = left.without(x[None, :])
+        return left
 
     def without(self, X: Array) -> Plays:
         """Less the first row of each of the points `X` (n, d), as far as they are here."""
@@ -270,7 +301,7 @@ class ModelState:
     learned: Learned | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class State:
     """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
 
@@ -321,6 +352,23 @@ class State:
     spent: float = 0.0
     since: tuple[int, int] = (0, 0)
     info: Info = field(default_factory=Info, compare=False)
+
+    @property
+    def summary(self) -> list[tuple[str, object]]:
+        """What people want to see first: names and values."""
+        return [
+            ("rewards", len(self.rewards)),
+            ("answers", len(self.answers)),
+            ("out", len(self.pending)),
+            ("time", "none told" if self.time is None else self.time),
+            ("questions", self.questions.asked),
+        ]
+
+    def __repr__(self) -> str:
+        return as_text("State", self.summary)
+
+    def _repr_html_(self) -> str:
+        return as_html("State", self.summary)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State):

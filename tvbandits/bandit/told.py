@@ -11,6 +11,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Plays
 from tvbandits.core.arrays import Array, as_points, as_times, as_values, as_variances
 from tvbandits.core.observations import Observations, Source
+from tvbandits.core.protocols import Domain
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Told:
 
 
 def checked_told(
-    recipe: Recipe,
+    domain: Domain,
+    noise_variance: float,
     pending: Plays,
     asked_for: float,
     X: ArrayLike,
@@ -46,7 +48,9 @@ def checked_told(
 
     Parameters
     ----------
-    recipe : Recipe
+    domain : Domain
+    noise_variance : float
+        Of a reward told without one of its own.
     pending : Plays
         A point of these is told at the time it was asked for, if no time is given.
     asked_for : float
@@ -59,11 +63,13 @@ def checked_told(
     ValueError
         If something has no form that can be used.
     """
-    points = recipe.domain.check(as_points(X, recipe.domain.dimension))
+    points = domain.check(as_points(X, domain.dimension))
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = _values_and_variance(recipe, "y", y, n, variance)
+    rewards, variances = _values_and_variance(
+        "y", y, n, noise_variance if variance is None else variance
+    )
     times = as_times(_times_asked(pending, points, asked_for) if t is None else t, n)
     read = ~np.isnan(rewards)
     told = Observations(points[read], times[read], rewards[read], variances[read])
@@ -82,7 +88,9 @@ def checked_answers(
     """
     points = recipe.domain.check(as_points(X, recipe.domain.dimension))
     n = len(points)
-    said, variances = _values_and_variance(recipe, "values", values, n, variance)
+    said, variances = _values_and_variance(
+        "values", values, n, recipe.noise_variance if variance is None else variance
+    )
     has = ~np.isnan(said)
     k = int(has.sum())
     source = np.full(k, Source.EXPERT, dtype=np.uint8)
@@ -90,7 +98,7 @@ def checked_answers(
 
 
 def _values_and_variance(
-    recipe: Recipe, name: str, values: ArrayLike, n: int, variance: ArrayLike | None
+    name: str, values: ArrayLike, n: int, variance: ArrayLike
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances."""
     # One number for several points would be one reading told as many.
@@ -98,8 +106,7 @@ def _values_and_variance(
         as_values(values, 1, name, missing=True)
         raise ValueError(f"{name} must have shape ({n},), got ()")
     column = as_values(values, n, name, missing=True)
-    given = recipe.noise_variance if variance is None else variance
-    return column, as_variances(given, n)
+    return column, as_variances(variance, n)
 
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:

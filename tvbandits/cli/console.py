@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -13,33 +13,43 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from tvbandits.comparison.compare import Run, as_width
-from tvbandits.comparison.summary import counted, summarise
+from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
+from tvbandits.comparison.compare import as_width
+from tvbandits.comparison.playing import Run
+from tvbandits.comparison.summary import Key, Row, counted, panels_of, summarise
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 
 messages = Console(stderr=True)
 
 
-def collect(runs: Iterator[Run], total: int) -> tuple[pd.DataFrame, bool]:
-    """The rows of all runs; of those that are done, if interrupted."""
-    done: list[Run] = []
-    interrupted = False
+def collect(
+    runs: Iterator[Run], total: int, there: Mapping[Key, list[Row]]
+) -> tuple[dict[Key, list[Row]], int]:
+    """The rows of those runs that are there, and of those that are played; and who stopped it.
+
+    The second is the exit status after an interrupt, or 0.
+    """
+    done, stopped = dict(there), 0
     with _progress() as progress:
-        task = progress.add_task("preparing", total=total)
+        task = progress.add_task("preparing", total=total, completed=len(done))
         try:
             for run in runs:
-                done.append(run)
+                done[run.problem, run.policy, run.seed] = run.rows
                 progress.update(
-                    task, advance=1, description=f"{run.problem} {run.policy}{_batches(run)}"
+                    task,
+                    completed=len(done),
+                    description=f"{run.problem} {run.policy}{_batches(run)}",
                 )
-        except KeyboardInterrupt:
-            interrupted = True
+        except KeyboardInterrupt as interrupt:
+            ended = isinstance(interrupt, Terminated)
+            stopped = TERMINATED if ended else INTERRUPTED
             progress.stop()
-            say(f"interrupted: {len(done)} of {total} runs are done and kept")
+            word = "terminated" if ended else "interrupted"
+            say(f"{word}: {len(done)} of {total} runs are done and kept")
             with contextlib.suppress(Exception):
                 runs.close()  # type: ignore[attr-defined]
-    return pd.DataFrame([row for run in done for row in run.rows]), interrupted
+    return done, stopped
 
 
 def say(line: str) -> None:
@@ -47,7 +57,7 @@ def say(line: str) -> None:
     messages.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
-def check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str) -> None:
+def check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str | None) -> None:
     """Refuse in the words of the command line."""
     if seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {seeds}")
@@ -88,29 +98,32 @@ def print_tables(
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    for (problem, confidence), group in summarise(rows).groupby(
-        ["problem", "confidence"], sort=False
-    ):
-        unit = f", regret in {units[str(problem)]}" if units[str(problem)] else ""
+    for problem, width, group in panels_of(summarise(rows)):
+        unit = f", regret in {units[problem]}" if units[problem] else ""
         first = group.iloc[0]
         # A comparison that was cut short has fewer seeds of its last policy.
         seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
-        title = f"{problem}, width {confidence}, {seeds}, {steps}{unit}"
+        title = f"{problem}, {width}, {seeds}, {steps}{unit}"
         console.print(Text(title, style="italic"), soft_wrap=True)
         table = Table()
         # On a narrow terminal names and numbers go on below, so that none is cut.
         table.add_column("policy", overflow="fold")
-        for heading in ("average regret", "sd", "95% ±", "last fifth", "queries", "ms"):
+        several = width == "several widths"
+        interval = "95% ±" if console.encoding.startswith("utf") else "95% +-"
+        headings = ["average regret", "sd", interval, "last fifth", "queries", "ms"]
+        for heading in ["width", *headings] if several else headings:
             table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
-            table.add_row(Text(str(line["policy"])), *_cells(line))
+            table.add_row(
+                Text(str(line["policy"])), *[str(line["confidence"])][:several], *_cells(line)
+            )
         console.print(table)
-        found = references[str(problem)]
+        found = references[problem]
         console.print(
             f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
             f"last step's best {found.last_best:.2f}"
         )
-        summary = getattr(problems[str(problem)], "summary", "")
+        summary = getattr(problems[problem], "summary", "")
         if summary:
             console.print(f"data: {summary}", markup=False)
 

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import re
-import shlex
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.progress import Progress as Bars
 
-from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.download import Progress
-from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, CACHE_VARIABLE, fetch_ozone
+from tvbandits.cli.stopping import leaving
 
 SPREAD = ("--years",)
 """Options that take several numbers, which `tvbandits.cli.main.spread` makes the parser understand."""
 
 
-WITHOUT_STATE = "ozone:sites=28"
-"""The problem to suggest for the whole country, which has more than a thousand sites."""
-
-
 app = typer.Typer(no_args_is_help=True, help="Get data, and look at them.")
-
-
-messages = Console(stderr=True)
 
 
 @app.command("fetch")
@@ -52,9 +30,11 @@ def fetch_command(
     ] = None,
     cache: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help=f"Folder of downloads; ${CACHE_VARIABLE} by default."),
+        typer.Option(metavar="DIR", help="Folder of downloads; $TVBANDITS_CACHE by default."),
     ] = None,
-    base_url: Annotated[str, typer.Option("--base-url", help="A mirror.")] = AIRDATA_URL,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="A mirror of the EPA's files.")
+    ] = None,
 ) -> None:
     """Download a data set, once, and say how to use it.
 
@@ -66,14 +46,10 @@ def fetch_command(
         raise ValueError("--years must name at least one year, such as --years 2008 2009")
     if cache is not None and not cache.strip():
         raise ValueError(f'--cache must name a folder, got "{cache}"')
-    with _bars() as progress:
-        paths = fetch_ozone(
-            years_of(years), state=state, cache=cache, base_url=base_url, progress=progress
-        )
-    for path in paths:
-        print(path)
-    data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
-    print(f"tvbandits compare {WITHOUT_STATE if state is None else 'ozone'} {data}")
+    chosen = years_of(years)
+    with leaving():
+        from tvbandits.cli import fetching
+    fetching.fetch(chosen, state, cache, base_url)
 
 
 @app.command("info")
@@ -81,17 +57,9 @@ def info_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to look at.")],
 ) -> None:
     """Say what files are, and whether and how they can be used."""
-    failed = False
-    for place, file in enumerate(files):
-        if place:
-            print()
-        try:
-            print(describe(file))
-        except ValueError as error:
-            sys.stdout.flush()
-            print("tvbandits: " + " ".join(str(error).split()), file=sys.stderr)
-            failed = True
-    if failed:
+    with leaving():
+        from tvbandits.cli import fetching
+    if not fetching.tell(files):
         raise typer.Exit(2)
 
 
@@ -111,24 +79,3 @@ def years_of(texts: Iterable[str]) -> list[int]:
             raise ValueError(f'--years must be years such as 2008 or 2008-2010, got "{text}"')
         years += range(first, last + 1)
     return years
-
-
-@contextmanager
-def _bars() -> Iterator[Progress]:
-    """A bar a file on a terminal, and silence elsewhere."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def progress(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total)
-            bars.update(tasks[name], completed=done, total=total)
-
-        yield progress

@@ -1,7 +1,8 @@
-"""The problems by command-line name."""
+"""The problems by command-line name, and what there is to choose from."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,16 @@ from tvbandits.datasets import (
     ozone_network,
     sensor_field_from_files,
 )
-from tvbandits.policies.names import accepts, parse_call, parse_spec
+from tvbandits.policies import POLICIES
+from tvbandits.policies.names import (
+    known_spec,
+    load,
+    parameters_of,
+    parse_call,
+    parse_spec,
+    path_of,
+    written,
+)
 
 PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
     "drifting-bump": (DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"),
@@ -44,28 +54,88 @@ LENGTHS = {"ozone-network": "days"}
 """What makes a problem longer, where it is not called horizon."""
 
 
+def problem_label(text: str) -> str:
+    """The text with the name of the problem as it is known.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a known name nor "package.module:problem".
+    """
+    try:
+        return known_spec("problem", text, PROBLEMS) or text
+    except ValueError as error:
+        name = text.partition(":")[0].strip()
+        if name.casefold() in POLICIES:
+            raise ValueError(f'{error}; "{name}" is a policy: write --policy {text}') from None
+        raise
+
+
 def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     """Make the problem that "name:key=value,..." describes.
+
+    "package.module:problem:key=value,..." is a problem of the user's, or what makes it.
 
     Raises
     ------
     ValueError
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
-    name, _ = parse_spec(text)
-    if name not in PROBLEMS:
-        raise ValueError(f'unknown problem "{name}"; there are: {", ".join(PROBLEMS)}')
+    spec = problem_label(text)
+    if path_of(spec):
+        return _loaded(spec, horizon)
+    name, _ = parse_spec(spec)
     make, _ = PROBLEMS[name]
     given: list[Any] = []
     if name in NEEDS_FILES and not files:
         raise ValueError(f'"{name}" reads files: give them by --data FILE')
     if name in READS_FILES:
         given = [files]
-    parameters = parse_call(make, text, given=len(given))
-    length = LENGTHS.get(name, "horizon")
-    if horizon is not None and accepts(make, length):
+    return _made(make, spec, given, horizon, LENGTHS.get(name, "horizon"))
+
+
+def _made(
+    make: Callable[..., Problem], text: str, given: list[Any], horizon: int | None, length: str
+) -> Problem:
+    """Call a maker with the parameters in the text, and the horizon where it takes one."""
+    known = parameters_of(make, given=len(given))
+    parameters = parse_call(known, text)
+    if horizon is not None and length in known:
         parameters.setdefault(length, horizon)
     try:
         return make(*given, **parameters)
     except TypeError as error:
         raise ValueError(f'"{text}": {error}') from error
+
+
+def _loaded(text: str, horizon: int | None) -> Problem:
+    """The problem that "package.module:problem:key=value,..." describes: an object, or what makes it."""
+    found = load(path_of(text))
+    if isinstance(found, type) or inspect.isroutine(found):
+        return _made(found, text, [], horizon, "horizon")
+    parse_call({}, text)  # an object has no parameters
+    made: Problem = found
+    return made
+
+
+def list_policies() -> None:
+    """Print the policies: name, what it is, and its parameters."""
+    _print_list([(each.name, each.title, written(each.parameters)) for each in POLICIES.values()])
+
+
+def list_problems() -> None:
+    """Print the problems: name, what it is, and its parameters."""
+    _print_list(
+        [
+            (name, summary, written(parameters_of(make, given=int(name in READS_FILES))))
+            for name, (make, summary) in PROBLEMS.items()
+        ]
+    )
+
+
+def _print_list(entries: list[tuple[str, str, str]]) -> None:
+    """Columns, a line for each entry."""
+    widths = [max(map(len, column)) for column in zip(*entries, strict=True)]
+    for entry in entries:
+        cells = (f"{cell:<{width}}" for cell, width in zip(entry, widths, strict=True))
+        print("  ".join(cells).rstrip())

@@ -7,65 +7,108 @@ same point at the same time. A row is a plain dict; files, tables, pictures and 
 from __future__ import annotations
 
 import functools
-import math
+import itertools
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from tvbandits.acquisition.confidence import Confidence, as_confidence
-from tvbandits.bandit.bandit import Bandit
 from tvbandits.comparison.entrants import (
-    OF_A_PLAYER,
-    PLAYER,
     MakeExpert,
     Maker,
-    Player,
     check_whole,
     labelled_problems,
     makers_of,
     steps_of,
 )
-from tvbandits.comparison.setup import REWARD_NOISE, Prepared, played, prepare
-from tvbandits.comparison.summary import Row, as_seeds
-from tvbandits.core.arrays import as_points, is_finite_number
+from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
+from tvbandits.comparison.setup import prepare
+from tvbandits.comparison.summary import Key, Row, as_seeds
+from tvbandits.core.arrays import is_finite_number
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import SimulatorExpert
-from tvbandits.policies import Setting
-from tvbandits.policies.theory import regret_bound
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.budgets import Following
-from tvbandits.queries.plans import RandomPoints
+from tvbandits.policies.names import PATH, instance_of, load
 
 FEW_RUNS, FEW_STEPS = 4, 2000
 """Fewer runs than this, with no more steps together, are done before other processes have started."""
 
 
-KEPT_ANSWERS = 300
-"""Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets has
-a use for more, and a step's cost stays bounded."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One finished run: its label, and a row for every step."""
-
-    problem: str
-    policy: str
-    seed: int
-    rows: list[Row]
-
-
 def simulated(problem: Problem, seed: int) -> Expert:
     """The expert a comparison asks by default: the problem's truth with noise of the same variance."""
     return SimulatorExpert(problem, seed=seed)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is to be played; checked, and in the form of its attributes, when it is made.
+
+    Parameters are described in `compare`.
+
+    Attributes
+    ----------
+    problems : dict of label to Problem
+    policies : dict of label to maker
+    seeds : tuple of int
+    steps : dict of label to int
+        Of a run on each problem.
+    conditions : Conditions
+        Width and expert.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If something cannot be played; the message names it.
+    """
+
+    problems: Any
+    policies: Any
+    seeds: Any = 10
+    horizon: int | None = None
+    n_jobs: int = 1
+    confidence: Confidence | float | str | None = None
+    expert: MakeExpert | None = simulated
+    equal_information: bool = False
+    steps: dict[str, int] = field(init=False, repr=False, compare=False)
+    conditions: Conditions = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        problems = labelled_problems(self.problems)
+        policies = makers_of(self.policies, self.expert)
+        width = as_width(self.confidence)
+        seeds = tuple(as_seeds(self.seeds))
+        check_whole("n_jobs", self.n_jobs)
+        if self.n_jobs == 0:
+            raise ValueError(
+                "n_jobs must not be 0; give a number of processes, or -1 for all cores"
+            )
+        steps = {
+            label: steps_of(label, problem, self.horizon) for label, problem in problems.items()
+        }
+        found = {
+            "problems": problems,
+            "policies": policies,
+            "seeds": seeds,
+            "steps": steps,
+            "conditions": Conditions(width, _text(self.confidence), self.expert),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def runs(self) -> list[Key]:
+        """All runs, in their order."""
+        return [
+            (label, name, seed)
+            for label in self.problems
+            for name in self.policies
+            for seed in self.seeds
+        ]
 
 
 def compare(
@@ -75,7 +118,7 @@ def compare(
     horizon: int | None = None,
     n_jobs: int = 1,
     *,
-    confidence: Confidence | float | str = "theory",
+    confidence: Confidence | float | str | None = None,
     expert: MakeExpert | None = simulated,
     equal_information: bool = False,
 ) -> Iterator[Row]:
@@ -92,90 +135,68 @@ def compare(
         Number of steps; each problem's own by default.
     n_jobs : int
         Runs at the same time, each with one BLAS thread; -1 for all cores, where there is enough to do.
-    confidence : Confidence, float or "theory"
+    confidence : Confidence, float, "theory" or "package.module:Width", optional
+        Each policy's own default where it is not given.
     expert : callable, optional
         `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
         noise of the same variance.
     equal_information : bool
         Every bandit that asks nobody gets as many of the expert's answers, at random points of the
         domain and in the same steps, as the policy of the comparison that gets most. It takes them as
-        it takes rewards, the latest `KEPT_ANSWERS` of them. What is left of the difference is due to
-        where the answers are asked for, and what is done with them.
+        it takes rewards, the latest 300 of them. What is left of the difference is due to where the
+        answers are asked for, and what is done with them.
 
     Yields
     ------
     dict
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
         confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
-        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `reward` and `best` are
-        noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on the average regret, at the width
-        that was used. The points of a batch are played one a step and told together: queries and their
-        cost stand in its first row, and each of its rows has its share of the seconds.
+        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `confidence` is the width that
+        was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
+        the average regret, at that width. The points of a batch are played one a step and told together:
+        queries and their cost stand in its first row, and each of its rows has its share of the seconds.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If something cannot be played; before the first run.
     """
-    runs = iterate(
-        problems,
-        policies,
-        seeds,
-        horizon,
-        n_jobs,
-        confidence=confidence,
-        expert=expert,
-        equal_information=equal_information,
+    plan = Comparison(
+        problems, policies, seeds, horizon, n_jobs, confidence, expert, equal_information
     )
-    return (row for run in runs for row in run.rows)
+    return (row for run in iterate(plan) for row in run.rows)
 
 
-def iterate(
-    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
-    policies: Sequence[str] | Mapping[str, Maker],
-    seeds: int | Sequence[int] = 10,
-    horizon: int | None = None,
-    n_jobs: int = 1,
-    *,
-    confidence: Confidence | float | str = "theory",
-    expert: MakeExpert | None = simulated,
-    equal_information: bool = False,
-) -> Iterator[Run]:
-    """As `compare`, but one `Run` at a time, as soon as it and all runs before it are done."""
-    labelled = labelled_problems(problems)
-    makers = makers_of(policies, expert)
-    width = as_width(confidence)
-    chosen = as_seeds(seeds)
-    check_whole("n_jobs", n_jobs)
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; give a number of processes, or -1 for all cores")
-    steps = {label: steps_of(label, problem, horizon) for label, problem in labelled.items()}
-    text = confidence if isinstance(confidence, str) else _text(confidence)
+def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
+    """The runs of a comparison, each as soon as it and all runs before it are done.
+
+    Those that are `finished` are left out; with equal information only where all policies have finished
+    a problem and a seed, because they are played together.
+    """
+    wanted = [key for key in plan.runs if key not in finished]
+    places = list(dict.fromkeys((label, seed) for label, _, seed in wanted))
+    steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
+    few = len(plan.runs) < FEW_RUNS and steps <= FEW_STEPS
+    workers = 1 if plan.n_jobs == -1 and few else plan.n_jobs
     alone = functools.partial(_one_thread, os.getpid())
-    plays = len(makers) * len(chosen)
-    few = plays * len(labelled) < FEW_RUNS and plays * sum(steps.values()) <= FEW_STEPS
-    workers = 1 if n_jobs == -1 and few else n_jobs
-
-    def runs() -> Iterator[Run]:
-        prepared = {
-            (made.label, made.seed): made
-            for made in _parallel(workers, len(labelled) * len(chosen))(
-                delayed(alone)(prepare, label, problem, seed, steps[label])
-                for label, problem in labelled.items()
-                for seed in chosen
-            )
-        }
-        if equal_information:
-            contests = _parallel(workers, plays * len(labelled))(
-                delayed(alone)(_play_equally, made, makers, width, expert, text)
-                for made in prepared.values()
-            )
-            yield from _by_policy(contests, len(chosen))
-            return
-        tasks = (
-            delayed(alone)(_play, prepared[label, seed], name, maker, width, expert, text)
-            for label in labelled
-            for name, maker in makers.items()
-            for seed in chosen
+    prepared = {
+        (made.label, made.seed): made
+        for made in _parallel(workers, len(places))(
+            delayed(alone)(prepare, label, plan.problems[label], seed, plan.steps[label])
+            for label, seed in places
         )
-        yield from _parallel(workers, plays * len(labelled))(tasks)
-
-    return runs()
+    }
+    if plan.equal_information:
+        contests = _parallel(workers, len(plan.runs))(
+            delayed(alone)(play_equally, made, plan.policies, plan.conditions)
+            for made in prepared.values()
+        )
+        yield from _by_policy(contests)
+        return
+    yield from _parallel(workers, len(plan.runs))(
+        delayed(alone)(play_one, prepared[label, seed], name, plan.policies[name], plan.conditions)
+        for label, name, seed in wanted
+    )
 
 
 def _parallel(workers: int, tasks: int) -> Any:
@@ -186,144 +207,29 @@ def _parallel(workers: int, tasks: int) -> Any:
 def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
     """Parallel runs share the cores; threads of BLAS inside them would only get in their way.
 
-    Ctrl-C on a terminal reaches all processes. It is for the `parent` to act on: it ends the others.
+    Ctrl-C on a terminal, and at times a request to end, reach all processes. They are for the `parent`
+    to act on: it ends the others.
     """
     if os.getpid() != parent and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with threadpool_limits(limits=1):
         return call(*arguments)
 
 
-def _play(
-    prepared: Prepared,
-    name: str,
-    maker: Maker,
-    confidence: Confidence,
-    expert: MakeExpert | None,
-    width: str,
-) -> Run:
-    """One run of one policy."""
-    player = _player(name, maker, prepared.setting(confidence, expert))
-    return _played_out(prepared, name, player, width)
+def _by_policy(contests: Iterable[list[Run]]) -> Iterator[Run]:
+    """The runs of each problem, sorted by policy."""
+    for _, of_one_problem in itertools.groupby(contests, lambda contest: contest[0].problem):
+        for of_one_policy in zip(*of_one_problem, strict=True):
+            yield from of_one_policy
 
 
-def _play_equally(
-    prepared: Prepared,
-    makers: Mapping[str, Maker],
-    confidence: Confidence,
-    expert: MakeExpert | None,
-    width: str,
-) -> list[Run]:
-    """One run of every policy on one realisation, those without an expert after those with one."""
-    setting = prepared.setting(confidence, expert)
-    players = {name: _player(name, maker, setting) for name, maker in makers.items()}
-    asking = [name for name, player in players.items() if _asks(player)]
-    if not asking or setting.expert is None:
-        raise ValueError(
-            f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
-        )
-    done = {name: _played_out(prepared, name, players[name], width) for name in asking}
-    counts = max(([row["answered"] for row in run.rows] for run in done.values()), key=sum)
-    plan = RandomPoints(Following(tuple(counts)))
-    for name, player in players.items():
-        if name in done:
-            continue
-        if isinstance(player, Bandit):
-            given = Asking(
-                plan,
-                setting.expert(),
-                about="domain",
-                reuse_answers=True,
-                most_answers=KEPT_ANSWERS,
-            )
-            player = Bandit.from_state(replace(player.recipe, asking=given), player.state)
-        done[name] = _played_out(prepared, name, player, width)
-    return [done[name] for name in players]
-
-
-def _asks(player: Player) -> bool:
-    return isinstance(player, Bandit) and player.recipe.asking is not None
-
-
-def _by_policy(contests: Iterable[list[Run]], seeds: int) -> Iterator[Run]:
-    """The runs of a problem's seeds, sorted by policy."""
-    waiting: list[list[Run]] = []
-    for contest in contests:
-        waiting.append(contest)
-        if len(waiting) == seeds:
-            yield from (
-                run for of_one_policy in zip(*waiting, strict=True) for run in of_one_policy
-            )
-            waiting = []
-
-
-def _player(name: str, maker: Maker, setting: Setting) -> Player:
-    player = maker(setting)
-    if isinstance(player, type) or not all(hasattr(player, each) for each in OF_A_PLAYER):
-        raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {player!r}')
-    return player
-
-
-def _played_out(prepared: Prepared, name: str, player: Player, width: str) -> Run:
-    """All steps of a run."""
-    problem, seed = prepared.problem, prepared.seed
-    rows: list[Row] = []
-    cumulative = 0.0
-    while len(rows) < prepared.horizon:
-        step = len(rows) + 1
-        started = time.perf_counter()
-        X = as_points(player.ask(float(step)), problem.domain.dimension)
-        X = X[: prepared.horizon - len(rows)]
-        asked = time.perf_counter() - started
-        beta = player.info.beta
-        # The points of a batch are played one a step, and told together.
-        times = np.arange(float(step), float(step + len(X)))
-        rewards, told = played(problem, X, times, seed, REWARD_NOISE)
-        started = time.perf_counter()
-        info = player.tell(X, told, float(times[0]) if len(X) == 1 else times)
-        seconds = asked + time.perf_counter() - started
-        for i, x in enumerate(X):
-            best, reward = float(problem.best(float(times[i]))), float(rewards[i])
-            regret = best - reward
-            cumulative += regret
-            row: Row = {
-                "problem": prepared.label,
-                "policy": name,
-                "confidence": width,
-                "seed": seed,
-                "t": step + i,
-                **{f"x{j}": float(coordinate) for j, coordinate in enumerate(x)},
-                "reward": reward,
-                "best": best,
-                "regret": regret,
-                "cumulative_regret": cumulative,
-                "average_regret": cumulative / (step + i),
-                "queries": info.queries.asked if i == 0 else 0,
-                "answered": info.queries.answered if i == 0 else 0,
-                "cost": info.queries.cost if i == 0 else 0.0,
-                "seconds": seconds / len(X),
-                "batch_size": len(X),
-                "dictionary_size": _or_nan(info.posterior.dictionary_size),
-                "beta": beta,
-                "bound": _bound(prepared, step + i, beta),
-            }
-            rows.append(row)
-    return Run(prepared.label, name, seed, rows)
-
-
-def _or_nan(number: int | None) -> float:
-    return math.nan if number is None else float(number)
-
-
-def _bound(prepared: Prepared, step: int, beta: float) -> float:
-    """The theorem's bound on the average regret, in the unit of reward."""
-    noise = prepared.problem.noise_variance / prepared.scale**2
-    gain = float(prepared.gains[step - 1])
-    return prepared.scale * regret_bound(step, beta, noise, gain)
-
-
-def as_width(confidence: Confidence | float | str) -> Confidence:
-    """As `as_confidence`; a message speaks of confidence, also where a part of it is to blame."""
+def as_width(confidence: Confidence | float | str | None) -> Confidence | None:
+    """As `as_confidence`, and "package.module:Width"; messages speak of confidence."""
+    if confidence is None:
+        return None
+    if isinstance(confidence, str) and PATH.fullmatch(confidence):
+        confidence = instance_of(load(confidence))
     try:
         return as_confidence(confidence)
     except ValueError as error:
@@ -331,5 +237,7 @@ def as_width(confidence: Confidence | float | str) -> Confidence:
         raise ValueError(f"confidence {said}") from error
 
 
-def _text(confidence: Confidence | float) -> str:
+def _text(confidence: Confidence | float | str | None) -> str | None:
+    if confidence is None or isinstance(confidence, str):
+        return confidence
     return f"{confidence:g}" if is_finite_number(confidence) else repr(confidence)

@@ -7,38 +7,27 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.acquisition.confidence import as_confidence
-from tvbandits.bandit.state import Info
-from tvbandits.core.arrays import Array
+from tvbandits.bandit.play import Player
+from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
-from tvbandits.policies import POLICIES, Setting
-from tvbandits.policies.names import in_the_user_s_words, parse_call, parse_spec
-
-
-class Player(Protocol):
-    """What a comparison can play: a `Bandit`, or anything with its ask and tell."""
-
-    @property
-    def info(self) -> Info:
-        """What happened in the last ask and tell."""
-        ...
-
-    def ask(self, t: float | None = None) -> Array:
-        """Where to play at time `t`, shape (b, d)."""
-        ...
-
-    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
-        """Learn rewards."""
-        ...
-
+from tvbandits.policies import POLICIES, Policy, Setting
+from tvbandits.policies.names import (
+    instance_of,
+    known_spec,
+    load,
+    naming_the_parameter,
+    parameters_of,
+    parse_call,
+    parse_spec,
+    path_of,
+)
 
 Maker = Callable[[Setting], Player]
 
@@ -48,21 +37,91 @@ MakeExpert = Callable[[Problem, int], Expert]
 
 @dataclass(frozen=True)
 class Named:
-    """A maker of a named policy that can be sent to another process."""
+    """A maker of a policy by its text, "name:key=value" or "package.module:maker:key=value".
+
+    It can be sent to another process, where it is looked up again.
+    """
 
     text: str
 
+    @property
+    def policy(self) -> Policy | None:
+        """The record of the policy, unless the text names a maker."""
+        name, _ = parse_spec(self.text)
+        found = load(name) if path_of(self.text) else POLICIES[name]
+        return found if isinstance(found, Policy) else None
+
+    def given(self) -> dict[str, Any]:
+        """The parameters in the text.
+
+        Raises
+        ------
+        ValueError
+            If there is no such maker, or it has no such parameters.
+        """
+        policy = self.policy
+        if policy is not None:
+            return parse_call(policy.parameters, self.text)
+        path = path_of(self.text)
+        maker = load(path)
+        if not callable(maker):
+            raise ValueError(
+                f'"{path}" must be a policy, or a function of a Setting; got {maker!r}'
+            )
+        return parse_call(parameters_of(maker, given=1), self.text)
+
     def __call__(self, setting: Setting) -> Player:
         """Make it; a `ValueError` speaks of the text."""
-        name, _ = parse_spec(self.text)
-        make = POLICIES[name].make
-        parameters = parse_call(make, self.text, given=1)
+        policy, given = self.policy, self.given()
+        make = load(path_of(self.text)) if policy is None else policy.make
         try:
-            made: Player = make(setting, **parameters)
+            made: Player = make(setting, **given)
         except (TypeError, ValueError) as error:
-            said = in_the_user_s_words(str(error), parameters)
+            said = naming_the_parameter(str(error), given)
             raise ValueError(said if self.text in said else f'"{self.text}": {said}') from error
         return made
+
+    def width_text(self, asked: str | None) -> str | None:
+        """What rows call its width, if `asked` is that of the comparison; None: it is not known yet."""
+        policy, given = self.policy, parse_spec(self.text)[1]
+        if "confidence" in given:
+            return _as_text(given["confidence"])
+        if policy is None:
+            return asked
+        if "confidence" not in policy.parameters:
+            return NO_WIDTH
+        return _as_text(policy.parameters["confidence"].default) if asked is None else asked
+
+
+@dataclass(frozen=True)
+class NamedExpert:
+    """A maker of the expert "package.module:maker", which can be sent to another process.
+
+    The maker takes a problem and a seed, or nothing; it may also be an expert itself.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        found = load(self.text) if path_of(self.text) == self.text else None
+        if found is None or not (callable(found) or callable(getattr(found, "query", None))):
+            raise ValueError(
+                f"--expert must be package.module:maker, a function of a problem and a seed, "
+                f'got "{self.text}"'
+            )
+
+    def __call__(self, problem: Problem, seed: int) -> Expert:
+        """Make it."""
+        found = instance_of(load(self.text))
+        made = found if callable(getattr(found, "query", None)) else found(problem, seed)
+        if not callable(getattr(made, "query", None)):
+            raise ValueError(f'"{self.text}" must make an object with query(X, t), got {made!r}')
+        expert: Expert = made
+        return expert
+
+
+def _as_text(width: Any) -> str:
+    return f"{width:g}" if isinstance(width, int | float) else str(width)
 
 
 def makers_of(
@@ -82,12 +141,13 @@ def makers_of(
                 raise TypeError(
                     f"policies must be names, or a mapping of labels to makers; got {text!r}"
                 )
-            name, _ = parse_spec(text)
-            if name not in POLICIES:
-                raise ValueError(f'unknown policy "{name}"; there are: {", ".join(POLICIES)}')
-            makers[text] = Named(text)
-            # Made once for a toy, so that a bad value is met before the first run, not after hours.
-            makers[text](_toy(expert))
+            known = known_spec("policy", text, POLICIES)
+            label = text if known is None else known
+            named = makers[label] = Named(label)
+            # Checked here, so that a bad value is met before the first run, not after hours.
+            named.given()
+            if known is not None:
+                named(_toy(expert))
     if not makers:
         raise ValueError("policies must name at least one policy")
     return makers
@@ -104,7 +164,7 @@ def _toy(expert: MakeExpert | None) -> Setting:
         scale=1.0,
         epsilon=0.1,
         information_gain=1.0,
-        confidence=as_confidence("theory"),
+        confidence=None,
         expert=None if expert is None else lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0),
         seed=0,
     )

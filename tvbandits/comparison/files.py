@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +18,7 @@ import pandas as pd
 
 from tvbandits._version import __version__
 from tvbandits.comparison.regret_plot import regret_figure, save_figure
-from tvbandits.comparison.summary import summarise
+from tvbandits.comparison.summary import Key, Row, summarise
 from tvbandits.datasets.tables.references import References
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
@@ -25,7 +27,7 @@ ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.j
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
 
 
-class Comparison(NamedTuple):
+class Stored(NamedTuple):
     """What the picture is drawn from again."""
 
     rows: pd.DataFrame
@@ -84,10 +86,10 @@ def write(
     _place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     _place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
     interrupted = bool(arguments.get("interrupted", False))
-    draw(out, Comparison(rows, dict(references), dict(units), bound, interrupted))
+    draw(out, Stored(rows, dict(references), dict(units), bound, interrupted))
 
 
-def draw(out: Path, found: Comparison) -> None:
+def draw(out: Path, found: Stored) -> None:
     """Write the picture alone."""
     figure = regret_figure(
         found.rows,
@@ -99,7 +101,7 @@ def draw(out: Path, found: Comparison) -> None:
     _place(out / PICTURE, lambda path: save_figure(figure, path))
 
 
-def read(out: Path) -> Comparison:
+def read(out: Path) -> Stored:
     """What the picture was drawn from, from a folder that `write` made.
 
     Raises
@@ -112,17 +114,13 @@ def read(out: Path) -> Comparison:
             raise ValueError(f'no comparison in "{out}": {name} is missing')
     try:
         record = json.loads((out / RUN).read_text())
-        rows = pd.read_csv(out / ROWS, dtype=_TEXTS, keep_default_na=False, na_values=_GAPS)
-        if rows.empty:
-            raise ValueError(f"{ROWS} holds no rows")
+        rows = _rows(out)
         rows[_NUMBERS] = rows[_NUMBERS].astype(float)
         references = {
             name: References(**found) for name, found in dict(record["references"]).items()
         }
         interrupted = bool(record.get("arguments", {}).get("interrupted", False))
-        return Comparison(
-            rows, references, dict(record["units"]), bool(record["bound"]), interrupted
-        )
+        return Stored(rows, references, dict(record["units"]), bool(record["bound"]), interrupted)
     except (
         OSError,
         EOFError,
@@ -136,17 +134,84 @@ def read(out: Path) -> Comparison:
         raise ValueError(f'the comparison in "{out}" cannot be read: {reason}') from error
 
 
+def finished_runs(
+    out: Path, arguments: Mapping[str, Any], steps: Mapping[str, int]
+) -> dict[Key, list[Row]]:
+    """The rows of the whole runs that the same comparison has left in a folder, by run.
+
+    Parameters
+    ----------
+    out : Path
+        A folder, which need not be there.
+    arguments : mapping
+        Of the comparison, as `write` is given them.
+    steps : mapping of problem to int
+        Length of a whole run.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds another comparison, or one that cannot be read.
+    """
+    if not any((out / name).exists() for name in (ROWS, RUN)):
+        return {}
+    read(out)  # or it says why not
+    record = json.loads((out / RUN).read_text())
+    before = {**record["arguments"], "version": record["tvbandits"]}
+    now = json.loads(json.dumps({**arguments, "version": __version__}))
+    for name in now:
+        if name not in _OF_NO_CONSEQUENCE and before.get(name) != now[name]:
+            raise ValueError(
+                f'"{out}" holds another comparison: its {name} is {json.dumps(before.get(name))}, '
+                f"not {json.dumps(now[name])}; give another folder, or remove it"
+            )
+    rows = _rows(out)
+    found: dict[Key, list[Row]] = {}
+    for (problem, policy, seed), group in rows.groupby(["problem", "policy", "seed"], sort=False):
+        if len(group) == steps.get(str(problem)):
+            # A problem of few dimensions has no value for the coordinates of another one's.
+            missing = [
+                name
+                for name in group
+                if re.fullmatch(r"x\d+", str(name)) and bool(group[name].isna().all())
+            ]
+            key = (str(problem), str(policy), int(str(seed)))
+            found[key] = [
+                {str(name): value for name, value in row.items()}
+                for row in group.drop(columns=missing).to_dict(orient="records")
+            ]
+    return found
+
+
+_OF_NO_CONSEQUENCE = ("jobs", "interrupted")
+"""Arguments that change no row."""
+
+
+def _rows(out: Path) -> pd.DataFrame:
+    """The rows in a folder, to the last bit."""
+    rows = pd.read_csv(out / ROWS, dtype=str, keep_default_na=False)
+    if rows.empty:
+        raise ValueError(f"{ROWS} holds no rows")
+    for name in rows.columns.difference([*_TEXTS]):
+        if name in _WHOLE:
+            rows[name] = rows[name].map(int)
+        else:
+            # An empty field: a policy without a width or a dictionary, a problem of fewer coordinates.
+            rows[name] = rows[name].map(lambda text: float(text) if text else math.nan)
+    return rows
+
+
 def as_plain(references: Mapping[str, References]) -> dict[str, dict[str, float]]:
     """References as plain dictionaries."""
     return {name: found._asdict() for name, found in references.items()}
 
 
-_TEXTS = dict.fromkeys(("problem", "policy", "confidence"), str)
-"""Read as they are: no label is taken for a number, or for a missing value."""
+_TEXTS = ("problem", "policy", "confidence")
+"""Columns that are taken as they are: no label is a number, or a missing value."""
 
 
-_GAPS = {"beta": [""], "bound": [""], "dictionary_size": [""]}
-"""Where a policy has no width, or no dictionary, the field is empty."""
+_WHOLE = ("seed", "t", "queries", "answered", "batch_size")
+"""Columns of whole numbers."""
 
 
 _NUMBERS = ["t", "seed", "regret", "average_regret", "queries", "bound"]

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from tvbandits.comparison.summary import counted, summarise
+from tvbandits.comparison.summary import counted, panels_of, summarise
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import parse_spec
 
@@ -83,7 +83,7 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
         unit = (units or {}).get(str(problem), "")
         seeds = counted(mine["seeds"], "seed")
         steps = counted([int(mine["horizon"].max())], "step")
-        axes.set_title(f"{problem}, width {mine['confidence'].iloc[0]}, {seeds}, {steps}")
+        axes.set_title(f"{problem}, {panels_of(mine)[0].width}, {seeds}, {steps}")
         axes.set_xlabel("queries per step")
         axes.set_ylabel("average regret" + (f" ({unit})" if unit else ""))
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,44 +15,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from tvbandits.comparison.summary import counted
+from tvbandits.comparison.summary import counted, panels_of
 from tvbandits.core.arrays import Array
 from tvbandits.datasets.tables.references import References
-
-Dashes = str | tuple[int, tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class Style:
-    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help."""
-
-    colour: str
-    dashes: Dashes
-    width: float
-    marker: str
-    hollow: bool = False
-
-
-STYLES = {
-    "uniform": Style("#767676", "-", 1.6, "o"),
-    "gp-ucb": Style("#d55e00", "-", 1.8, "s"),
-    "r-gp-ucb": Style("#0072b2", "--", 1.8, "D"),
-    "sw-gp-ucb": Style("#00805d", "-.", 1.8, "^"),
-    "w-gp-ucb": Style("#b8478d", ":", 2.4, "v"),
-    "tv-gp-ucb": Style("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
-    "ui-gp-ucb": Style("#3a86c8", (0, (3, 1)), 2.2, "*"),
-    "sparq-gp-ucb": Style("#000000", "-", 3.0, "X"),
-    "frugal-gp-ucb": Style("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
-    "et-gp-ucb": Style("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
-    "bkb": Style("#a3320b", (0, (9, 2)), 1.8, "<"),
-    "bbkb": Style("#5b3a99", (0, (9, 2, 2, 2)), 1.8, ">"),
-    "gp-bucb": Style("#3f7d20", (0, (5, 1, 1, 1)), 2.2, "p"),
-    "thompson": Style("#c2185b", (0, (2, 2)), 2.0, "d"),
-    "evolution": Style("#6d4c41", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
-    "eps-greedy": Style("#44607c", (0, (1, 1, 1, 3)), 2.4, "8"),
-}
-"""A policy looks the same in every picture, whatever else is drawn."""
-
+from tvbandits.policies import POLICIES, Look, Policy
+from tvbandits.policies.names import imported, path_of
+from tvbandits.policies.setting import Dashes
 
 MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$\\spadesuit$": 10}
 """Points, of markers that would look small in the usual 7."""
@@ -103,8 +70,8 @@ def regret_figure(
 ) -> Figure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
 
-    One panel a problem and confidence width. The mean curves end in the name of their policy, which has
-    the same style in every picture.
+    One panel a problem, or one a problem and width where a policy has several. The mean curves end in
+    the name of their policy, which has the same style in every picture.
 
     Parameters
     ----------
@@ -119,18 +86,18 @@ def regret_figure(
     interrupted : bool
         The comparison was cut short, which the title of its last panel says.
     """
-    panels = list(rows.groupby(["problem", "confidence"], sort=False))
+    panels = panels_of(rows)
     styles = styles_of(rows["policy"].unique())
-    labels = max(group["policy"].nunique() for _, group in panels) + len(REFERENCE_NAMES) + bound
+    labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCE_NAMES) + bound
     height = max(PANEL_HEIGHT, LABEL_HEIGHT * labels)
     figure = Figure(figsize=(9.6, height * len(panels)), layout="constrained")
     FigureCanvasAgg(figure)
-    for i, ((problem, confidence), group) in enumerate(panels):
+    for i, (problem, width, group) in enumerate(panels):
         axes = figure.add_subplot(len(panels), 1, i + 1)
-        unit = (units or {}).get(str(problem), "")
-        found = (references or {}).get(str(problem))
+        unit = (units or {}).get(problem, "")
+        found = (references or {}).get(problem)
         _draw_panel(axes, group, found, styles, bound=bound, gap=LABEL_HEIGHT / height)
-        width = f"width {confidence}" if confidence != "theory" else "width of the theorem"
+        width = "width of the theorem" if width == "width theory" else width
         seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
         # Runs are played in the order of the panels.
         ending = ", interrupted" if interrupted and i == len(panels) - 1 else ""
@@ -144,26 +111,33 @@ def regret_figure(
     return figure
 
 
-def styles_of(policies: Iterable[str]) -> dict[str, Style]:
+def styles_of(policies: Iterable[str]) -> dict[str, Look]:
     """A style for each policy: that of its name, or the next free one.
 
     Of several settings of one policy ("name:window=40", "name:window=80"), the plain name has the
     style, or else the first of them.
     """
-    found: dict[str, Style] = {}
+    found: dict[str, Look] = {}
     names = [str(policy) for policy in policies]
     for policy in sorted(names, key=lambda name: ":" in name):
-        style = STYLES.get(policy.partition(":")[0])
+        style = _look_of(policy)
         if style is not None and style not in found.values():
             found[policy] = style
     others = [policy for policy in names if policy not in found]
     return found | {policy: _free_style(i) for i, policy in enumerate(others)}
 
 
-def _free_style(i: int) -> Style:
+def _look_of(policy: str) -> Look | None:
+    """The look of a policy's name."""
+    path = path_of(policy)
+    known = imported(path) if path else POLICIES.get(policy.partition(":")[0])
+    return known.look if isinstance(known, Policy) else None
+
+
+def _free_style(i: int) -> Look:
     """The i-th style that belongs to no name."""
     period = len(FREE_DASHES) * len(FREE_MARKERS)
-    return Style(
+    return Look(
         FREE_COLOURS[i % len(FREE_COLOURS)],
         FREE_DASHES[i % len(FREE_DASHES)],
         1.8 + 0.4 * (i // period),
@@ -181,7 +155,7 @@ def _draw_panel(
     axes: Axes,
     group: pd.DataFrame,
     references: References | None,
-    styles: Mapping[str, Style],
+    styles: Mapping[str, Look],
     *,
     bound: bool,
     gap: float,

@@ -66,7 +66,7 @@ class Prepared:
     gains: Array
 
     def setting(
-        self, confidence: Confidence, expert: Callable[[Problem, int], Expert] | None
+        self, confidence: Confidence | None, expert: Callable[[Problem, int], Expert] | None
     ) -> Setting:
         """What the makers of policies are given."""
         problem, seed = self.problem, self.seed

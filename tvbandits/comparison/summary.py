@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,12 @@ from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
 
 Row = dict[str, Any]
+Key = tuple[str, str, int]
+"""Problem, policy and seed of a run."""
+
+
+NO_WIDTH = "none"
+"""In the column `confidence`, of a policy that has no width."""
 
 
 SUMMARY = [
@@ -67,6 +73,35 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "answered_per_step": float(group["answered"].mean()),
         "seconds_per_step": float(group["seconds"].mean()),
     }
+
+
+class Panel(NamedTuple):
+    """What is shown together: rows, or lines of a summary, of one problem."""
+
+    problem: str
+    width: str
+    """In words: that of all policies that have one, or "several widths"."""
+    rows: pd.DataFrame
+
+
+def panels_of(table: pd.DataFrame) -> list[Panel]:
+    """One panel a problem; one a problem and width where a policy was played with several of them."""
+    found: list[Panel] = []
+    for problem, group in table.groupby("problem", sort=False):
+        compared = bool((group.groupby("policy")["confidence"].nunique() > 1).any())
+        widths = [width for width in group["confidence"].unique() if width != NO_WIDTH]
+        # Who has no width belongs into every panel.
+        parts = [group[group["confidence"].isin([width, NO_WIDTH])] for width in widths]
+        parts = parts if compared else [group]
+        found += [Panel(str(problem), _width_of(part), part) for part in parts]
+    return found
+
+
+def _width_of(table: pd.DataFrame) -> str:
+    widths = [width for width in table["confidence"].unique() if width != NO_WIDTH]
+    if len(widths) > 1:
+        return "several widths"
+    return f"width {widths[0]}" if widths else "no width"
 
 
 def problem_references(

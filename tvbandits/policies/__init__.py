@@ -5,10 +5,12 @@
 ['bbkb', 'bkb', 'eps-greedy']
 """
 
-from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb
+from tvbandits.policies.baselines import eps_greedy, uniform
+from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb, thompson
 from tvbandits.policies.expert import frugal_gp_ucb, sparq_gp_ucb
-from tvbandits.policies.registry import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES, Policy
-from tvbandits.policies.setting import Common, Setting
+from tvbandits.policies.registry import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES
+from tvbandits.policies.regularised_evolution import evolution
+from tvbandits.policies.setting import Look, Policy, Setting
 from tvbandits.policies.ucb_family import (
     et_gp_ucb,
     gp_ucb,
@@ -23,19 +25,23 @@ __all__ = [
     "AS_IN_THE_PAPER",
     "FIRST_COMPARISON",
     "POLICIES",
-    "Common",
+    "Look",
     "Policy",
     "Setting",
     "bbkb",
     "bkb",
+    "eps_greedy",
     "et_gp_ucb",
+    "evolution",
     "frugal_gp_ucb",
     "gp_bucb",
     "gp_ucb",
     "r_gp_ucb",
     "sparq_gp_ucb",
     "sw_gp_ucb",
+    "thompson",
     "tv_gp_ucb",
     "ui_gp_ucb",
+    "uniform",
     "w_gp_ucb",
 ]

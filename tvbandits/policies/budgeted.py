@@ -1,17 +1,44 @@
-"""Bkb, bbkb, gp_bucb."""
+"""Policies for large domains and long runs: BKB and BBKB, and the batch policies beside them.
+
+References
+----------
+D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Gaussian process optimization with
+    adaptive sketching: scalable and no regret. COLT 2019. ([B]; BKB)
+D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
+    optimization with adaptive batching and resparsification. ICML 2020. ([BB]; BBKB)
+T. Desautels, A. Krause and J. Burdick. Parallelizing exploration-exploitation tradeoffs in Gaussian
+    process bandit optimization. JMLR 15, 2014. (GP-BUCB)
+K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
+    Thompson sampling. AISTATS 2018.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 from tvbandits.acquisition.batch_rules import Batching, GlobalRatio, LocalRatio, ProductRatio
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence
+from tvbandits.acquisition.thompson import ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import whole_number
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.policies.setting import Common, Setting, assembled
+from tvbandits.policies.setting import (
+    DEFAULT_WIDTH,
+    Common,
+    Look,
+    Mean,
+    Policy,
+    Posterior,
+    Seed,
+    Setting,
+    Width,
+    assembled,
+    described,
+)
 
 
+@described
 def bkb(
     domain: Domain,
     kernel: Any,
@@ -19,9 +46,13 @@ def bkb(
     *,
     oversampling: float = 2.0,
     keep: bool = True,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior | None = None,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """BKB (Calandriello 2019), Algorithm 1: a dictionary by leverage scores, drawn at every step.
+    """BKB (Calandriello 2019), [B] Algorithm 1: a dictionary by leverage scores, drawn at every step.
 
     Parameters
     ----------
@@ -29,11 +60,32 @@ def bkb(
         q, by which leverage scores are multiplied.
     keep : bool
         Keep inducing points while they are few; False draws every dictionary afresh, as the paper does.
+    confidence : Confidence, float or "theory"
+        The width beta of mu + beta sigma; "theory" is that of [B] Theorem 2.
+    posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
+        Instead of `Nystrom(oversampling, keep)`.
     """
-    sparse = Nystrom(oversampling, keep)
-    return assembled(domain, kernel, noise_variance, _budgeted(common, sparse, BKBWidth()))
+    sparse = Nystrom(oversampling, keep) if posterior is None else posterior
+    common = Common(_width(confidence, BKBWidth()), sparse, mean, seed, minimise)
+    return assembled(domain, kernel, noise_variance, common)
 
 
+def theory_of_bkb(setting: Setting) -> Confidence:
+    """The width of [B] Theorem 2 with delta = 1/T, as in its experiments."""
+    return BKBWidth(delta=1 / max(setting.horizon, 2))
+
+
+BKB = Policy(
+    "bkb",
+    bkb,
+    "a dictionary by leverage scores at every step",
+    paper="Calandriello 2019",
+    look=Look("#a3320b", (0, (9, 2)), 1.8, "<"),
+    theory=theory_of_bkb,
+)
+
+
+@described
 def bbkb(
     domain: Domain,
     kernel: Any,
@@ -44,31 +96,56 @@ def bbkb(
     oversampling: float = 2.0,
     keep: bool = True,
     minimum_batch: int = 1,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior | None = None,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """BBKB (Calandriello 2020), Algorithm 1: batches that end before deviations halve.
+    """BBKB (Calandriello 2020), [BB] Algorithm 1: batches that end before deviations halve.
 
     Parameters
     ----------
     ratio_bound : float
         C, the bound on the ratio of deviations at a batch's start to those in it.
     rule : "global" or "local"
-        Lemma 1, or Lemma 1 and then Lemma 3.
-    oversampling, keep
-        As for `bkb`.
+        [BB] Lemma 1, or Lemma 1 and then Lemma 3.
+    oversampling : float
+        q, by which leverage scores are multiplied.
+    keep : bool
+        Keep inducing points while they are few; False draws every dictionary afresh, as the paper does.
     minimum_batch : int
         P: start by uncertainty sampling until no batch can be smaller.
+    confidence : Confidence, float or "theory"
+        The width beta of mu + beta sigma; "theory" is that of [BB] Theorem 2.
+    posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
+        Instead of `Nystrom(oversampling, keep)`.
     """
     if rule not in ("global", "local"):
         raise ValueError(f'rule must be "global" or "local", got {rule!r}')
     batch = GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
-    sparse = Nystrom(oversampling, keep)
-    budgeted = _budgeted(common, sparse, BBKBWidth())
-    return assembled(
-        domain, kernel, noise_variance, budgeted, batching=Batching(batch, minimum_batch)
-    )
+    sparse = Nystrom(oversampling, keep) if posterior is None else posterior
+    common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
+    batching = Batching(batch, minimum_batch)
+    return assembled(domain, kernel, noise_variance, common, batching=batching)
 
 
+def theory_of_bbkb(setting: Setting) -> Confidence:
+    """The width of [BB] Theorem 2 with delta = 1/T, as in its experiments."""
+    return BBKBWidth(delta=1 / max(setting.horizon, 2))
+
+
+BBKB = Policy(
+    "bbkb",
+    bbkb,
+    "the same in batches, rule=global|local",
+    paper="Calandriello 2020",
+    look=Look("#5b3a99", (0, (9, 2, 2, 2)), 1.8, ">"),
+    theory=theory_of_bbkb,
+)
+
+
+@described
 def gp_bucb(
     domain: Domain,
     kernel: Any,
@@ -76,51 +153,89 @@ def gp_bucb(
     *,
     ratio_bound: float = 2.0,
     minimum_batch: int = 1,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior."""
+    """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior.
+
+    Parameters
+    ----------
+    ratio_bound : float
+        C: a batch ends before the product of 1 + variance / noise variance over its points exceeds it.
+    minimum_batch : int
+        P: start by uncertainty sampling until no variance exceeds 1/P of the noise variance.
+    """
     return assembled(
         domain,
         kernel,
         noise_variance,
-        common,
+        Common(confidence, posterior, mean, seed, minimise),
         batching=Batching(ProductRatio(ratio_bound), minimum_batch),
     )
 
 
-def _budgeted(common: Common, posterior: Nystrom, theory: Confidence) -> Common:
-    """The keywords with the sparse posterior, and the paper's own width for "theory"."""
-    width = common.get("confidence", "theory")
-    made: Common = {"posterior": posterior, **common}
-    made["confidence"] = theory if width == "theory" else width
-    return made
+GP_BUCB = Policy(
+    "gp-bucb",
+    gp_bucb,
+    "GP-UCB in batches",
+    paper="Desautels 2014",
+    look=Look("#3f7d20", (0, (5, 1, 1, 1)), 2.2, "p"),
+)
 
 
-def make_bkb(setting: Setting, oversampling: float = 2.0, keep: bool = True) -> Bandit:
-    common = setting.with_width(BKBWidth(delta=1 / max(setting.horizon, 2)))
-    return bkb(*setting.parts, oversampling=oversampling, keep=keep, **common)
-
-
-def make_bbkb(
-    setting: Setting,
-    ratio_bound: float = 2.0,
-    rule: str = "global",
-    oversampling: float = 2.0,
-    keep: bool = True,
-    minimum_batch: int = 1,
+@described
+def thompson(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    batch: int = 30,
+    confidence: Width = 1.0,
+    posterior: Posterior | None = None,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    return bbkb(
-        *setting.parts,
-        ratio_bound=ratio_bound,
-        rule=rule,  # type: ignore[arg-type]
-        oversampling=oversampling,
-        keep=keep,
-        minimum_batch=minimum_batch,
-        **setting.with_width(BBKBWidth(delta=1 / max(setting.horizon, 2))),
+    """Thompson sampling in batches (Kandasamy 2018): play the best points of posterior samples.
+
+    Parameters
+    ----------
+    domain : Candidates
+        For the exact posterior, of at most 2000 points.
+    batch : int
+        Points of an ask; 30 in the experiments of [BB].
+    confidence : Confidence, float or "theory"
+        Samples deviate from the posterior mean by this multiple: 1 draws from the posterior itself.
+    posterior : Exact, Nystrom, "exact" or "nystrom", optional
+        `Nystrom()` by default.
+    """
+    sparse = Nystrom() if posterior is None else posterior
+    return assembled(
+        domain,
+        kernel,
+        noise_variance,
+        Common(confidence, sparse, mean, seed, minimise),
+        acquisition=ThompsonSampling(),
+        batching=Batching(largest=whole_number("batch", batch)),
     )
 
 
-def make_gp_bucb(setting: Setting, ratio_bound: float = 2.0, minimum_batch: int = 1) -> Bandit:
-    return gp_bucb(
-        *setting.parts, ratio_bound=ratio_bound, minimum_batch=minimum_batch, **setting.common
-    )
+THOMPSON = Policy(
+    "thompson",
+    thompson,
+    "batches of posterior samples",
+    paper="Kandasamy 2018",
+    look=Look("#c2185b", (0, (2, 2)), 2.0, "d"),
+    theory=theory_of_bbkb,
+)
+
+
+def _width(confidence: Width, of_the_paper: Confidence) -> Width:
+    """The paper's own width for "theory"."""
+    return of_the_paper if isinstance(confidence, str) and confidence == "theory" else confidence
+
+
+POLICIES = (BKB, BBKB, GP_BUCB, THOMPSON)

@@ -1,18 +1,43 @@
-"""Sparq, frugal."""
+"""Policies that ask an expert: SparQ-GP-UCB, and one that asks little.
+
+References
+----------
+H. Mauduit, E. Berthier and A. Simonetto. Time-varying Gaussian process bandit optimization with
+    experts: no-regret in logarithmically-many side queries. 2025. ([S]; SparQ-GP-UCB)
+
+`frugal_gp_ucb` is this package's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import not_negative
+from tvbandits.core.arrays import is_finite_number, not_negative
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
-from tvbandits.gp.fitting.online import Every, as_every
+from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.policies.setting import Common, Setting, assembled, learned_kernel, learning_rule
+from tvbandits.policies.setting import (
+    DEFAULT_WIDTH,
+    Common,
+    Learn,
+    Look,
+    Mean,
+    Policy,
+    Posterior,
+    Seed,
+    Setting,
+    Width,
+    as_posterior,
+    as_rule,
+    assembled,
+    described,
+    learned_kernel,
+    learning_rule,
+)
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Budget, OnAverage
 from tvbandits.queries.plans import (
@@ -26,67 +51,123 @@ from tvbandits.queries.plans import (
     UCBBatch,
 )
 
+Consult = Literal["after tell", "before ask"]
+
 INFORMED_WIDTH = 1.0
 """Width of a frugal decision after an answered question, at most: what is played then is plausible under
 any larger width, and costs at most 2 beta deviations while the bounds hold."""
 
 
+@described
 def sparq_gp_ucb(
     domain: Domain,
     kernel: Any,
     noise_variance: float,
     *,
-    expert: Expert,
-    queries: QueryPlan | None = None,
+    expert: Expert | None,
+    queries: QueryPlan | float = 6.0,
+    sweeps: float | None = None,
     rate: float | None = None,
     threshold: Callable[[int], float] | None = None,
     pool_size: int | None = None,
-    learn: Every | int | None = None,
-    **common: Unpack[Common],
+    learn: Learn | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    about: Literal["played", "domain"] = "played",
+    informed_width: float | None = None,
+    consult: Consult = "after tell",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """SparQ-GP-UCB (Mauduit, Berthier & Simonetto), Algorithm 1.
+    """SparQ-GP-UCB (Mauduit 2025), [S] Algorithm 1.
 
     Parameters
     ----------
-    expert : Expert
-        Asked after every reward about the reward at that time.
-    queries : QueryPlan, optional
-        The paper's by default: an approximate k-DPP of ceil(6 log t) of the points played.
-    rate : float
-        Of the linear injection s^2 (1 + (rate age)^2); 1, as in eq. 15, unless it is learned.
+    expert : Expert or None
+        Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
+    queries : float or QueryPlan
+        c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan.
+    sweeps : float, optional
+        Length of the chain that draws the k-DPP, in sweeps; only where `queries` is a number.
+    rate : float, optional
+        Of the linear injection s^2 (1 + (rate age)^2); 1, as in [S] eq. 15, unless it is learned.
     threshold : callable, optional
         g(t): observations above it are discarded; noise_variance log t by default.
     pool_size : int, optional
-        Size up to which all points played may be asked about; then only those that add to them. All by
-        default, and 256 with a sparse posterior.
-    learn : Every, optional
-        Learn the rate while the bandit plays.
+        Size up to which all points played may be asked about; beyond it a point joins only if those in
+        the pool do not determine its value. All by default, and 256 with a sparse posterior.
+    about : "played" or "domain"
+        What may be asked about: the points played so far, as in the paper, or all of the domain.
+    informed_width : float, optional
+        The width is at most this in a decision before which a question was answered.
+    learn : Every, int or bool, optional
+        Learn the rate while the bandit plays, and when.
     """
-    if pool_size is None and isinstance(common.get("posterior"), Nystrom):
+    if pool_size is None and isinstance(as_posterior(posterior), Nystrom):
         pool_size = 256
+    if is_finite_number(queries):
+        schedule = LogSchedule(float(queries))  # type: ignore[arg-type]
+        queries = KDPP(schedule) if sweeps is None else KDPP(schedule, sweeps)
+    elif sweeps is not None:
+        raise ValueError(f"sweeps is for a number of queries, got {sweeps} and queries={queries!r}")
+    plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
     discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
     return assembled(
         domain,
         kernel,
         noise_variance,
-        common,
-        None if learn is None else learning_rule("rate", rate, learn),
+        Common(confidence, posterior, mean, seed, minimise),
+        learn=learning_rule("rate", rate, learn) if learn else None,
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
-        asking=Asking(queries or KDPP(), expert, pool_size=pool_size),
+        asking=Asking(
+            plan, expert, about=about, pool_size=pool_size, informed_width=informed_width
+        ),
+        consult=consult,
         lead=1.0,
     )
 
 
+SPARQ_GP_UCB = Policy(
+    "sparq-gp-ucb",
+    sparq_gp_ucb,
+    "asks an expert about queries * log t points",
+    paper="Mauduit 2025",
+    look=Look("#000000", "-", 3.0, "X"),
+    first_comparison=True,
+)
+
+
+PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
+    "plausible": PlausibleMaximisers,
+    "ucb": UCBBatch,
+    "variance": GreedyVariance,
+    "quality": QualityKDPP,
+    "kdpp": lambda budget: KDPP(budget=budget),
+    "random": RandomPoints,
+}
+"""Query plans by name, each made from a budget."""
+
+PlanName = Literal["plausible", "ucb", "variance", "quality", "kdpp", "random"]
+
+
+@described
 def frugal_gp_ucb(
     domain: Domain,
     kernel: Any | None,
     noise_variance: float,
     *,
-    expert: Expert,
+    expert: Expert | None,
     budget: float = 3.0,
-    learn: Every | int | None = None,
+    plan: PlanName = "plausible",
     queries: QueryPlan | None = None,
-    **common: Unpack[Common],
+    learn: Learn | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior | None = None,
+    mean: Mean = "online",
+    consult: Consult = "after tell",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask only about what could change the next decision.
 
@@ -100,75 +181,51 @@ def frugal_gp_ucb(
     kernel : scikit-learn kernel, optional
         Over points, to start from; or a sum of space-time terms. None suits any problem: a smooth and a
         rough one compete.
-    expert : Expert
+    expert : Expert or None
+        Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     budget : float
         Answers a step, on average; what a step saves is spent later.
-    learn : Every, optional
-        When to learn; every 30 rewards, and at some early ones.
+    plan : str
+        How the questions are chosen, a name in `PLANS`.
     queries : QueryPlan, optional
-        Instead of `PlausibleMaximisers(OnAverage(budget))`.
+        Instead of the plan of that name and budget.
+    posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
+        A Kalman filter by default.
     """
     not_negative("budget", budget)
-    every = Every() if learn is None else as_every(learn)
-    learning = learned_kernel(domain, kernel, noise_variance, every, common)
+    if plan not in PLANS:
+        raise ValueError(f"plan must be one of {', '.join(PLANS)}, got {plan!r}")
+    start, rule, posterior = learned_kernel(domain, kernel, as_rule(learn, Every()), posterior)
     return assembled(
         domain,
-        *learning,
+        start,
+        noise_variance,
+        Common(confidence, posterior, mean, seed, minimise),
+        learn=rule,
         asking=Asking(
-            queries or PlausibleMaximisers(OnAverage(budget)),
+            PLANS[plan](OnAverage(budget)) if queries is None else queries,
             expert,
             about="domain",
             reuse_answers=True,
             informed_width=INFORMED_WIDTH,
         ),
+        consult=consult,
     )
 
 
-PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
-    "plausible": PlausibleMaximisers,
-    "ucb": UCBBatch,
-    "variance": GreedyVariance,
-    "quality": QualityKDPP,
-    "kdpp": lambda budget: KDPP(budget=budget),
-    "random": RandomPoints,
-}
-"""Query plans by name, each made from a budget."""
+def recommended_frugal(setting: Setting) -> Mapping[str, Any]:  # noqa: ARG001 - one face for all
+    """It is told nothing about the problem."""
+    return {"kernel": None}
 
 
-def make_sparq(
-    setting: Setting,
-    queries: float = 6.0,
-    rate: float | None = None,
-    learn: bool = False,
-    sweeps: float | None = None,
-    posterior: str = "exact",
-) -> Bandit:
-    if setting.expert is None:
-        raise ValueError("sparq-gp-ucb asks an expert, and none is given")
-    from_schedule = (
-        KDPP(LogSchedule(queries)) if sweeps is None else KDPP(LogSchedule(queries), sweeps)
-    )
-    return sparq_gp_ucb(
-        *setting.parts,
-        expert=setting.expert(),
-        queries=from_schedule,
-        rate=rate,
-        learn=Every() if learn else None,
-        **setting.with_posterior(posterior),
-    )
+FRUGAL_GP_UCB = Policy(
+    "frugal-gp-ucb",
+    frugal_gp_ucb,
+    "learns the drift, and asks budget questions a step or fewer",
+    paper="this package",
+    look=Look("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
+    recommended=recommended_frugal,
+)
 
 
-def make_frugal(setting: Setting, budget: float = 3.0, plan: str = "plausible") -> Bandit:
-    if setting.expert is None:
-        raise ValueError("frugal-gp-ucb asks an expert, and none is given")
-    domain, _, noise_variance = setting.parts
-    if plan not in PLANS:
-        raise ValueError(f"plan must be one of {', '.join(PLANS)}, got {plan!r}")
-    return frugal_gp_ucb(
-        domain,
-        None,  # it is told nothing about the problem
-        noise_variance,
-        expert=setting.expert(),
-        queries=PLANS[plan](OnAverage(budget)),
-        **setting.common,
-    )
+POLICIES = (SPARQ_GP_UCB, FRUGAL_GP_UCB)

@@ -1,18 +1,28 @@
-"""The small language of the command line: "name:key=value,key=value"."""
+"""The small language of the command line: "name:key=value,key=value".
+
+A name is one that is known, in any case, or "package.module:attribute", which is imported.
+"""
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import NoneType
-from typing import Any, get_args
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 WORDS = {"true": True, "false": False}
 
+PATH = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+"""package.module:attribute"""
 
-NUMBER_OR_RANGE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(-\d+)?")
-"""What goes on after the first value of an option that takes several: 2, 0.5, 1e3, 2008-2010."""
+Parameters = Mapping[str, inspect.Parameter]
+
+
+# --- texts -------------------------------------------------------------------------------------------
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
@@ -21,17 +31,15 @@ def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
     return name, {key: _literal(value) for key, value in values.items()}
 
 
-def parse_call(make: Callable[..., Any], text: str, given: int = 0) -> dict[str, Any]:
-    """The parameters in `text`, in the types that `make` declares.
+def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
+    """The parameters in `text`, in the types that they declare.
 
     Parameters
     ----------
-    make : callable
-        What the name in `text` stands for.
+    parameters : mapping of name to inspect.Parameter
+        What may be set, such as `parameters_of(function)`.
     text : str
         "name:key=value,key=value".
-    given : int
-        The first `given` parameters of `make` are not for the user.
 
     Raises
     ------
@@ -39,49 +47,57 @@ def parse_call(make: Callable[..., Any], text: str, given: int = 0) -> dict[str,
         If a parameter is unknown (the message lists the known ones), or a value of another type.
     """
     _, values = _split(text)
-    check_parameters(make, text, values, given)
-    declared = inspect.signature(make, eval_str=True).parameters
+    for key in values:
+        if key not in parameters:
+            raise ValueError(
+                f'"{text}": unknown parameter "{key}"; {_meant(key, parameters)}'
+                f"its parameters: {', '.join(parameters) or 'none'}"
+            )
     return {
-        key: _converted(f'"{text}": {key}', value, declared[key].annotation)
+        key: _converted(f'"{text}": {key}', value, parameters[key].annotation)
         for key, value in values.items()
     }
 
 
-def check_parameters(
-    make: Callable[..., Any], text: str, parameters: Iterable[str], given: int = 0
-) -> None:
-    """Raise a `ValueError` that lists the parameters of `make`, if one of `parameters` is unknown.
+def parameters_of(make: Callable[..., Any], given: int = 0) -> Parameters:
+    """The parameters of a function but for the first `given`, which are not for the user."""
+    return dict(list(inspect.signature(make, eval_str=True).parameters.items())[given:])
 
-    The first `given` parameters of `make` are not for the user.
+
+def written(parameters: Parameters) -> str:
+    """Parameters as they can be written, with their defaults: "window, keep=true".
+
+    A default of None, which stands for a value that is found out, is left out, and so is an empty text.
     """
-    known = list(inspect.signature(make).parameters)[given:]
-    for key in parameters:
-        if key not in known:
-            have = ", ".join(known) if known else "none"
-            raise ValueError(f'"{text}": unknown parameter "{key}"; its parameters: {have}')
-
-
-def accepts(make: Callable[..., Any], parameter: str) -> bool:
-    """Whether `make` takes a parameter of that name."""
-    return parameter in inspect.signature(make).parameters
-
-
-def written(make: Callable[..., Any], given: int = 0) -> str:
-    """The parameters of `make` as they can be written, with their defaults: "window, keep=true".
-
-    The first `given` parameters are not for the user. A default of None, which stands for a value that
-    is found out, is left out, and so is an empty text.
-    """
-    known = list(inspect.signature(make).parameters.values())[given:]
     return ", ".join(
-        parameter.name
+        name
         if parameter.default in (None, "", parameter.empty)
-        else f"{parameter.name}={_as_word(parameter.default)}"
-        for parameter in known
+        else f"{name}={_as_word(parameter.default)}"
+        for name, parameter in parameters.items()
     )
 
 
-def in_the_user_s_words(message: str, parameters: Mapping[str, Any]) -> str:
+def known_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
+    """The spec with its name as it is known; None for a "package.module:attribute".
+
+    Raises
+    ------
+    ValueError
+        If the name is neither; the message lists the known ones and says which is most alike.
+    """
+    name = text.partition(":")[0].strip()
+    alike = {each.casefold().replace("_", "-"): each for each in known}
+    found = alike.get(name.casefold().replace("_", "-"))
+    if found is not None:
+        return found + text.strip()[len(name) :]
+    if path_of(text):
+        return None
+    raise ValueError(
+        f'unknown {kind} "{name}"; {_meant(name, alike.values())}there are: {", ".join(alike.values())}'
+    )
+
+
+def naming_the_parameter(message: str, parameters: Mapping[str, Any]) -> str:
     """Let "last must be ..., got 0" speak of the parameter that was given as 0, if there is one."""
     about, _, rest = message.partition(" ")
     blamed = [
@@ -94,13 +110,79 @@ def in_the_user_s_words(message: str, parameters: Mapping[str, Any]) -> str:
     return f"{blamed[0]} {rest}"
 
 
+# --- what is imported --------------------------------------------------------------------------------
+
+
+def path_of(text: str) -> str:
+    """The "package.module:attribute" that a spec begins with, or an empty text."""
+    found = PATH.match(text.strip())
+    rest = text.strip()[found.end() :] if found else ""
+    return found[0] if found and (not rest or rest.startswith(":")) else ""
+
+
+def load(path: str) -> Any:
+    """What "package.module:attribute" names.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be imported, or the module has no such attribute.
+    """
+    module, _, attribute = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # whatever a module does when it is imported
+        raise ValueError(
+            f'"{path}": cannot import {module}: {type(error).__name__}: {error}'
+        ) from error
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            there = [each for each in vars(found) if not each.startswith("_")]
+            raise ValueError(
+                f'"{path}": {module} has no "{name}"; {_meant(name, there)}'.rstrip("; ")
+            )
+        found = getattr(found, name)
+    return found
+
+
+def imported(path: str) -> Any:
+    """The same, if its module is imported already; else None: nothing is run to find out."""
+    module, _, attribute = path.partition(":")
+    return getattr(sys.modules.get(module), attribute, None)
+
+
+def instance_of(found: Any) -> Any:
+    """An object, or what a class or a function makes that needs no arguments."""
+    makes = isinstance(found, type) or inspect.isroutine(found)
+    if makes and not any(_is_needed(each) for each in inspect.signature(found).parameters.values()):
+        return found()
+    return found
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    open_ended = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and parameter.kind not in open_ended
+
+
+# --- one value ---------------------------------------------------------------------------------------
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The known name that is most alike, as a question."""
+    by_fold = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(name.casefold(), by_fold, n=1)
+    return f'did you mean "{by_fold[close[0]]}"? ' if close else ""
+
+
 def _as_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _split(text: str) -> tuple[str, dict[str, str]]:
     """The name, and the values as they are written."""
-    name, colon, rest = text.partition(":")
+    path = path_of(text)
+    rest = text.strip()[len(path) :] if path else text
+    name, colon, rest = rest.partition(":")
     values: dict[str, str] = {}
     for part in rest.split(",") if colon else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
@@ -109,7 +191,7 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
         if key in values:
             raise ValueError(f'"{text}": {key} is given twice')
         values[key] = value
-    return name.strip(), values
+    return path or name.strip(), values
 
 
 def _literal(value: str) -> Any:
@@ -121,10 +203,18 @@ def _literal(value: str) -> Any:
     return WORDS.get(value.lower(), value)
 
 
+PLAIN = (str, int, float, bool, NoneType)
+
+
 def _converted(name: str, value: str, declared: Any) -> Any:
     """`value` in the declared type; parameters that declare none take what it looks like."""
-    kinds = [kind for kind in get_args(declared) or (declared,) if kind is not NoneType]
+    kinds, words = _kinds(declared)
+    objects = [kind for kind in kinds if kind not in PLAIN]
     found = _literal(value)
+    if objects and PATH.fullmatch(value):
+        return instance_of(load(value))
+    if value.casefold() in words:
+        return value.casefold()
     if str in kinds:
         return value
     if bool in kinds and isinstance(found, bool):
@@ -134,7 +224,31 @@ def _converted(name: str, value: str, declared: Any) -> Any:
         return int(found)
     if float in kinds and number:
         return float(found)
-    for kind, wanted in ((float, "a number"), (int, "a whole number"), (bool, "true or false")):
-        if kind in kinds:
-            raise ValueError(f"{name} must be {wanted}, got {value}")
-    return found
+    wanted = [*((float, "a number"), (int, "a whole number"), (bool, "true or false"))]
+    allowed = [text for kind, text in wanted if kind in kinds][:1]
+    allowed += [f'"{word}"' for word in words]
+    allowed += ["package.module:attribute"] if objects and declared not in _UNDECLARED else []
+    if not allowed or declared in _UNDECLARED:
+        return found
+    raise ValueError(f"{name} must be {' or '.join(allowed)}, got {value}")
+
+
+_UNDECLARED = (Any, inspect.Parameter.empty)
+
+
+def _kinds(declared: Any) -> tuple[list[Any], list[str]]:
+    """The types in a declared type, and the words of its `Literal`s."""
+    if get_origin(declared) is Literal:
+        return [], [each for each in get_args(declared) if isinstance(each, str)]
+    if get_origin(declared) is not None and not _is_union(declared):
+        return [get_origin(declared)], []
+    kinds: list[Any] = []
+    words: list[str] = []
+    for each in get_args(declared) if _is_union(declared) else ():
+        more, more_words = _kinds(each)
+        kinds, words = kinds + more, words + more_words
+    return (kinds, words) if _is_union(declared) else ([declared], [])
+
+
+def _is_union(declared: Any) -> bool:
+    return get_origin(declared) in (UnionType, Union)

@@ -1,16 +1,24 @@
-"""What a maker is given."""
+"""What the recipes share: how their parts are put together, and how a comparison makes them.
+
+A named policy is a function, its recipe, and beside it a `Policy`, the record of what else belongs to
+the name: the paper, the settings that are recommended for a problem, and its look in a picture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.confidence import Confidence, Theory, as_confidence
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain, Expert
@@ -22,72 +30,167 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
 
+# --- the options that every recipe has ---------------------------------------------------------------
 
-class Common(TypedDict, total=False):
-    """Keywords that every recipe takes."""
+Width: TypeAlias = Confidence | float | str
+Posterior: TypeAlias = Exact | Nystrom | StateSpace | Literal["exact", "nystrom"]
+Mean: TypeAlias = float | Literal["online"]
+Seed: TypeAlias = int | np.random.Generator
+Learn: TypeAlias = Every | int | bool
 
-    confidence: Confidence | float | str
-    posterior: Exact | Nystrom | StateSpace
-    mean: float | Literal["online"]
-    seed: int | np.random.Generator
+DEFAULT_WIDTH = "theory"
+
+OPTIONS = {
+    "domain": ("Domain", "Where it may play."),
+    "kernel": (
+        "scikit-learn kernel",
+        "Prior covariance of the reward over points; see `mean` for its unit.",
+    ),
+    "noise_variance": (
+        "float",
+        "Noise variance of a reward that is told without one of its own (unit of reward squared).",
+    ),
+    "confidence": (
+        'Confidence, float, "theory" or a name of `tvbandits.acquisition.confidence.WIDTHS`',
+        "The width beta of mu + beta sigma; a number is a constant width.",
+    ),
+    "posterior": (
+        'Exact, Nystrom, StateSpace, "exact" or "nystrom"',
+        "How the posterior is computed: exactly, on a dictionary of inducing points, or, for sums of "
+        "space-time terms, by a Kalman filter.",
+    ),
+    "mean": (
+        'float or "online"',
+        "A number is the fixed prior mean of the reward, with the kernel in the unit of reward "
+        'squared. "online" learns a centre and a scale from the rewards seen; the kernel then '
+        "describes the standardised reward.",
+    ),
+    "learn": (
+        "Every, int or bool, optional",
+        "When to learn how fast the reward changes: a rule, a number of rewards between two fits, or "
+        "True for `Every()`.",
+    ),
+    "minimise": (
+        "bool",
+        "Smaller rewards are better; everything that is told or shown keeps its sign.",
+    ),
+    "consult": (
+        '"after tell" or "before ask"',
+        "When the expert is asked: about the time of the rewards, once a decision's are told, or before "
+        "a decision, about its own time.",
+    ),
+    "seed": (
+        "int or numpy.random.Generator",
+        "Of all that is random; a generator is not advanced, a child is spawned from it.",
+    ),
+}
+"""Options that several recipes have: type and description."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def described(recipe: F) -> F:
+    """Describe every parameter of a recipe in its docstring, those it is silent about as in `OPTIONS`.
+
+    Raises
+    ------
+    KeyError
+        If a parameter is described nowhere.
+    ValueError
+        If something is described that is no parameter.
+    """
+    summary, _, own = inspect.cleandoc(recipe.__doc__ or "").partition("\nParameters\n----------\n")
+    described_there = {
+        entry.partition(" : ")[0]: entry.rstrip() for entry in re.split(r"\n(?=\S)", own) if entry
+    }
+    parameters = inspect.signature(recipe).parameters
+    if strange := described_there.keys() - parameters.keys():
+        raise ValueError(f"{recipe.__name__} has no parameter {', '.join(sorted(strange))}")
+    entries = [described_there.get(name) or _entry(name) for name in parameters]
+    recipe.__doc__ = "\n".join([summary.rstrip(), "", "Parameters", "----------", *entries, ""])
+    return recipe
+
+
+def _entry(name: str) -> str:
+    kind, text = OPTIONS[name]
+    return f"{name} : {kind}\n" + textwrap.indent(textwrap.fill(text, 95), "    ")
+
+
+@dataclass(frozen=True)
+class Common:
+    """The options that every recipe has, as they are given."""
+
+    confidence: Width
+    posterior: Posterior
+    mean: Mean
+    seed: Seed
+    minimise: bool = False
 
 
 def assembled(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float,
-    common: Common,
-    learn: Every | None = None,
-    **parts: Any,
+    domain: Domain, kernel: Any, noise_variance: float, common: Common, **parts: Any
 ) -> Bandit:
-    known = Common.__annotations__
-    unknown = [name for name in common if name not in known]
-    if unknown:
-        raise TypeError(
-            f"unexpected keyword argument {unknown[0]!r}; there are: {', '.join(known)}"
-        )
+    """The bandit of these parts: the one place where recipes are made."""
     recipe = Recipe(
         domain,
         kernel,
         noise_variance,
-        confidence=as_confidence(common.get("confidence", "theory")),
-        posterior=common.get("posterior", Exact()),
-        mean=common.get("mean", "online"),
-        learn=learn,
+        confidence=as_confidence(common.confidence),
+        posterior=as_posterior(common.posterior),
+        mean=common.mean,
+        minimise=common.minimise,
         **parts,
     )
-    return Bandit(recipe, seed=common.get("seed", 0))
+    return Bandit(recipe, seed=common.seed)
 
 
-def learning_rule(name: str, given: float | None, learn: Every | int | None) -> Every | None:
+def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace:
+    """`"exact"`, `"nystrom"`, or any posterior as it is."""
+    if isinstance(posterior, str):
+        if posterior not in ("exact", "nystrom"):
+            raise ValueError(f'posterior must be "exact" or "nystrom", got {posterior!r}')
+        return Exact() if posterior == "exact" else Nystrom()
+    return posterior
+
+
+def learning_rule(name: str, given: float | None, learn: Learn | None) -> Every | None:
     """When to learn a number: never, if it is given."""
     if given is None:
-        return Every() if learn is None else as_every(learn)
-    if learn is not None:
+        return as_rule(learn, Every())
+    if learn:
         raise ValueError(f"learn is for a {name} that is not given, got {name} = {given}")
     return None
 
 
+def as_rule(learn: Learn | None, default: Every) -> Every:
+    """The rule that is meant; the default for True, and where none is given."""
+    return default if learn is None or isinstance(learn, bool) else as_every(learn)
+
+
 def learned_kernel(
-    domain: Domain, kernel: Any | None, noise_variance: float, every: Every, common: Common
-) -> tuple[Any, float, Common, Every]:
-    """Kernel to start from, noise, keywords and rule of a bandit that learns its kernel."""
+    domain: Domain, kernel: Any | None, every: Every, posterior: Posterior | None
+) -> tuple[Any, Every, Exact | Nystrom | StateSpace]:
+    """Kernel to start from, rule and posterior of a bandit that learns its kernel."""
     if kernel is not None and not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {kernel!r}")
-    if kernel is not None and is_space_time(kernel):
+    own = kernel is not None and is_space_time(kernel)
+    if own:
         kernels: tuple[Any, ...] = (kernel,)
     else:
         smooth, rough = (kernel, None) if kernel else space_kernels(domain)
         kernels = tuple(
             structured_kernel(smooth, other) for other in (smooth, rough) if other is not None
         )
-    posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
-    made: Common = {"posterior": posterior, **common}
-    if terms_of(kernels[0]) is None and isinstance(made["posterior"], StateSpace):
+    if posterior is None:
+        posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
+    posterior = as_posterior(posterior)
+    if terms_of(kernels[0]) is None and isinstance(posterior, StateSpace):
         raise ValueError(f"the kernel must be a sum of space-time terms, got {kernels[0]}")
     rivals = (*every.rivals, *kernels[1:])
-    own = kernel is not None and is_space_time(kernel)
-    return kernels[0], noise_variance, made, replace(every, rivals=rivals, in_steps=not own)
+    return kernels[0], replace(every, rivals=rivals, in_steps=not own), posterior
+
+
+# --- how a comparison makes a policy -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -107,7 +210,8 @@ class Setting:
         Forgetting rate of the TV-GP-UCB model.
     information_gain : float
         gamma_T, the largest information gain of `horizon` observations.
-    confidence : Confidence
+    confidence : Confidence or None
+        None: each policy's own default.
     expert : callable, optional
         Makes the expert, for the policies that ask one.
     seed : int
@@ -121,32 +225,119 @@ class Setting:
     scale: float
     epsilon: float
     information_gain: float
-    confidence: Confidence
+    confidence: Confidence | None
     expert: Callable[[], Expert] | None
     seed: int
 
     @property
     def parts(self) -> tuple[Domain, Any, float]:
-        """The first three arguments of every recipe."""
+        """The first three arguments of every recipe with a model."""
         return self.domain, self.kernel, self.noise_variance
-
-    @property
-    def common(self) -> Common:
-        """The keywords of every recipe."""
-        return {"confidence": self.confidence, "seed": self.seed}
-
-    def with_posterior(self, name: str) -> Common:
-        """The same with the posterior of that name, "exact" or "nystrom"."""
-        if name not in ("exact", "nystrom"):
-            raise ValueError(f'posterior must be "exact" or "nystrom", got {name!r}')
-        return {**self.common, "posterior": Exact() if name == "exact" else Nystrom()}
-
-    def with_width(self, theory: Confidence) -> Common:
-        """The same with a paper's own width where the width of the theory is wanted."""
-        wanted = theory if isinstance(self.confidence, Theory) else self.confidence
-        return {"confidence": wanted, "seed": self.seed}
 
     @property
     def budgets(self) -> tuple[int, float, float]:
         """T, B_T and gamma_T, as the recommendations take them."""
         return self.horizon, self.variation * self.horizon, self.information_gain
+
+
+Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help."""
+
+    colour: str
+    dashes: Dashes
+    width: float
+    marker: str
+    hollow: bool = False
+
+
+FROM_THE_PROBLEM = ("domain", "kernel", "noise_variance", "expert", "seed")
+"""What a comparison gives a recipe; everything else in its signature is for the user."""
+
+
+def nothing_more(setting: Setting) -> Mapping[str, Any]:  # noqa: ARG001 - one face for all
+    """No recommendation besides the defaults of the recipe."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A named policy: its recipe, and all that a comparison and a picture need besides.
+
+    Attributes
+    ----------
+    name : str
+        On the command line, in tables and in pictures.
+    recipe : callable
+        Makes it; the options in its signature are its parameters on the command line.
+    summary : str
+        One line.
+    paper : str
+        Whose idea it is; an empty text, if nobody's.
+    look : Look, optional
+        In pictures; without one, the next that is free.
+    recommended : callable
+        `recommended(setting, **given)` returns the options that its authors recommend for a problem.
+        Those parameters of the user that stand in its signature go to it, and the others to the recipe;
+        so it may have words of its own, which only make sense where a problem is known.
+    theory : callable, optional
+        `theory(setting)` is the width of its paper, where "theory" is not SparQ-GP-UCB's theorem.
+    first_comparison : bool
+        It is played by a comparison that names no policies.
+    in_the_paper : str
+        The parameters ("key=value,...") that it is played with there, if not the recommended ones.
+    """
+
+    name: str
+    recipe: Callable[..., Player]
+    summary: str
+    paper: str
+    look: Look | None = None
+    recommended: Callable[..., Mapping[str, Any]] = field(default=nothing_more)
+    theory: Callable[[Setting], Confidence] | None = None
+    first_comparison: bool = False
+    in_the_paper: str = ""
+
+    @property
+    def title(self) -> str:
+        """Summary and paper."""
+        return f"{self.summary} ({self.paper})" if self.paper else self.summary
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks an expert."""
+        return "expert" in inspect.signature(self.recipe).parameters
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """What a user may set, by name: options of the recipe, and words of the recommendation."""
+        own = inspect.signature(self.recipe, eval_str=True).parameters
+        words = list(inspect.signature(self.recommended, eval_str=True).parameters.items())[1:]
+        found = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
+        return found | {name: each for name, each in words if name not in own}
+
+    def make(self, setting: Setting, **given: Any) -> Player:
+        """Make it for a problem; what is not given is as its authors recommend, or as in the recipe."""
+        if self.asks and setting.expert is None:
+            raise ValueError(f"{self.name} asks an expert, and none is given")
+        known = inspect.signature(self.recipe).parameters
+        heard = inspect.signature(self.recommended).parameters
+        from_problem = {
+            "domain": setting.domain,
+            "kernel": setting.kernel,
+            "noise_variance": setting.noise_variance,
+            "seed": setting.seed,
+        }
+        options = {name: value for name, value in from_problem.items() if name in known}
+        if self.asks and setting.expert is not None:
+            options["expert"] = setting.expert()
+        options |= self.recommended(setting, **{k: v for k, v in given.items() if k in heard})
+        options |= {name: value for name, value in given.items() if name not in heard}
+        width = given.get("confidence", setting.confidence)
+        if width is not None and "confidence" in known:
+            of_theory = as_confidence(width) == Theory() and self.theory is not None
+            options["confidence"] = self.theory(setting) if of_theory else width  # type: ignore[misc]
+        return self.recipe(**options)

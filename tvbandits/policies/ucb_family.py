@@ -1,86 +1,232 @@
-"""The named algorithms, one recipe each: which parts, which defaults, from which paper.
+"""GP-UCB and those of its descendants that forget: one recipe each, and its record beside it.
 
-Every recipe returns a `Bandit` and takes, besides its own parameters:
-
-confidence : Confidence, float or "theory"
-    The width beta; a number is a constant width.
-posterior : Exact or Nystrom
-    How the posterior is computed: exactly, or on a dictionary of inducing points ("budgeted").
-mean : float or "online"
-    Fixed prior mean of the reward, or centre and scale learned from the rewards seen.
-seed : int or numpy.random.Generator
+References
+----------
+N. Srinivas, A. Krause, S. Kakade and M. Seeger. Gaussian process optimization in the bandit setting.
+    ICML 2010. (GP-UCB)
+I. Bogunovic, J. Scarlett and V. Cevher. Time-varying Gaussian process bandit optimization.
+    AISTATS 2016. (R-GP-UCB, TV-GP-UCB)
+X. Zhou and N. Shroff. No-regret algorithms for time-varying Bayesian optimization. CISS 2021.
+    (SW-GP-UCB, and the reset period under a variation budget)
+Y. Deng, X. Zhou, B. Kim, A. Tewari, A. Gupta and N. Shroff. Weighted Gaussian process bandits for
+    non-stationary environments. AISTATS 2022. (W-GP-UCB)
+P. Brunzema, A. von Rohr and S. Trimpe. On controller tuning with time-varying Bayesian optimization.
+    CDC 2022. (uncertainty injection)
+P. Brunzema, A. von Rohr, F. Solowjow and S. Trimpe. Event-triggered time-varying Bayesian optimization.
+    TMLR 2025. (ET-GP-UCB)
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.fitting.online import Every, as_every
+from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies import theory
-from tvbandits.policies.setting import Common, Setting, assembled, learned_kernel, learning_rule
+from tvbandits.policies.setting import (
+    DEFAULT_WIDTH,
+    Common,
+    Learn,
+    Look,
+    Mean,
+    Policy,
+    Posterior,
+    Seed,
+    Setting,
+    Width,
+    as_rule,
+    assembled,
+    described,
+    learned_kernel,
+    learning_rule,
+)
 
-ALONE = 2.0
-"""Who asks nobody sees little but the places it plays: a prior on length scales as narrow as that of a
-bandit with an expert could keep it from ever finding out that they are short."""
+LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
+"""Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
+from the points that it plays alone; under a narrower prior it may never find out that one is short."""
 
 
-def gp_ucb(domain: Domain, kernel: Any, noise_variance: float, **common: Unpack[Common]) -> Bandit:
+@described
+def gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
     """GP-UCB (Srinivas 2010): nothing is ever forgotten."""
+    common = Common(confidence, posterior, mean, seed, minimise)
     return assembled(domain, kernel, noise_variance, common)
 
 
+GP_UCB = Policy(
+    "gp-ucb",
+    gp_ucb,
+    "never forgets",
+    paper="Srinivas 2010",
+    look=Look("#d55e00", "-", 1.8, "s"),
+    first_comparison=True,
+)
+
+
+@described
 def r_gp_ucb(
     domain: Domain,
     kernel: Any,
     noise_variance: float,
     *,
     reset_every: int,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh after `reset_every` rewards."""
+    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh, again and again.
+
+    Parameters
+    ----------
+    reset_every : int
+        H: start afresh after so many rewards.
+    """
+    common = Common(confidence, posterior, mean, seed, minimise)
     return assembled(domain, kernel, noise_variance, common, aging=aging.ResetEvery(reset_every))
 
 
+def recommended_r(setting: Setting, reset_every: int | None = None) -> Mapping[str, Any]:
+    """The period of Zhou & Shroff 2021 for the variation of the problem."""
+    if reset_every is None:
+        reset_every = theory.reset_period(*setting.budgets)
+    return {"reset_every": reset_every}
+
+
+R_GP_UCB = Policy(
+    "r-gp-ucb",
+    r_gp_ucb,
+    "starts afresh every reset_every rewards",
+    paper="Bogunovic 2016",
+    look=Look("#0072b2", "--", 1.8, "D"),
+    recommended=recommended_r,
+    first_comparison=True,
+)
+
+
+@described
 def sw_gp_ucb(
-    domain: Domain, kernel: Any, noise_variance: float, *, window: int, **common: Unpack[Common]
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    window: int,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """SW-GP-UCB (Zhou & Shroff 2021): only the last `window` rewards."""
+    """SW-GP-UCB (Zhou & Shroff 2021): a sliding window.
+
+    Parameters
+    ----------
+    window : int
+        W: the last so many rewards count, and no others.
+    """
+    common = Common(confidence, posterior, mean, seed, minimise)
     return assembled(domain, kernel, noise_variance, common, aging=aging.Window(last=window))
 
 
+def recommended_sw(setting: Setting, window: int | None = None) -> Mapping[str, Any]:
+    """The window of Zhou & Shroff 2021 for the variation of the problem."""
+    return {"window": theory.window_length(*setting.budgets) if window is None else window}
+
+
+SW_GP_UCB = Policy(
+    "sw-gp-ucb",
+    sw_gp_ucb,
+    "the last window rewards",
+    paper="Zhou & Shroff 2021",
+    look=Look("#00805d", "-.", 1.8, "^"),
+    recommended=recommended_sw,
+    first_comparison=True,
+)
+
+
+@described
 def w_gp_ucb(
     domain: Domain,
     kernel: Any,
     noise_variance: float,
     *,
     discount: float | None = None,
-    learn: Every | int | None = None,
-    **common: Unpack[Common],
+    learn: Learn | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
 
-    Without a discount it is learned while the bandit plays; `learn` says when.
+    Parameters
+    ----------
+    discount : float, optional
+        In (0, 1). Without it, it is learned while the bandit plays.
     """
-    every = learning_rule("discount", discount, learn)
-    aged = aging.Exponential(0.95 if discount is None else discount)
-    return assembled(domain, kernel, noise_variance, common, every, aging=aged)
+    common = Common(confidence, posterior, mean, seed, minimise)
+    return assembled(
+        domain,
+        kernel,
+        noise_variance,
+        common,
+        learn=learning_rule("discount", discount, learn),
+        aging=aging.Exponential(0.95 if discount is None else discount),
+    )
 
 
+def recommended_w(
+    setting: Setting, discount: float | None = None, learn: Learn | None = None
+) -> Mapping[str, Any]:
+    """The discount of Deng 2022 for the variation of the problem, unless it is to be learned."""
+    if learn:
+        return {"discount": discount, "learn": learn}
+    return {"discount": theory.discount(*setting.budgets) if discount is None else discount}
+
+
+W_GP_UCB = Policy(
+    "w-gp-ucb",
+    w_gp_ucb,
+    "weights discount^age",
+    paper="Deng 2022",
+    look=Look("#b8478d", ":", 2.4, "v"),
+    recommended=recommended_w,
+    first_comparison=True,
+)
+
+
+@described
 def tv_gp_ucb(
     domain: Domain,
     kernel: Any | None,
     noise_variance: float,
     *,
     epsilon: float | None = None,
-    learn: Every | int | None = None,
-    **common: Unpack[Common],
+    learn: Learn | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior | None = None,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
 
@@ -92,21 +238,50 @@ def tv_gp_ucb(
         Rate of forgetting. Without it the drift is learned: the kernel becomes a sum of a shared level,
         a static field and two drifting fields, whose amplitudes, length and time scales are fitted by
         log evidence while the bandit plays.
-    learn : Every, optional
+    learn : Every, int or bool, optional
         When to learn; only without epsilon.
+    posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
+        By default a Kalman filter where the drift is learned, and the exact one elsewhere.
     """
     if epsilon is None:
-        every = Every(space_spread=ALONE) if learn is None else as_every(learn)
-        return assembled(domain, *learned_kernel(domain, kernel, noise_variance, every, common))
+        rule = as_rule(learn, Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT))
+        start, rule, posterior = learned_kernel(domain, kernel, rule, posterior)
+        common = Common(confidence, posterior, mean, seed, minimise)
+        return assembled(domain, start, noise_variance, common, learn=rule)
     learning_rule("epsilon", epsilon, learn)
     if kernel is None:
         raise ValueError(
             f"kernel is None, which is for an epsilon that is not given; got {epsilon}"
         )
+    common = Common(confidence, "exact" if posterior is None else posterior, mean, seed, minimise)
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return assembled(domain, drifting, noise_variance, common)
 
 
+def recommended_tv(
+    setting: Setting, epsilon: float | None = None, fitted: bool = False
+) -> Mapping[str, Any]:
+    """To learn the drift and the kernel; with `fitted`, an epsilon fitted before the first step."""
+    if fitted and epsilon is not None:
+        raise ValueError(f"fitted is for an epsilon that is not given, got epsilon = {epsilon}")
+    if epsilon is None and not fitted:
+        return {"kernel": None}
+    return {"epsilon": setting.epsilon if epsilon is None else epsilon}
+
+
+TV_GP_UCB = Policy(
+    "tv-gp-ucb",
+    tv_gp_ucb,
+    "a kernel that forgets at rate epsilon, or learns how",
+    paper="Bogunovic 2016",
+    look=Look("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
+    recommended=recommended_tv,
+    first_comparison=True,
+    in_the_paper="fitted=true",
+)
+
+
+@described
 def ui_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -114,103 +289,93 @@ def ui_gp_ucb(
     *,
     rate: float | None = None,
     growth: Literal["wiener", "linear"] = "wiener",
-    learn: Every | int | None = None,
-    **common: Unpack[Common],
+    learn: Learn | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """Uncertainty injection: noise variance s^2 + rate age (Brunzema 2022, "wiener").
+    """Uncertainty injection (Brunzema 2022): the noise variance of a reward grows with its age.
 
-    With growth="linear" it is s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
-    Without a rate it is learned while the bandit plays; `learn` says when.
+    Parameters
+    ----------
+    rate : float, optional
+        Of the growth. Without it, it is learned while the bandit plays.
+    growth : "wiener" or "linear"
+        s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
     """
     if growth not in ("wiener", "linear"):
         raise ValueError(f'growth must be "wiener" or "linear", got {growth!r}')
-    every = learning_rule("rate", rate, learn)
+    rule = learning_rule("rate", rate, learn)
     if growth == "linear":
         injected: Aging = aging.Linear(1.0 if rate is None else rate)
     else:
         injected = aging.Wiener(noise_variance if rate is None else rate)
-    return assembled(domain, kernel, noise_variance, common, every, aging=injected)
+    common = Common(confidence, posterior, mean, seed, minimise)
+    return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
 
 
+def recommended_ui(
+    setting: Setting,
+    rate: float | None = None,
+    growth: str = "wiener",
+    learn: Learn | None = None,
+) -> Mapping[str, Any]:
+    """The rate at which a reward's variance grows under the drift model, unless it is to be learned."""
+    if learn:
+        return {"rate": rate, "growth": growth, "learn": learn}
+    if rate is None:
+        # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
+        increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+        rate = max(increment * setting.scale**2, 1e-12) if growth == "wiener" else 1.0
+    return {"rate": rate, "growth": growth}
+
+
+UI_GP_UCB = Policy(
+    "ui-gp-ucb",
+    ui_gp_ucb,
+    "injects noise at rate, growth=wiener|linear",
+    paper="Brunzema 2022",
+    look=Look("#3a86c8", (0, (3, 1)), 2.2, "*"),
+    recommended=recommended_ui,
+    first_comparison=True,
+)
+
+
+@described
 def et_gp_ucb(
     domain: Domain,
     kernel: Any,
     noise_variance: float,
     *,
     delta: float = 0.1,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
-    """ET-GP-UCB (Brunzema 2022/2025): forget everything when a reward leaves its confidence interval.
+    """ET-GP-UCB (Brunzema 2025): forget everything when a reward leaves its confidence interval.
 
-    `delta` is the probability of a reset without a cause; no rate of change is needed.
+    No rate of change is needed.
+
+    Parameters
+    ----------
+    delta : float
+        Probability of a reset without a cause.
     """
+    common = Common(confidence, posterior, mean, seed, minimise)
     return assembled(domain, kernel, noise_variance, common, reset=EventTrigger(delta))
 
 
-def make_gp(setting: Setting, posterior: str = "exact") -> Bandit:
-    return gp_ucb(*setting.parts, **setting.with_posterior(posterior))
+ET_GP_UCB = Policy(
+    "et-gp-ucb",
+    et_gp_ucb,
+    "starts afresh when a reward is a surprise",
+    paper="Brunzema 2025",
+    look=Look("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
+)
 
 
-def make_r(setting: Setting, reset_every: int | None = None, posterior: str = "exact") -> Bandit:
-    if reset_every is None:
-        reset_every = theory.reset_period(*setting.budgets)
-    return r_gp_ucb(*setting.parts, reset_every=reset_every, **setting.with_posterior(posterior))
-
-
-def make_sw(setting: Setting, window: int | None = None, posterior: str = "exact") -> Bandit:
-    if window is None:
-        window = theory.window_length(*setting.budgets)
-    return sw_gp_ucb(*setting.parts, window=window, **setting.with_posterior(posterior))
-
-
-def make_w(
-    setting: Setting,
-    discount: float | None = None,
-    learn: bool = False,
-    posterior: str = "exact",
-) -> Bandit:
-    common = setting.with_posterior(posterior)
-    if learn:
-        return w_gp_ucb(*setting.parts, discount=discount, learn=Every(), **common)
-    weight = theory.discount(*setting.budgets) if discount is None else discount
-    return w_gp_ucb(*setting.parts, discount=weight, **common)
-
-
-def make_tv(
-    setting: Setting,
-    epsilon: float | None = None,
-    fitted: bool = False,
-    posterior: str = "exact",
-) -> Bandit:
-    if fitted and epsilon is not None:
-        raise ValueError(f"fitted is for an epsilon that is not given, got epsilon = {epsilon}")
-    if epsilon is None and not fitted:
-        if posterior != "exact":
-            raise ValueError(
-                f'posterior="{posterior}" needs an epsilon: the learned one is a filter'
-            )
-        domain, _, noise_variance = setting.parts
-        return tv_gp_ucb(domain, None, noise_variance, **setting.common)
-    rate = setting.epsilon if epsilon is None else epsilon
-    return tv_gp_ucb(*setting.parts, epsilon=rate, **setting.with_posterior(posterior))
-
-
-def make_ui(
-    setting: Setting,
-    rate: float | None = None,
-    growth: str = "wiener",
-    learn: bool = False,
-    posterior: str = "exact",
-) -> Bandit:
-    common = setting.with_posterior(posterior)
-    if learn:
-        return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, learn=Every(), **common)  # type: ignore[arg-type]
-    if rate is None:
-        # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
-        increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
-        rate = max(increment * setting.scale**2, 1e-12) if growth == "wiener" else 1.0
-    return ui_gp_ucb(*setting.parts, rate=rate, growth=growth, **common)  # type: ignore[arg-type]
-
-
-def make_et(setting: Setting, delta: float = 0.1, posterior: str = "exact") -> Bandit:
-    return et_gp_ucb(*setting.parts, delta=delta, **setting.with_posterior(posterior))
+POLICIES = (GP_UCB, R_GP_UCB, SW_GP_UCB, W_GP_UCB, TV_GP_UCB, UI_GP_UCB, ET_GP_UCB)

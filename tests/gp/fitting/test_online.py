@@ -26,7 +26,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.policies.ucb_family import ALONE
+from tvbandits.policies.ucb_family import LENGTH_SPREAD_WITHOUT_EXPERT
 
 # --- when -----------------------------------------------------------------------------------------
 
@@ -398,7 +398,7 @@ def test_spreads_of_recipes() -> None:
     alone = policies.tv_gp_ucb(DOMAIN, None, NOISE).recipe.learn
     assert alone is not None
     # Who asks nobody must be able to find out by itself that length scales are short.
-    assert (alone.spread, alone.space_spread) == (0.65, ALONE)
+    assert (alone.spread, alone.space_spread) == (0.65, LENGTH_SPREAD_WITHOUT_EXPERT)
     own = policies.tv_gp_ucb(DOMAIN, RBF(0.8), NOISE, learn=LEARN).recipe.learn
     assert own == replace(LEARN, in_steps=True)
 

@@ -1,0 +1,217 @@
+"""Records, recipes and the command line say the same of every policy, found by discovery."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.policies.test_recipes import setting
+from tvbandits import Bandit, Candidates, policies
+from tvbandits.comparison.compare import compare
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Domain
+from tvbandits.datasets import DriftingBump
+from tvbandits.forgetting.aging import Ages
+from tvbandits.policies import POLICIES, Look, Policy
+from tvbandits.policies.names import load, parse_call, written
+from tvbandits.policies.registry import gathered
+from tvbandits.policies.setting import (
+    DEFAULT_WIDTH,
+    FROM_THE_PROBLEM,
+    Common,
+    Seed,
+    Width,
+    assembled,
+    described,
+)
+
+
+def recipes() -> dict[str, Callable[..., Any]]:
+    """The public functions of `tvbandits.policies`."""
+    return {name: each for name, each in vars(policies).items() if inspect.isfunction(each)}
+
+
+def test_every_policy_is_a_function_and_every_function_a_policy() -> None:
+    assert {name.replace("-", "_") for name in POLICIES} == set(recipes())
+    for name, policy in POLICIES.items():
+        assert policy.name == name
+        assert policy.recipe is getattr(policies, name.replace("-", "_"))
+
+
+def documented(recipe: Callable[..., Any]) -> dict[str, str]:
+    """The parameters of a docstring, with their words."""
+    section = (inspect.getdoc(recipe) or "").partition("Parameters\n----------\n")[2]
+    entries = re.split(r"\n(?=\S)", section.rstrip())
+    return {each.partition(" : ")[0]: each.partition("\n")[2].strip() for each in entries}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_signature_docstring_and_command_line_agree(name: str) -> None:
+    policy = POLICIES[name]
+    signature = inspect.signature(policy.recipe).parameters
+    assert all(each.kind is not each.VAR_KEYWORD for each in signature.values())
+    words = documented(policy.recipe)
+    assert list(words) == list(signature)
+    assert all(len(text) > 10 for text in words.values()), words
+    for parameter in [*signature][3:] if "kernel" in signature else [*signature][1:]:
+        assert signature[parameter].kind is inspect.Parameter.KEYWORD_ONLY
+    settable = [each for each in signature if each not in FROM_THE_PROBLEM]
+    assert [each for each in policy.parameters if each in signature] == settable
+    shown = [each.partition("=")[0] for each in written(policy.parameters).split(", ") if each]
+    assert shown == list(policy.parameters)
+    assert ("confidence" in signature) == ("mean" in signature) == ("kernel" in signature)
+
+
+EXAMPLES = {
+    "confidence": "1.5",
+    "posterior": "exact",
+    "mean": "0.5",
+    "learn": "false",
+    "reset_every": "9",
+    "window": "9",
+    "discount": "0.9",
+    "epsilon": "0.1",
+    "growth": "linear",
+    "rate": "0.3",
+    "delta": "0.2",
+    "queries": "tvbandits.queries:KDPP",
+    "sweeps": "2",
+    "threshold": "math:sqrt",
+    "pool_size": "20",
+    "budget": "2",
+    "plan": "random",
+    "oversampling": "3",
+    "keep": "false",
+    "ratio_bound": "3",
+    "rule": "local",
+    "minimum_batch": "2",
+    "batch": "4",
+    "decay": "20",
+    "population": "9",
+    "tournament": "3",
+    "mutation": "2",
+    "fitted": "false",
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
+    policy = POLICIES[name]
+    for parameter in policy.parameters:
+        text = f"{name}:{parameter}={EXAMPLES[parameter]}"
+        made = policy.make(setting(), **parse_call(policy.parameters, text))
+        assert made.ask(1.0).shape[1] == 1, text
+    if "mean" in policy.parameters:
+        both = parse_call(policy.parameters, f"{name}:mean=0,confidence=1.25")
+        recipe = policy.make(setting(), **both).recipe  # type: ignore[attr-defined]
+        assert (recipe.mean, recipe.confidence.value) == (0.0, 1.25)
+
+
+def test_a_posterior_goes_by_its_name() -> None:
+    parts: tuple[Any, Any, float] = (Candidates(np.arange(5.0)[:, None]), RBF(), 0.1)
+    assert policies.gp_ucb(*parts, posterior="nystrom").recipe.posterior.oversampling == 2.0
+    with pytest.raises(ValueError, match='posterior must be "exact" or "nystrom", got \'exakt\''):
+        policies.gp_ucb(*parts, posterior="exakt")  # type: ignore[arg-type]
+
+
+def test_every_module_names_its_paper() -> None:
+    for found in pkgutil.iter_modules(policies.__path__):
+        module = importlib.import_module(f"tvbandits.policies.{found.name}")
+        for policy in getattr(module, "POLICIES", ()) if found.name != "registry" else ():
+            year = re.search(r"\d{4}", policy.paper)
+            assert year is None or year[0] in (module.__doc__ or ""), policy.name
+            assert policy.paper or policy.name == "uniform"
+
+
+def test_looks_are_colours() -> None:
+    for policy in POLICIES.values():
+        assert policy.look is not None
+        assert len(to_rgb(policy.look.colour)) == 3
+
+
+def test_two_policies_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match='two policies are called "uniform"'):
+        gathered([POLICIES["uniform"], POLICIES["uniform"]])
+
+
+def test_what_is_described_is_a_parameter() -> None:
+    def odd(domain: Domain) -> None:
+        """Odd.
+
+        Parameters
+        ----------
+        other : int
+            Something else.
+        """
+
+    with pytest.raises(ValueError, match="odd has no parameter other"):
+        described(odd)
+
+    def silent(domain: Domain, unheard_of: int) -> None:
+        """Silent."""
+
+    with pytest.raises(KeyError, match="unheard_of"):
+        described(silent)
+
+
+# --- a new policy with a new way of forgetting: an aging map and a record ------------------------------
+
+
+@dataclass(frozen=True)
+class Halving:
+    """The noise variance doubles every `life` units of time."""
+
+    life: float
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        return np.asarray(variance * 2.0 ** (ages.age / self.life))
+
+
+@described
+def halving(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    life: float = 20.0,
+    confidence: Width = DEFAULT_WIDTH,
+    seed: Seed = 0,
+) -> Bandit:
+    """Forgets half in every life.
+
+    Parameters
+    ----------
+    life : float
+        In units of time.
+    """
+    common = Common(confidence, "exact", "online", seed)
+    return assembled(domain, kernel, noise_variance, common, aging=Halving(life))
+
+
+HALVING = Policy(
+    "halving", halving, "forgets half in every life", paper="", look=Look("#123456", "-", 1.0, "o")
+)
+
+
+def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
+    problem = DriftingBump(candidates=21, horizon=8)
+    name = f"{__name__}:HALVING"
+    rows = list(compare(problem, [name, f"{name}:life=3,confidence=1", "gp-ucb"], 1))
+    regret = {row["policy"]: row["average_regret"] for row in rows}
+    assert len(regret) == 3
+    assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH}", "1"}
+    assert load(name) is HALVING
+    known = gathered([*POLICIES.values(), HALVING])
+    assert list(known)[-1] == "halving"
+    assert list(known["halving"].parameters) == ["life", "confidence"]
+    assert documented(halving)["seed"]

@@ -1,0 +1,186 @@
+"""What the commands compare, frontier and plot do."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tvbandits.cli.console import check_numbers, collect, print_margins, print_tables, say
+from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
+from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
+from tvbandits.comparison import files
+from tvbandits.comparison import frontier as frontiers
+from tvbandits.comparison.compare import Comparison, iterate, simulated
+from tvbandits.comparison.entrants import Named, NamedExpert
+from tvbandits.comparison.regret_plot import asks
+from tvbandits.comparison.summary import problem_references, summarise
+from tvbandits.core.protocols import Problem
+from tvbandits.datasets.tables.references import References
+from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON
+from tvbandits.policies.expert import PLANS
+from tvbandits.policies.names import parse_spec
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be played, as it stands on the command line."""
+
+    problems: list[str]
+    confidence: str | None
+    horizon: int | None
+    seeds: int
+    jobs: int
+    data: list[Path]
+    expert: str | None = None
+    equal_information: bool = False
+
+    def __post_init__(self) -> None:
+        check_numbers(self.seeds, self.jobs, self.horizon, self.confidence)
+        reads = any(parse_spec(text)[0].casefold() in READS_FILES for text in self.problems)
+        if self.data and not reads:
+            raise ValueError(
+                f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
+            )
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of it; `stopped` is the exit status of who stopped it, or 0."""
+
+    rows: pd.DataFrame
+    stopped: int
+    problems: dict[str, Problem]
+    references: dict[str, References]
+    units: dict[str, str]
+    arguments: dict[str, Any]
+
+
+def compare(
+    order: Order, policies: list[str], out: str | None, format_: str, *, bound: bool
+) -> None:
+    """Play, print, and write files into the folder `out`."""
+    if format_.lower() not in ("table", "json"):
+        raise ValueError(f'--format must be table or json, got "{format_}"')
+    folder = None if out is None else files.writable_folder(_folder("--out", out))
+    # A comparison that names none repeats the paper's; a name that is given means what it says.
+    first = {name: Named(AS_IN_THE_PAPER.get(name, name)) for name in FIRST_COMPARISON}
+    if bound and folder is None:
+        say("no bound is drawn: --bound is for the picture, which --out DIR writes")
+    stands_for = {} if policies else AS_IN_THE_PAPER
+    done = _played("compare", order, policies or first, folder, {"stands_for": stands_for})
+    if format_.lower() == "json":
+        print(json.dumps(_json(done.rows, done.references), allow_nan=False))
+    else:
+        print_tables(done.rows, done.references, done.problems, done.units)
+    if folder is not None:
+        if bound and not asks(done.rows):
+            say("no bound is drawn: none of the policies asked an expert")
+        files.write(folder, done.rows, done.references, done.units, done.arguments, bound=bound)
+        names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN))
+        say(f"wrote {names} in {folder}")
+    if done.stopped:
+        raise StoppedError(done.stopped)
+
+
+def frontier(order: Order, budgets: list[float], plans: list[str], out: str | None) -> None:
+    """Play every plan with every budget, print, and write files into the folder `out`."""
+    policies = frontiers.policies(budgets, plans or list(PLANS))
+    folder = None if out is None else files.writable_folder(_folder("--out", out))
+    done = _played("frontier", order, policies, folder, {})
+    rows = done.rows
+    print_tables(rows, done.references, done.problems, done.units)
+    for text in done.problems:
+        print_margins(text, frontiers.margins(frontiers.frontier(rows[rows["problem"] == text])))
+    if folder is not None:
+        files.write(folder, rows, done.references, done.units, done.arguments, bound=False)
+        frontiers.frontier(rows).to_csv(folder / "frontier.csv", index=False)
+        frontiers.picture(rows, done.units).savefig(folder / "frontier.png", dpi=120)
+        names = (files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, "frontier.csv, frontier.png")
+        say(f"wrote {', '.join(names)} in {folder}")
+    if done.stopped:
+        raise StoppedError(done.stopped)
+
+
+def plot(text: str) -> None:
+    """Draw the picture of a comparison again."""
+    path = _folder("FOLDER", text)
+    found = files.read(path)
+    files.draw(files.writable_folder(path), found)
+    say(f"wrote {files.PICTURE} in {path}")
+
+
+def _played(
+    command: str,
+    order: Order,
+    policies: list[str] | Mapping[str, Named],
+    folder: Path | None,
+    more: dict[str, Any],
+) -> Done:
+    """Play it, as far as the user lets it go on; of a run that is resumed, what is missing."""
+    problems = {
+        problem_label(text): make_problem(text, order.data, order.horizon)
+        for text in order.problems
+    }
+    plan = Comparison(
+        problems,
+        policies,
+        order.seeds,
+        order.horizon,
+        order.jobs,
+        order.confidence,
+        NamedExpert(order.expert) if order.expert else simulated,
+        order.equal_information,
+    )
+    arguments = {
+        "command": command,
+        "problems": list(problems),
+        "policies": list(plan.policies),
+        "confidence": order.confidence,
+        "horizon": order.horizon,
+        "seeds": order.seeds,
+        "jobs": order.jobs,
+        "data": [path.name for path in order.data],
+        "checksums": [zlib.crc32(path.read_bytes()) for path in order.data],
+        "expert": order.expert,
+        "equal_information": order.equal_information,
+        **more,
+    }
+    there = files.finished_runs(folder, arguments, plan.steps) if folder is not None else {}
+    if there:
+        say(f"{len(there)} of {len(plan.runs)} runs are there already")
+    with ending_like_an_interrupt():
+        done, stopped = collect(iterate(plan, there), len(plan.runs), there)
+    if not done:
+        say("stopped before the first run was done: nothing to show")
+        raise StoppedError(stopped)
+    return Done(
+        pd.DataFrame([row for key in plan.runs if key in done for row in done[key]]),
+        stopped,
+        problems,
+        {
+            text: problem_references(problem, order.seeds, order.horizon)
+            for text, problem in problems.items()
+        },
+        {text: problem.unit for text, problem in problems.items()},
+        {**arguments, "interrupted": bool(stopped)},
+    )
+
+
+def _folder(name: str, text: str) -> Path:
+    """An empty text, such as a shell variable that is not set, is not the folder we are in."""
+    if not text.strip():
+        raise ValueError(f'{name} must name a folder, got "{text}"')
+    return Path(text)
+
+
+def _json(rows: pd.DataFrame, references: dict[str, References]) -> dict[str, Any]:
+    """One object; what is not a number becomes null."""
+    summary = summarise(rows).astype(object)
+    records = summary.where(summary.notna(), None).to_dict(orient="records")
+    return {"summary": records, "references": files.as_plain(references)}

@@ -1,0 +1,78 @@
+"""What the commands `data fetch` and `data info` do."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.progress import Progress as Bars
+
+from tvbandits.datasets.description import describe
+from tvbandits.datasets.epa_ozone.download import Progress
+from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, fetch_ozone
+
+WITHOUT_STATE = "ozone:sites=28"
+"""The problem to suggest for the whole country, which has more than a thousand sites."""
+
+
+messages = Console(stderr=True)
+
+
+def fetch(years: Sequence[int], state: str | None, cache: str | None, base_url: str | None) -> None:
+    """Download ozone, and say how to use it."""
+    with _bars() as progress:
+        paths = fetch_ozone(
+            years, state=state, cache=cache, base_url=base_url or AIRDATA_URL, progress=progress
+        )
+    for path in paths:
+        print(path)
+    data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
+    print(f"tvbandits compare {WITHOUT_STATE if state is None else 'ozone'} {data}")
+
+
+def tell(files: Sequence[Path]) -> bool:
+    """Say what files are; whether all of them can be read."""
+    readable = True
+    for place, file in enumerate(files):
+        if place:
+            print()
+        try:
+            print(describe(file))
+        except ValueError as error:
+            sys.stdout.flush()
+            print("tvbandits: " + " ".join(str(error).split()), file=sys.stderr)
+            readable = False
+    return readable
+
+
+@contextmanager
+def _bars() -> Iterator[Progress]:
+    """A bar a file on a terminal, and silence elsewhere."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield progress

@@ -1,0 +1,195 @@
+"""One run: a policy plays a problem with one seed, and leaves a row for every step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvbandits.acquisition.confidence import Confidence, Fixed, Theory
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.play import Player
+from tvbandits.bandit.state import Info
+from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker, Named
+from tvbandits.comparison.setup import REWARD_NOISE, Prepared, played
+from tvbandits.comparison.summary import NO_WIDTH, Row
+from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.protocols import Expert
+from tvbandits.policies import Setting
+from tvbandits.policies.theory import regret_bound
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.budgets import Following
+from tvbandits.queries.plans import QueryPlan, RandomPoints
+
+KEPT_ANSWERS = 300
+"""Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets has
+a use for more, and a step's cost stays bounded."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run: its label, and a row for every step."""
+
+    problem: str
+    policy: str
+    seed: int
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is the same for all runs of a comparison.
+
+    Attributes
+    ----------
+    confidence : Confidence or None
+        None: each policy's own default.
+    text : str or None
+        What rows call it.
+    expert : callable or None
+        Makes the expert of a problem and a seed.
+    """
+
+    confidence: Confidence | None
+    text: str | None
+    expert: MakeExpert | None
+
+
+def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
+    """One run of one policy."""
+    player = _player(name, maker, prepared.setting(conditions.confidence, conditions.expert))
+    return _played_out(prepared, name, player, _width_text(maker, player, conditions.text))
+
+
+def play_equally(
+    prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
+) -> list[Run]:
+    """One run of every policy on one realisation, those without an expert after those with one."""
+    setting = prepared.setting(conditions.confidence, conditions.expert)
+    players = {name: _player(name, maker, setting) for name, maker in makers.items()}
+    widths = {
+        name: _width_text(maker, players[name], conditions.text) for name, maker in makers.items()
+    }
+    asking = [name for name, player in players.items() if _asks(player)]
+    if not asking or setting.expert is None:
+        raise ValueError(
+            f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
+        )
+    done = {name: _played_out(prepared, name, players[name], widths[name]) for name in asking}
+    counts = max(([row["answered"] for row in run.rows] for run in done.values()), key=sum)
+    plan = RandomPoints(Following(tuple(counts)))
+    for name, player in players.items():
+        if name not in done:
+            if isinstance(player, Bandit):
+                player = _informed(player, setting.expert(), plan)
+            done[name] = _played_out(prepared, name, player, widths[name])
+    return [done[name] for name in players]
+
+
+def _informed(player: Bandit, expert: Expert, plan: QueryPlan) -> Bandit:
+    """The same bandit with an expert's answers, which it takes as it takes rewards."""
+    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=KEPT_ANSWERS)
+    return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
+
+
+def _asks(player: Player) -> bool:
+    return isinstance(player, Bandit) and player.recipe.asking is not None
+
+
+def _player(name: str, maker: Maker, setting: Setting) -> Player:
+    player = maker(setting)
+    if isinstance(player, type) or not all(hasattr(player, each) for each in OF_A_PLAYER):
+        raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {player!r}')
+    return player
+
+
+def _width_text(maker: Maker, player: Player, asked: str | None) -> str:
+    """The width that is played, as rows show it."""
+    told = maker.width_text(asked) if isinstance(maker, Named) else asked
+    if told is not None:
+        return told
+    if not isinstance(player, Bandit):
+        return NO_WIDTH
+    width = player.recipe.confidence
+    if isinstance(width, Fixed):
+        return f"{width.value:g}"
+    return "theory" if width == Theory() else repr(width)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Points that were played one a step and told together."""
+
+    step: int
+    X: Array
+    rewards: Array
+    beta: float
+    info: Info
+    seconds: float
+
+
+def _played_out(prepared: Prepared, name: str, player: Player, width: str) -> Run:
+    """All steps of a run."""
+    rows: list[Row] = []
+    label: Row = {
+        "problem": prepared.label,
+        "policy": name,
+        "confidence": width,
+        "seed": prepared.seed,
+    }
+    while len(rows) < prepared.horizon:
+        batch = _next_batch(prepared, player, len(rows) + 1)
+        for i in range(len(batch.X)):
+            before = rows[-1]["cumulative_regret"] if rows else 0.0
+            rows.append(label | _row(prepared, batch, i, before))
+    return Run(prepared.label, name, prepared.seed, rows)
+
+
+def _next_batch(prepared: Prepared, player: Player, step: int) -> _Batch:
+    """Ask, play and tell; only asking and telling are clocked."""
+    problem = prepared.problem
+    started = time.perf_counter()
+    X = as_points(player.ask(float(step)), problem.domain.dimension)
+    X = X[: prepared.horizon - step + 1]
+    asked = time.perf_counter() - started
+    beta = player.info.beta
+    times = np.arange(float(step), float(step + len(X)))
+    rewards, told = played(problem, X, times, prepared.seed, REWARD_NOISE)
+    started = time.perf_counter()
+    info = player.tell(X, told, float(times[0]) if len(X) == 1 else times)
+    return _Batch(step, X, rewards, beta, info, asked + time.perf_counter() - started)
+
+
+def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
+    """Row of the i-th point of a batch; questions and their cost stand in that of the first."""
+    step, info = batch.step + i, batch.info
+    best, reward = float(prepared.problem.best(float(step))), float(batch.rewards[i])
+    cumulative = before + (best - reward)
+    size = info.posterior.dictionary_size
+    return {
+        "t": step,
+        **{f"x{j}": float(coordinate) for j, coordinate in enumerate(batch.X[i])},
+        "reward": reward,
+        "best": best,
+        "regret": best - reward,
+        "cumulative_regret": cumulative,
+        "average_regret": cumulative / step,
+        "queries": info.queries.asked if i == 0 else 0,
+        "answered": info.queries.answered if i == 0 else 0,
+        "cost": info.queries.cost if i == 0 else 0.0,
+        "seconds": batch.seconds / len(batch.X),
+        "batch_size": len(batch.X),
+        "dictionary_size": math.nan if size is None else float(size),
+        "beta": batch.beta,
+        "bound": _bound(prepared, step, batch.beta),
+    }
+
+
+def _bound(prepared: Prepared, step: int, beta: float) -> float:
+    """The theorem's bound on the average regret, in the unit of reward."""
+    noise = prepared.problem.noise_variance / prepared.scale**2
+    gain = float(prepared.gains[step - 1])
+    return prepared.scale * regret_bound(step, beta, noise, gain)

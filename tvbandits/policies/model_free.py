@@ -1,0 +1,147 @@
+"""What policies without a model of the reward share: the same ask and tell as a bandit's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from tvbandits.acquisition.availability import Allowed, Among, available
+from tvbandits.bandit.history import history_of
+from tvbandits.bandit.state import Info, Plays
+from tvbandits.bandit.told import checked_told
+from tvbandits.core.arrays import Array, as_generator, as_points, as_time, flag, whole_number
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
+
+TRIES = 20
+"""So often a policy may name a point that is not available, before one that is is drawn for it."""
+
+
+class ModelFree(ABC):
+    """A domain, a generator, points that are out, and checks before anything moves.
+
+    Parameters
+    ----------
+    domain : Domain
+    seed : int or numpy.random.Generator
+        A generator is not advanced: a child is spawned from it.
+    minimise : bool
+        Smaller rewards are better.
+    """
+
+    def __init__(
+        self, domain: Domain, seed: int | np.random.Generator, minimise: bool = False
+    ) -> None:
+        self._domain = domain
+        rng = as_generator(seed)
+        self._rng = rng.spawn(1)[0] if rng is seed else rng
+        self._sign = -1.0 if flag("minimise", minimise) else 1.0
+        self._seen = Observations.empty(domain.dimension)
+        self._failed = self._pending = Plays.none(domain.dimension)
+        self._told = 0
+
+    @property
+    def info(self) -> Info:
+        """The numbers of rewards told, and of readings that failed."""
+        return Info(told=self._told, failed=len(self._failed))
+
+    @property
+    def pending(self) -> Array:
+        """Points asked and not yet told, shape (k, d)."""
+        return self._pending.X.copy()
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """What was told and asked: time, coordinates, reward, variance, source, kind."""
+        none = Observations.empty(self._domain.dimension)
+        return history_of(self._domain, self._seen, none, self._failed, self._pending)
+
+    def ask(
+        self,
+        t: float | None = None,
+        n: int | None = None,
+        among: Among = None,
+        context: ArrayLike | None = None,
+    ) -> Array:
+        """Where to play next, shape (n, d): one point by default.
+
+        Parameters
+        ----------
+        t : float, optional
+        n : int, optional
+            So many points, distinct where the domain has as many.
+        among, context
+            What is available, as for `Bandit.ask`.
+
+        Raises
+        ------
+        ValueError
+            If `t`, `n`, `among` or `context` cannot be used.
+        NothingAvailableError
+            If nothing is available.
+        """
+        now = self._next_time() if t is None else as_time(t)
+        count = 1 if n is None else whole_number("n", n, at_most=100_000)
+        taken = self._pending.X[self._pending.t == now]
+        allowed = Allowed(self._domain, available(self._domain, among, context), taken)
+        batch: list[Array] = []
+        for _ in range(count):
+            batch.append(self._chosen(allowed))
+            allowed.exclude(batch[-1])
+        X = np.array(batch)
+        self._pending = self._pending.append(X, np.full(count, now))
+        return X
+
+    def _chosen(self, allowed: Allowed) -> Array:
+        """A point (d,) that may be chosen."""
+        for _ in range(TRIES):
+            x = self._choose()[0]
+            if allowed.everything or allowed(x[None, :])[0]:
+                return np.asarray(x)
+        return allowed.sample(self._rng)
+
+    def tell(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: ArrayLike | None = None,
+        variance: ArrayLike | None = None,
+    ) -> Info:
+        """Learn rewards (n,) of points (n, d), asked for or not; NaN: played, and no reading.
+
+        It happens wholly or not at all. Times and variances are checked and kept, and that is all.
+
+        Raises
+        ------
+        ValueError
+            If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
+            outside the domain.
+        """
+        told = checked_told(self._domain, 1.0, self._pending, self._next_time(), X, y, t, variance)
+        rewards = told.rewards
+        self._learn(rewards.X, self._sign * rewards.y)
+        self._seen = self._seen.append(rewards)
+        self._failed = self._failed.append(told.failed.X, told.failed.t)
+        self._pending = self._pending.without(told.X)
+        self._told += len(rewards)
+        return self.info
+
+    def drop(self, X: ArrayLike) -> None:
+        """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
+        points = self._domain.check(as_points(X, self._domain.dimension))
+        self._pending = self._pending.dropped(points)
+
+    def _next_time(self) -> float:
+        seen = np.concatenate([self._seen.t, self._failed.t])
+        return float(seen.max()) + 1.0 if len(seen) else 1.0
+
+    @abstractmethod
+    def _choose(self) -> Array:
+        """The next point, shape (1, d)."""
+
+    @abstractmethod
+    def _learn(self, X: Array, y: Array) -> None:
+        """Take in rewards `y` (n,), larger being better, of points `X` (n, d), which are checked."""
