@@ -86,8 +86,7 @@ def assert_same_choice(bandit: Bandit, x: Array, other: Plain, row: int, t: int)
     """
     played = int(np.flatnonzero((other.points == x[0]).all(axis=1))[0])
     if played != row:
-        lost = other.ucb.max() - other.ucb[played]
-        assert lost <= 1e-14 * abs(other.ucb.max()), f"{x[0]}, not {other.points[row]} at step {t}"
+        assert played in other.leading(), f"{x[0]}, not {other.points[row]} at step {t}"
         other.rng.bit_generator.state = bandit.state.random
     return played
 
@@ -102,7 +101,7 @@ class Run:
     seed: int
 
     def play(self, steps: int) -> list[int]:
-        noise, rows, rounded = self.case.noise(self.seed), [], 0
+        noise, rows, rounded, tied = self.case.noise(self.seed), [], 0, 0
         for t in range(1, steps + 1):
             x = self.bandit.ask()
             expected, figures = self.other.ask()
@@ -114,7 +113,9 @@ class Run:
             self.other.tell(x[0], y)
             rows.append(row)
             rounded += row != expected
-        assert rounded <= 0.05 * steps
+            tied += len(self.other.leading()) > 1
+        # Where dozens tie but for rounding, as after a reset, rounding decides among whom is drawn.
+        assert rounded <= max(0.05 * steps, 0.25 * tied)
         return rows
 
 

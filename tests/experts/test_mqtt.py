@@ -201,11 +201,13 @@ def test_a_client_must_speak_as_ours() -> None:
 
 
 def test_a_broker_that_is_not_there() -> None:
-    port = free_port()
-    with MQTTTransport("127.0.0.1", port, time_out=0.05, client=quick) as transport:
-        for _ in range(2):
-            with pytest.raises(ConnectionError, match=rf"to the broker 127\.0\.0\.1:{port}"):
-                transport.request(["A"], 1.0)
+    with socket.socket() as held:  # so that nobody else answers there
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        with MQTTTransport("127.0.0.1", port, time_out=0.05, client=quick) as transport:
+            for _ in range(2):
+                with pytest.raises(ConnectionError, match=rf"to the broker 127\.0\.0\.1:{port}"):
+                    transport.request(["A"], 1.0)
     with pytest.raises(ValueError, match=r"<MQTTTransport: .*> is closed"):
         transport.request(["A"], 1.0)
     transport.close()

@@ -199,6 +199,11 @@ class Plain:
         self.anchor, self.scale = moments(y[rows], s2[rows], correlation, self.noise_variance)
         self.estimated_at = n
 
+    def leading(self) -> NDArray[np.int64]:
+        """The candidates whose bound at the last `ask` is the largest but for rounding."""
+        largest = self.ucb.max()
+        return np.flatnonzero(largest - self.ucb <= 1e-14 * abs(largest))
+
     def ask(self) -> tuple[int, Figures]:
         """The candidate to play at step t + 1."""
         X, i, y, s2 = self.seen()
