@@ -1,4 +1,4 @@
-"""Gamma_T, greedily."""
+"""The largest information gain gamma_T of T observations, greedily ([SK] = Srinivas et al. 2010)."""
 
 from __future__ import annotations
 

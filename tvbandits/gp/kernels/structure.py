@@ -1,4 +1,4 @@
-"""Advance, separate, inputs: what a kernel tree allows."""
+"""What a kernel sees of points and times, and what its structure allows: forgetting, separation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check_kernel."""
+"""Whether a kernel is a covariance, and fits the inputs that it will see."""
 
 from __future__ import annotations
 
