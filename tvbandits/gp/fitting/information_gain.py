@@ -1,4 +1,4 @@
-"""The largest information gain gamma_T of T observations, greedily ([SK] = Srinivas et al. 2010)."""
+"""The largest information gain gamma_T, greedily (Srinivas et al. 2010, docs/references.md)."""
 
 from __future__ import annotations
 

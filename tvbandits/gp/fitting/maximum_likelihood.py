@@ -1,4 +1,4 @@
-"""Hyperparameters of largest evidence ([RW] = Rasmussen & Williams 2006, chapter 5, docs/references.md)."""
+"""Hyperparameters of largest evidence (Rasmussen & Williams 2006, chapter 5; docs/references.md)."""
 
 from __future__ import annotations
 
