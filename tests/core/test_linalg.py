@@ -107,37 +107,22 @@ def test_log_determinant(n: int, seed: int) -> None:
     assert linalg.log_determinant(linalg.cholesky(A).L) == pytest.approx(expected, abs=1e-9)
 
 
-@modest
-@given(sizes, st.integers(0, 5), seeds)
-def test_appended_rows_equal_a_new_factorisation(n: int, m: int, seed: int) -> None:
-    A = positive(n + m, np.random.default_rng(seed))
-    L = linalg.cholesky(A[:n, :n]).L
-    made = linalg.append_rows(L, A[:n, n:], A[n:, n:])
-    is_factor(made.L, A)
-    assert made.jitter == 0.0
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("off", [0.0, 1e-15, -1e-15])
-def test_appending_a_row_that_follows_from_the_others(scale: float, off: float) -> None:
-    L = linalg.cholesky(scale * np.array([[1.0, 0.5], [0.5, 1.0]])).L
-    cross, corner = scale * np.array([[1.0 + off], [0.5]]), scale * np.array([[1.0]])
-    made = linalg.append_rows(L, cross, corner)
-    assert 0.0 <= made.jitter <= 1e-6 * scale
-    expected = scale * np.array([[1.0, 0.5, 1.0], [0.5, 1.0, 0.5], [1.0, 0.5, 1.0]])
-    np.testing.assert_allclose(made.L @ made.L.T, expected, atol=2e-6 * scale)
-
-
-def test_the_jitter_of_appended_rows_is_reported() -> None:
-    one = np.ones((1, 1))
-    made = linalg.append_rows(one, one, one)
-    assert made.jitter == 1e-12
-    np.testing.assert_allclose(made.L, [[1.0, 0.0], [1.0, 1e-6]])
-
-
-def test_an_impossible_row_is_refused() -> None:
-    with pytest.raises(FactorisationError, match="Schur complement of the dictionary"):
-        linalg.append_rows(np.eye(1), np.full((1, 1), 2.0), np.eye(1), "dictionary")
+@pytest.mark.parametrize(
+    ("diagonal", "expected"),
+    [
+        ([], 1.0),
+        ([3.0], 3.0 / 3.0),
+        ([2.0, 8.0, 4.0], 4.0),
+        ([1.0, 0.0], 1e150),
+        ([1.0, -1e-20], 1e150),
+        ([1e-310, 1e300], 1e150),
+        ([0.0, 0.0], 1e150),
+    ],
+)
+def test_a_spread_is_finite(diagonal: list[float], expected: float) -> None:
+    found = linalg.spread_of(np.array(diagonal))
+    assert found == expected
+    assert np.isfinite(found**2)
 
 
 @modest

@@ -18,6 +18,10 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 """Relative jitters tried in turn; the first that succeeds is used and reported."""
 
 
+LARGEST_SPREAD = 1e150
+"""A condition number, which may be the square of a spread, is always finite."""
+
+
 class FactorisationError(ValueError):
     """A matrix that should be positive definite is not, even with the largest jitter."""
 
@@ -119,32 +123,15 @@ def log_determinant(L: Array) -> float:
     return 2.0 * float(np.log(np.diagonal(L)).sum())
 
 
-def append_rows(L: Array, cross: Array, corner: Array, what: str = "kernel matrix") -> Cholesky:
-    """Factor of [[A, cross], [cross^T, corner]] from the factor L of A: O(n^2 m) for m new rows.
+def spread_of(diagonal: Array) -> float:
+    """Largest over smallest entry, at least 1 and at most 1e150; 1 where there is none.
 
-    Parameters
-    ----------
-    L : array of shape (n, n)
-    cross : array of shape (n, m)
-    corner : array of shape (m, m)
-
-    The jitter is added to the new rows alone, relative to their diagonal before what is known is
-    taken off: for rows that follow from the old ones what is left is rounding, and no yardstick.
-
-    Raises
-    ------
-    FactorisationError
-        As `cholesky` does.
+    Rounding may leave an entry of nothing, or below: that is as bad as a number can say.
     """
-    n, m = cross.shape
-    below = solve_lower(L, cross)
-    scale = float(np.mean(np.diagonal(corner))) if m else 0.0
-    schur = cholesky(corner - below.T @ below, f"Schur complement of the {what}", scale=scale)
-    grown = np.zeros((n + m, n + m), order="F")
-    grown[:n, :n] = L
-    grown[n:, :n] = below.T
-    grown[n:, n:] = schur.L
-    return Cholesky(grown, schur.jitter)
+    if len(diagonal) == 0:
+        return 1.0
+    largest, smallest = float(diagonal.max()), float(diagonal.min())
+    return LARGEST_SPREAD if smallest * LARGEST_SPREAD <= largest else largest / smallest
 
 
 def drop_rows(L: Array, V: Array, first: int, count: int) -> tuple[Array, Array]:

@@ -25,6 +25,7 @@ from tvbandits.gp.posteriors import sparse
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 
@@ -430,7 +431,9 @@ def test_a_root_with_another_jitter_is_not_mixed_with_an_old_embedding() -> None
     p = on(ROUGH, data, np.ones(10, dtype=bool))
     Z = p.dictionary.rows.Z
     jittered = Factored().condition(ROUGH, Data(Z, np.empty((10, 0)), np.full(10, 1e-3)))
-    after, fresh = (assemble(ROUGH, data, p.groups, jittered, q, 0.0) for q in (p, None))
+    after, fresh = (
+        assemble(ROUGH, data, p.groups, jittered, q, 0.0, lowest=1e-9) for q in (p, None)
+    )
     np.testing.assert_array_equal(after.embedded, fresh.embedded)
     assert np.abs(after.embedded - p.embedded).max() > 1e-4
 
@@ -444,3 +447,53 @@ def test_an_exact_posterior_before_it_is_left_aside() -> None:
         for q in (exact, None)
     )
     assert fingerprint(after) == fingerprint(fresh)
+
+
+# --- noise far below the prior ----------------------------------------------------------------------
+
+TINY: dict[str, Kernel] = {
+    "smooth": RBF(0.3),
+    "short": RBF(0.1),
+    "matern": Matern(0.3, nu=1.5),
+    "rough": Matern(0.2, nu=0.5),
+}
+
+
+@pytest.mark.parametrize("exponent", range(4, 18))
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("rule", [Nystrom(1e12), Exact()], ids=["nystrom", "spanning"])
+def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> None:
+    kernel, noise = TINY[name], 10.0**-exponent
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        points = rng.random((80, 1))
+        X = points[np.r_[np.arange(80), rng.integers(0, 80, 40)]]
+        y = np.sin(6.0 * X[:, 0]) + np.sqrt(noise) * rng.standard_normal(120)
+        data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
+        made = rule.condition(kernel, data, surface=Surface(kernel, points))
+        exact = Factored().condition(kernel, data)
+        means, variance = made.on_surface()
+        expected, right = exact.predict(points)
+        # What it is off by is what it says that it does not know.
+        assert (2.0 * np.sqrt(variance) + 1e-9 >= np.abs(means - expected).T).all()
+        assert (np.abs(np.sqrt(variance) - np.sqrt(right)) < 1e-3).all()
+        # The products are a sum of squares: no difference of numbers of the size of 1 / noise.
+        assert np.linalg.eigvalsh(made.products)[0] > 0
+        centres = [p.products[0, 1] / (5.0 + p.products[1, 1]) for p in (made, exact)]
+        assert abs(centres[0] - centres[1]) < 0.3
+        if exponent <= 7:
+            np.testing.assert_allclose(made.products, exact.products, rtol=2e-2, atol=1e-3)
+        assert np.isfinite(made.condition_number)
+
+
+def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -> None:
+    kernel, X = RBF(0.3), np.linspace(0.0, 1.0, 30)[:, None]
+    part = Nystrom(1e12, tolerance=1e-6)
+    found = {
+        noise: part.condition(kernel, Data(X, np.cos(9 * X), np.full(30, noise)))
+        for noise in (1e-12, 1e-6, 2e-6)
+    }
+    assert found[1e-12].jitter == pytest.approx(1e-6 - 1e-12)
+    assert found[2e-6].jitter == found[1e-6].jitter == 0.0
+    for mine, its in zip(found[1e-12].predict(X), found[1e-6].predict(X), strict=True):
+        np.testing.assert_array_equal(mine, its)

@@ -1,4 +1,4 @@
-"""Gamma_T, greedily."""
+"""The largest information gain gamma_T, greedily (Srinivas et al. 2010, docs/references.md)."""
 
 from __future__ import annotations
 

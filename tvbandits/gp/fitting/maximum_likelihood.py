@@ -1,4 +1,4 @@
-"""Fit once."""
+"""Hyperparameters of largest evidence (Rasmussen & Williams 2006, chapter 5; docs/references.md)."""
 
 from __future__ import annotations
 
@@ -45,6 +45,13 @@ def fit(
     Starts are the kernel as given and `restarts` more, drawn by `rng` log-uniformly within the
     bounds; the result is never worse than the kernel as given. Without a prior `mean`, the constant
     of generalised least squares, 1^T A^-1 y / 1^T A^-1 1, is profiled out of the evidence.
+
+    Raises
+    ------
+    ValueError
+        If there are no observations, or restarts without `rng`.
+    FactorisationError
+        If the kernel as given has no factor on the observations.
     """
     if len(observations) == 0:
         raise ValueError("a kernel cannot be fitted to no observations")

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product, Sum
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number, whole_number
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.kernels.terms import leaves_of
+from tvbandits.gp.kernels.terms import leaves_of, rebuilt
 
 
 @dataclass(frozen=True)
@@ -247,11 +247,13 @@ def step_of(t: Array) -> float:
 
 def at_step(kernel: Any, step: float) -> Any:
     """A kernel whose time scales count in steps, with those times a step, and their bounds."""
-    if type(kernel) in (Sum, Product):
-        return type(kernel)(at_step(kernel.k1, step), at_step(kernel.k2, step))
-    if type(kernel) is not OnTime or type(kernel.kernel) is not Matern:
-        return kernel
-    given = kernel.kernel
+    return rebuilt(kernel, lambda leaf: _leaf_at_step(leaf, step))
+
+
+def _leaf_at_step(leaf: Any, step: float) -> Any:
+    if type(leaf) is not OnTime or type(leaf.kernel) is not Matern:
+        return leaf
+    given = leaf.kernel
     bounds = given.length_scale_bounds
     if not isinstance(bounds, str):
         bounds = (bounds[0] * step, bounds[1] * step)

@@ -1,4 +1,4 @@
-"""Advance, separate, inputs: what a kernel tree allows."""
+"""What a kernel sees of points and times, and what its structure allows: forgetting, separation."""
 
 from __future__ import annotations
 
@@ -18,18 +18,12 @@ from sklearn.gaussian_process.kernels import (
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
-
-
-def children(kernel: Kernel) -> list[Kernel]:
-    """The kernels that a kernel is made of."""
-    values = kernel.get_params(deep=False).values()
-    lists = [value if isinstance(value, list | tuple) else [value] for value in values]
-    return [child for some in lists for child in some if isinstance(child, Kernel)]
+from tvbandits.gp.kernels.terms import parts_of, products_of
 
 
 def is_space_time(kernel: Kernel) -> bool:
     """Whether `OnSpace`, `OnTime` or `Drift` is part of the kernel: its rows are [x, t]."""
-    return isinstance(kernel, _Restricted | Drift) or any(map(is_space_time, children(kernel)))
+    return any(isinstance(part, _Restricted | Drift) for part in parts_of(kernel))
 
 
 def space_time(kernel: Kernel) -> Kernel:
@@ -91,7 +85,10 @@ def separate(kernel: Kernel) -> Kernel | None:
     least one over time (`Drift`, or `OnTime` of products and powers of Matern-1/2 kernels of
     variance 1); None for anything else.
     """
-    factors = _factors(kernel)
+    products = products_of(kernel)
+    if len(products) > 1:
+        return None
+    factors = [leaf.kernel for leaf in products[0]]
     # Exact types: a subclass may have redefined the formula that is relied on here.
     space = [f for f in factors if type(f) in (OnSpace, ConstantKernel)]
     time = [f for f in factors if type(f) in (Drift, OnTime)]
@@ -103,21 +100,13 @@ def separate(kernel: Kernel) -> Kernel | None:
     return reduce(operator.mul, over_points)
 
 
-def _factors(kernel: Kernel) -> list[Kernel]:
-    """The factors of nested products."""
-    if type(kernel) is Product:
-        return _factors(kernel.k1) + _factors(kernel.k2)
-    return [kernel]
-
-
 def _is_correlation(in_time: Kernel) -> bool:
     """Whether a kernel over time is a Markov correlation, at all distances in time."""
     # `advance` of a sum tells about one distance only.
-    if _holds_sum(in_time) or float(in_time.diag(np.zeros((1, 2)))[0]) != 1.0:
+    if (
+        any(isinstance(part, Sum) for part in parts_of(in_time))
+        or float(in_time.diag(np.zeros((1, 2)))[0]) != 1.0
+    ):
         return False
     factor = advance(in_time, 1.0)
     return factor is not None and factor <= 1.0
-
-
-def _holds_sum(kernel: Kernel) -> bool:
-    return isinstance(kernel, Sum) or any(map(_holds_sum, children(kernel)))

@@ -1,4 +1,7 @@
-"""Structured kernels as sums of terms amplitude * space * time, each a small state-space model in time.
+"""The one walker of kernel trees, and kernels as sums of terms amplitude * space * time.
+
+A tree is looked at as its parts (`parts_of`), as the sum of products that it is (`leaves_of`), or made
+again from changed leaves (`rebuilt`). Each term is a small state-space model in time.
 
 A term is a product of constants, of kernels over points (`OnSpace`), and of at most one kernel over
 time: a Matern kernel of nu = 1/2 or 3/2 (`OnTime`) or `Drift`. What is left out is constant: a term
@@ -8,6 +11,7 @@ without a space part is a level that all points share, one without a time part n
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
@@ -18,6 +22,27 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Pro
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+
+
+def children(kernel: Kernel) -> list[Kernel]:
+    """The kernels that a kernel is made of."""
+    values = kernel.get_params(deep=False).values()
+    lists = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return [child for some in lists for child in some if isinstance(child, Kernel)]
+
+
+def parts_of(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel and all that is inside of it, the whole before its parts."""
+    yield kernel
+    for child in children(kernel):
+        yield from parts_of(child)
+
+
+def rebuilt(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
+    """The same sums and products of changed leaves; a leaf is what is neither a sum nor a product."""
+    if type(kernel) in (Sum, Product):
+        return type(kernel)(rebuilt(kernel.k1, change), rebuilt(kernel.k2, change))
+    return change(kernel)
 
 
 @dataclass(frozen=True)
@@ -35,14 +60,19 @@ class Leaf:
 
 def leaves_of(kernel: Kernel) -> tuple[tuple[Leaf, ...], ...] | None:
     """The terms of a kernel, each as its factors; None where it has factors of another kind."""
-    expanded, _ = _expanded(kernel, 0)
+    expanded = products_of(kernel)
     kinds = (ConstantKernel, OnSpace, OnTime, Drift)
     known = all(type(leaf.kernel) in kinds for term in expanded for leaf in term)
     return tuple(map(tuple, expanded)) if known else None
 
 
+def products_of(kernel: Kernel) -> list[list[Leaf]]:
+    """The products that a kernel is the sum of; a product of sums is the sum of all products."""
+    return _expanded(kernel, 0)[0]
+
+
 def _expanded(kernel: Kernel, at: int) -> tuple[list[list[Leaf]], int]:
-    """The products that a kernel is the sum of, and where its hyperparameters end."""
+    """`products_of`, and where the hyperparameters end."""
     if type(kernel) in (Sum, Product):
         first, middle = _expanded(kernel.k1, at)
         second, end = _expanded(kernel.k2, middle)
@@ -55,14 +85,13 @@ def _expanded(kernel: Kernel, at: int) -> tuple[list[list[Leaf]], int]:
 
 def same_form(kernel: Any, other: Any) -> bool:
     """Whether two kernels differ in nothing but the numbers of their hyperparameters."""
-    return _form(kernel) == _form(other)
+    return list(map(_form, parts_of(kernel))) == list(map(_form, parts_of(other)))
 
 
-def _form(kernel: Any) -> tuple[Any, ...]:
-    """What a kernel is besides its numbers: types, free hyperparameters, smoothness."""
-    names = tuple((part.name, part.n_elements, part.fixed) for part in kernel.hyperparameters)
-    inner = [part for part in kernel.get_params(deep=False).values() if isinstance(part, Kernel)]
-    return type(kernel), names, getattr(kernel, "nu", None), tuple(map(_form, inner))
+def _form(part: Kernel) -> tuple[Any, ...]:
+    """What a part is besides its numbers: type, free hyperparameters, smoothness, number of parts."""
+    names = tuple((each.name, each.n_elements, each.fixed) for each in part.hyperparameters)
+    return type(part), names, getattr(part, "nu", None), len(children(part))
 
 
 @dataclass(frozen=True)
@@ -160,30 +189,13 @@ def components_of(kernel: Kernel, scale: float) -> tuple[Component, ...]:
 
 def terms_of(kernel: Kernel) -> tuple[Term, ...] | None:
     """The terms of a kernel over [x, t], or None where it is not a sum of such terms."""
-    found = [_term(part) for part in _summands(kernel)]
+    found = [_term([leaf.kernel for leaf in product]) for product in products_of(kernel)]
     return None if any(term is None for term in found) else tuple(t for t in found if t is not None)
 
 
-def _summands(kernel: Kernel) -> list[Kernel]:
-    if type(kernel) is Sum:
-        return _summands(kernel.k1) + _summands(kernel.k2)
-    if type(kernel) is Product:
-        # A product of sums is the sum of all products.
-        first, second = _summands(kernel.k1), _summands(kernel.k2)
-        if len(first) > 1 or len(second) > 1:
-            return [one * other for one in first for other in second]
-    return [kernel]
-
-
-def _factors(kernel: Kernel) -> list[Kernel]:
-    if type(kernel) is Product:
-        return _factors(kernel.k1) + _factors(kernel.k2)
-    return [kernel]
-
-
-def _term(kernel: Kernel) -> Term | None:
+def _term(factors: list[Kernel]) -> Term | None:
     amplitude, space, time = 1.0, [], []
-    for factor in _factors(kernel):
+    for factor in factors:
         # Exact types: a subclass may have redefined the formula that is relied on here.
         if type(factor) is ConstantKernel:
             amplitude *= float(factor.constant_value)

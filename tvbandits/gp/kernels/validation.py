@@ -1,4 +1,4 @@
-"""Check_kernel."""
+"""Whether a kernel is a covariance, and fits the inputs that it will see."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.linalg import eigenvalues
 from tvbandits.gp.kernels.space_time import OnSpace, _Restricted
-from tvbandits.gp.kernels.structure import children, is_space_time
+from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.kernels.terms import children
 
 CHECKED_POINTS = 64
 

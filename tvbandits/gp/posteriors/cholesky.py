@@ -88,8 +88,7 @@ class ExactPosterior:
     @property
     def condition_number(self) -> float:
         """Lower estimate of the condition number of K + Sigma, from the diagonal of its factor."""
-        diagonal = np.diagonal(self.factor.array)
-        return float((diagonal.max() / diagonal.min()) ** 2) if len(diagonal) else 1.0
+        return linalg.spread_of(np.diagonal(self.factor.array)) ** 2
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
@@ -340,3 +339,17 @@ def _solved_column(posterior: ExactPosterior, z: Array, surface: Surface | None)
             return on.V.array[:, where] * (on.shrink / back)
     column = np.asarray(kernel(posterior.rows.Z, z))[:, 0]
     return linalg.solve_lower(posterior._lower, column)
+
+
+def beyond_dictionary(dictionary: ExactPosterior, count: int, rng: np.random.Generator) -> Array:
+    """Draws (count, A) of what the dictionary leaves out at the fixed points, each on its own."""
+    _, residual = dictionary.on_surface()
+    return np.asarray(rng.standard_normal((count, len(residual))) * np.sqrt(residual))
+
+
+def embed(dictionary: ExactPosterior, Z: Array) -> Array:
+    """z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
+    if dictionary.size == 0 or len(Z) == 0:
+        return np.zeros((len(Z), dictionary.size))
+    cross = np.asarray(dictionary.kernel(dictionary.rows.Z, Z))
+    return np.asarray(linalg.solve_lower(np.asfortranarray(dictionary.factor.array), cross).T)

@@ -1,4 +1,4 @@
-"""Data, Groups."""
+"""What a posterior is conditioned on, and which observations share an input."""
 
 from __future__ import annotations
 

@@ -24,9 +24,8 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, recall
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import Surface
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.sparse import beyond_dictionary, embed
 
 
 @dataclass(frozen=True)
@@ -164,8 +163,7 @@ class DriftPosterior:
     @property
     def condition_number(self) -> float:
         """Lower estimate of the condition number of the covariance of the weights."""
-        diagonal = np.diagonal(self.covariance)
-        return float(diagonal.max() / diagonal.min()) if len(diagonal) else 1.0
+        return linalg.spread_of(np.diagonal(self.covariance))
 
     @property
     def settled(self) -> bool:

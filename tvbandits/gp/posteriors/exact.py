@@ -69,7 +69,7 @@ class Exact:
         span: ExactPosterior | None = surface.remember(spanning)
         if span is None or len(groups.first) < span.size:
             return factor(kernel, data, surface, now)
-        return assemble(kernel, data, groups, span, sparse, now, exact=True)
+        return assemble(kernel, data, groups, span, sparse, now, lowest=SPAN_TOLERANCE, exact=True)
 
 
 def spanning(surface: Surface) -> ExactPosterior | None:

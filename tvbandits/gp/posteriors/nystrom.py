@@ -21,11 +21,11 @@ from tvbandits.core.arrays import Array, finite_number, flag, positive_number
 from tvbandits.gp.fitting.leverage_scores import leverage_dictionary
 from tvbandits.gp.kernels.structure import is_space_time, separate
 from tvbandits.gp.posteriors.candidate_cache import Surface
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored, embed
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.drifting import DriftPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble, embed
+from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 
 AT_ONCE = 32
 """Of more new observations than this, only the last one's effect on the fixed points is computed."""
@@ -101,7 +101,7 @@ class Nystrom:
         else:
             rng = np.random.default_rng(0) if rng is None else rng
             dictionary = self._drawn(kernel, rows, surface, now, previous, rng)
-        return assemble(kernel, data, groups, dictionary, previous, now)
+        return assemble(kernel, data, groups, dictionary, previous, now, lowest=self.tolerance)
 
     def _drawn(
         self,

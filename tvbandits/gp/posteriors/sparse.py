@@ -23,7 +23,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.candidate_cache import OnSurface, Surface
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED
 
@@ -72,6 +72,8 @@ class NystromPosterior:
         The time that `on_surface` speaks about.
     exact : bool
         Whether the dictionary spans every observed point, by construction: nothing is approximated.
+    raised : float
+        The most that was added to the noise variance of a row that was too small for the dictionary.
     """
 
     kernel: Any
@@ -88,6 +90,7 @@ class NystromPosterior:
     now: float
     bounds: _Bounds | None = field(repr=False, compare=False)
     exact: bool = False
+    raised: float = 0.0
 
     @property
     def size(self) -> int:
@@ -106,14 +109,13 @@ class NystromPosterior:
 
     @property
     def jitter(self) -> float:
-        """What the root needed on its diagonal."""
-        return self.dictionary.jitter
+        """The most that the root needed on its diagonal, or a noise too small for the dictionary."""
+        return max(self.dictionary.jitter, self.raised)
 
     @property
     def condition_number(self) -> float:
         """Lower estimate of the condition number of V, from the diagonal of its factor."""
-        diagonal = np.diagonal(self.factor)
-        return float((diagonal.max() / diagonal.min()) ** 2) if len(diagonal) else 1.0
+        return linalg.spread_of(np.diagonal(self.factor)) ** 2
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
@@ -234,20 +236,6 @@ def _variances(residual: Array, z: Array, factor: Array) -> Array:
     return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
 
 
-def beyond_dictionary(dictionary: ExactPosterior, count: int, rng: np.random.Generator) -> Array:
-    """Draws (count, A) of what the dictionary leaves out at the fixed points, each on its own."""
-    _, residual = dictionary.on_surface()
-    return np.asarray(rng.standard_normal((count, len(residual))) * np.sqrt(residual))
-
-
-def embed(dictionary: ExactPosterior, Z: Array) -> Array:
-    """z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
-    if dictionary.size == 0 or len(Z) == 0:
-        return np.zeros((len(Z), dictionary.size))
-    cross = np.asarray(dictionary.kernel(dictionary.rows.Z, Z))
-    return np.asarray(linalg.solve_lower(np.asfortranarray(dictionary.factor.array), cross).T)
-
-
 def assemble(
     kernel: Any,
     data: Data,
@@ -256,15 +244,29 @@ def assemble(
     previous: NystromPosterior | None,
     now: float,
     *,
+    lowest: float,
     exact: bool = False,
 ) -> NystromPosterior:
-    """The sparse posterior of a dictionary: V, its factor and what follows from it."""
+    """The sparse posterior of a dictionary: V, its factor and what follows from it.
+
+    `lowest` is the share of its prior variance that a point may keep and yet depend on the dictionary.
+    To such a point the model leaves its noise as the only reason for a misfit: one below that share is
+    raised to it, since otherwise the misfit would count as many deviations of the noise.
+    """
     rows, _ = groups.merge(data)
+    given = rows.variance
+    if len(rows):
+        raised = np.maximum(given, lowest * np.asarray(kernel.diag(rows.Z)))
+        rows = Data(rows.Z, rows.Y, raised)
     embedded, V = _embedded(rows, dictionary, previous)
     made = linalg.cholesky(V, "sparse posterior's V")
     precision = 1.0 / rows.variance
     moment = embedded.T @ (precision[:, None] * rows.Y)
     half = linalg.solve_lower(made.L, moment)
+    coefficients = linalg.solve_lower(made.L, half, transposed=True)
+    # The smallest value of |y - Z w|^2 / v + |w|^2, which is at the coefficients: a sum of squares.
+    # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
+    misfit = rows.Y - embedded @ coefficients
     posterior = NystromPosterior(
         kernel=kernel,
         data=data,
@@ -274,12 +276,13 @@ def assemble(
         embedded=embedded,
         V=V,
         factor=made.L,
-        coefficients=linalg.solve_lower(made.L, half, transposed=True),
-        products=(precision[:, None] * rows.Y).T @ rows.Y - half.T @ half,
+        coefficients=coefficients,
+        products=(precision[:, None] * misfit).T @ misfit + coefficients.T @ coefficients,
         log_det_ratio=linalg.log_determinant(made.L),
         now=now,
         bounds=None,
         exact=exact,
+        raised=float((rows.variance - given).max(initial=0.0)),
     )
     if dictionary.surface is None:
         return posterior

@@ -196,8 +196,7 @@ class StateSpacePosterior:
     @property
     def condition_number(self) -> float:
         """Largest over smallest variance of the state in units of its prior: a lower estimate."""
-        share = np.diagonal(self.covariance) / self.space.prior
-        return float(share.max() / max(share.min(), 1e-300))
+        return linalg.spread_of(np.diagonal(self.covariance) / self.space.prior)
 
     def continues(self, kernel: Any, data: Data, surface: Surface | None) -> bool:
         """Whether data (sorted by time) begin with what is known, and go on from there in time."""
