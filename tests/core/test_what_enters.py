@@ -230,6 +230,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "PerStep": {"number": 1},
     "PolylogSchedule": {"dimension": 1},
     "ProductRatio": {"bound": 2.0},
+    "Real": {"low": 0.0, "high": 1.0},
     "RegressionProblem": {"rewards": [1.0], "points": [[0.0]], "name": "one", "kernel": None},
     "RegularisedEvolution": {"domain": Candidates([[0.0], [1.0]])},  # type: ignore[arg-type]
     "ResetEvery": {"every": 3},
@@ -257,13 +258,15 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 
 OTHERS = {
     **dict.fromkeys(
-        ["OnSpace", "OnTime", "Drift"], "kernels follow scikit-learn, which checks at use"
+        ["OnSpace", "OnTime", "Drift", "PerParameter"],
+        "kernels follow scikit-learn, which checks at use",
     ),
     **dict.fromkeys(
         ["Cholesky", "OzoneField", "Predictions", "Reach", "RecordingFile"], "made by the package"
     ),
     "Reading": "not checked where it is made: the expert judges it",
     "Recording": "makes a file; see test_recording",
+    "Integer": "may be negative; see test_space",
     "MQTTTransport": "see test_mqtt",
     "MQTTStation": "see test_mqtt",
 }

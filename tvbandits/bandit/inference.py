@@ -17,7 +17,6 @@ from tvbandits.bandit.state import ModelState, PosteriorInfo, State
 from tvbandits.core.arrays import Array, is_finite_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
-from tvbandits.core.threads import one_blas_thread
 from tvbandits.forgetting.aging import Ages, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import standardisation
@@ -27,6 +26,7 @@ from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.predictions import View
+from tvbandits.gp.threads import one_blas_thread
 from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.pool import Members, Pool
 

@@ -31,7 +31,7 @@ from tvbandits.bandit.plots.picture import (
     mark,
     seen_marks,
 )
-from tvbandits.core.arrays import Array, Index, is_finite_number
+from tvbandits.core.arrays import Array, Index, not_negative
 from tvbandits.core.domains import Candidates, Category, Table
 
 CURVE, GRID, RANKED = 401, 61, 25
@@ -86,8 +86,7 @@ def beliefs(
     given: object = bandit
     if not isinstance(given, Bandit):
         raise ValueError(f"bandit must be a Bandit, got {given!r}")
-    if not (is_finite_number(band) and band >= 0):
-        raise ValueError(f"band must be finite and not negative, got {band!r}")
+    band = not_negative("band", band)
     picture = Picture.of(bandit, t, names, unit, band)
     domain, axes_of = bandit.recipe.domain, picture.axes
     numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)

@@ -22,7 +22,11 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array, is_finite_number
+from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
+from tvbandits.core.coercion import shown
+
+EXACT = 2**53
+"""Whole numbers up to this size are floats."""
 
 TOLERANCE = 1e-9
 """How far off a value may be by rounding, relative to the range of its parameter."""
@@ -44,10 +48,8 @@ class Real:
     """Number of values; 0 where they are not counted."""
 
     def __post_init__(self) -> None:
-        for name, end in (("low", self.low), ("high", self.high)):
-            if not is_finite_number(end) or isinstance(end, bool):
-                raise ValueError(f"{name} must be a finite number, got {end!r}")
-            object.__setattr__(self, name, float(end))
+        for name in ("low", "high"):
+            object.__setattr__(self, name, finite_number(name, getattr(self, name)))
         if not self.low < self.high:
             raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
 
@@ -73,8 +75,8 @@ class Real:
 
     def code_of(self, value: object, name: str, row: int) -> float:
         """The code of a value as people give it."""
-        if not is_finite_number(value) or isinstance(value, bool):
-            raise ParameterError(f"{name} must be a finite number, got {value!r} in row {row}")
+        if not is_finite_number(value):
+            raise ParameterError(f"{name} must be a finite number, got {shown(value)} in row {row}")
         return float(value)  # type: ignore[arg-type]
 
     def values(self, codes: Array) -> Any:
@@ -107,12 +109,9 @@ class Integer:
     width: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        for name, end in (("low", self.low), ("high", self.high)):
-            if not isinstance(end, int | np.integer) or isinstance(end, bool):
-                raise ValueError(f"{name} must be a whole number, got {end!r}")
-            if abs(end) > 2**53:
-                raise ValueError(f"{name} must be within 2^53 of 0, got {end}")
-            object.__setattr__(self, name, int(end))
+        for name in ("low", "high"):
+            end = whole_number(name, getattr(self, name), -EXACT, EXACT)
+            object.__setattr__(self, name, end)
         if not self.low < self.high:
             raise ValueError(f"low must be below high, got {self.low} and {self.high}")
 
@@ -144,8 +143,8 @@ class Integer:
 
     def code_of(self, value: object, name: str, row: int) -> float:
         """The code of a value as people give it; whether it is whole, `codes` finds out."""
-        if not is_finite_number(value) or isinstance(value, bool):
-            raise ParameterError(f"{name} must be a whole number, got {value!r} in row {row}")
+        if not is_finite_number(value):
+            raise ParameterError(f"{name} must be a whole number, got {shown(value)} in row {row}")
         return float(value)  # type: ignore[arg-type]
 
     def values(self, codes: Array) -> Any:
@@ -212,7 +211,7 @@ class Category:
     def code_of(self, value: object, name: str, row: int) -> float:
         """The code of a value as people give it."""
         if not isinstance(value, str) or value not in self.levels:
-            raise ParameterError(f"{name} must be one of {self}, got {value!r} in row {row}")
+            raise ParameterError(f"{name} must be one of {self}, got {shown(value)} in row {row}")
         return float(self.levels.index(value))
 
     def values(self, codes: Array) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_points
+from tvbandits.core.arrays import Array, Index, as_points, positive_number
 from tvbandits.core.domains.box import Box
 from tvbandits.core.domains.box_search import Acquisition, _argmax, checked_values, search_mixed
 from tvbandits.core.domains.candidates import Candidates
@@ -236,14 +236,9 @@ class Space:
         ValueError
             If `nu` or `share` is not positive, or `share` is not finite.
         """
-        if isinstance(nu, bool) or not isinstance(nu, int | float) or not nu > 0:
-            raise ValueError(f"nu must be positive, got {nu!r}")
-        if (
-            isinstance(share, bool)
-            or not isinstance(share, int | float)
-            or not 0 < share < math.inf
-        ):
-            raise ValueError(f"share must be positive and finite, got {share!r}")
+        if nu != math.inf:
+            nu = positive_number("nu", nu)
+        share = positive_number("share", share)
         scales, bounds = [], []
         for part in self.parameters:
             if isinstance(part, Category):

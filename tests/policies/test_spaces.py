@@ -1,0 +1,106 @@
+"""Every policy plays on a space with names, and on a table of its points."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvbandits import Bandit, Integer, Space, policies
+from tvbandits.core.arrays import Array
+from tvbandits.experts import CallableExpert
+
+OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b", "c"])
+DICE = Space(left=Integer(1, 6), right=Integer(1, 6), colour=["red", "blue"])
+
+
+def reward(X: Array, t: float) -> Array:
+    """Best at 45 degrees, in the middle of the counts, in mode c; slowly moving."""
+    x, count, mode = X[:, 0], X[:, 1], X[:, 2:].argmax(axis=1)
+    peak = 4 * np.exp(-(((x - 45 - 5 * np.sin(t / 10)) / 15) ** 2))
+    return np.asarray(peak - 0.5 * np.abs(count - 3) + mode)
+
+
+BEST = 6.0
+"""The largest reward."""
+
+POLICIES: dict[str, Callable[[Any], Bandit]] = {
+    "gp": lambda d: policies.gp_ucb(d, OVEN.kernel(), 0.1, confidence=2.0),
+    "w": lambda d: policies.w_gp_ucb(d, OVEN.kernel(1.5), 0.1, discount=0.95, confidence=2.0),
+    "tv": lambda d: policies.tv_gp_ucb(d, OVEN.kernel(), 0.1, epsilon=0.02, confidence=2.0),
+    "bkb": lambda d: policies.bkb(d, OVEN.kernel(), 0.1, confidence=2.0),
+    "bbkb": lambda d: policies.bbkb(d, OVEN.kernel(), 0.1, confidence=2.0),
+    "learned tv": lambda d: policies.tv_gp_ucb(d, None, 0.1, confidence=2.0, learn=6),
+    "frugal": lambda d: policies.frugal_gp_ucb(
+        d, None, 0.1, expert=CallableExpert(reward, variance=0.1), confidence=2.0, learn=6
+    ),
+}
+
+
+def play(bandit: Bandit, plays: int) -> None:
+    """Play at least so many points, each of which has a name and comes back from it."""
+    rng, told, step = np.random.default_rng(1), 0, 0
+    while told < plays:
+        step += 1
+        X = bandit.ask(float(step))
+        np.testing.assert_array_equal(OVEN.encode(OVEN.decode(X)), X)
+        bandit.tell(X, reward(X, step) + 0.3 * rng.standard_normal(len(X)))
+        told += len(X)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("table", [False, True], ids=["space", "table"])
+def test_it_learns(name: str, table: bool) -> None:
+    drawn = OVEN.sample(150, np.random.default_rng(0))
+    domain = OVEN.table(OVEN.decode(drawn)) if table else OVEN
+    bandit = POLICIES[name](domain)
+    play(bandit, 12 if name in ("learned tv", "frugal") and not table else 25)
+    now = 1.0 + (bandit.state.time or 0.0)
+    lost = BEST - reward(bandit.recommend(now)[None, :], now)[0]
+    uniform = float((BEST - reward(drawn, now)).mean())
+    assert lost < 0.5 * uniform
+
+
+def test_a_small_finite_space_is_played_like_its_candidates() -> None:
+    one = policies.gp_ucb(DICE, DICE.kernel(), 0.1, confidence=2.0)
+    other = policies.gp_ucb(DICE.candidates(), DICE.kernel(), 0.1, confidence=2.0)
+    for _ in range(20):
+        X = one.ask()
+        np.testing.assert_array_equal(other.ask(), X)
+        for bandit in (one, other):
+            bandit.tell(X, np.sin(X[:, 0]) + 0.3 * X[:, 2])
+
+
+def test_a_bandit_on_a_space_goes_on_from_its_state() -> None:
+    bandit = POLICIES["bkb"](OVEN)
+    play(bandit, 5)
+    again = pickle.loads(pickle.dumps(bandit))
+    resumed = Bandit.from_state(bandit.recipe, pickle.loads(pickle.dumps(bandit.state)))
+    X = bandit.ask(9.0)
+    np.testing.assert_array_equal(again.ask(9.0), X)
+    np.testing.assert_array_equal(resumed.ask(9.0), X)
+
+
+def test_several_points_at_once_differ() -> None:
+    X = policies.gp_ucb(DICE, DICE.kernel(), 0.1, confidence=2.0).ask(n=20)
+    assert len(np.unique(DICE.check(X), axis=0)) == 20
+
+
+def test_points_that_are_none_are_refused() -> None:
+    bandit = policies.gp_ucb(OVEN, OVEN.kernel(), 0.1, confidence=2.0)
+    before = bandit.state
+    with pytest.raises(ValueError, match=r"count must be a whole number from 1 to 5, got 2.5"):
+        bandit.tell([20.0, 2.5, 1.0, 0.0, 0.0], 1.0)
+    assert bandit.state == before
+
+
+def test_context_of_a_table() -> None:
+    table = DICE.candidates(context=["colour"])
+    bandit = policies.gp_ucb(table, DICE.kernel(), 0.1, confidence=2.0)
+    for colour, bits in (("red", [1.0, 0.0]), ("blue", [0.0, 1.0])):
+        X = bandit.ask(context=bits)
+        assert table.decode(X)["colour"].tolist() == [colour]
+        bandit.tell(X, [0.0])
