@@ -1,0 +1,1 @@
+"""Attacks that take long; a quick form of each is among the tests."""
