@@ -8,8 +8,10 @@ expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.mqtt`.
 from tvbandits.experts.conformance.check_expert import check_expert
 from tvbandits.experts.conformance.report import Finding, Outcome, Report
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
+from tvbandits.experts.records.checksums import DamagedRecordingError
 from tvbandits.experts.records.log import CachedLogExpert
-from tvbandits.experts.records.recording import Recording, recorded
+from tvbandits.experts.records.recording import Recording, recorded, verify_recording
+from tvbandits.experts.records.schema import Verified
 from tvbandits.experts.records.sqlite_file import Doubt
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
@@ -26,6 +28,7 @@ __all__ = [
     "Calibrated",
     "Calibration",
     "CallableExpert",
+    "DamagedRecordingError",
     "Doubt",
     "Ensemble",
     "Faults",
@@ -41,7 +44,9 @@ __all__ = [
     "Station",
     "StubTransport",
     "Transport",
+    "Verified",
     "check_expert",
     "recorded",
     "stations_at",
+    "verify_recording",
 ]

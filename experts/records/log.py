@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, Self, TypedDict, Unpack
 
@@ -21,7 +20,14 @@ from tvbandits.core.protocols import Answers
 from tvbandits.core.returned import as_effective
 from tvbandits.experts.records.index import Duplicates, Reach, Shelf, best_of
 from tvbandits.experts.records.recording import recorded
-from tvbandits.experts.records.tables import Columns, FilePath, read_csv, read_table
+from tvbandits.experts.records.tables import (
+    READING_SECONDS,
+    Columns,
+    FilePath,
+    read_csv,
+    read_table,
+)
+from tvbandits.experts.wrappers.locks import SharedLock
 from tvbandits.forgetting.aging import (
     Ages,
     Aging,
@@ -117,7 +123,7 @@ class CachedLogExpert:
         self._duplicates: Duplicates = "last" if duplicates is None else duplicates
         self._contradictions = duplicates is not None
         self._cost = not_negative("cost", cost)
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
         self._shelves: tuple[Shelf, ...] = ()
         self._written = self._refusals = 0
         self.extend(frame)
@@ -134,7 +140,13 @@ class CachedLogExpert:
 
     @classmethod
     def from_sql(
-        cls, query: str, connection: Any, *, params: Any = None, **options: Unpack[LogOptions]
+        cls,
+        query: str,
+        connection: Any,
+        *,
+        params: Any = None,
+        seconds: float = READING_SECONDS,
+        **options: Unpack[LogOptions],
     ) -> Self:
         """From what an SQL query returns.
 
@@ -142,12 +154,19 @@ class CachedLogExpert:
         ----------
         query : str
         connection : path, sqlite3.Connection, URL, or SQLAlchemy engine or connection
-            A path is that of a SQLite file. A text with "://" is a database URL, for which SQLAlchemy
-            is needed (extra `sql`), and the driver of that database.
+            A path is that of a SQLite file, which is only read. A text with "://" is a database URL,
+            for which SQLAlchemy is needed (extra `sql`), and the driver of that database.
         params : sequence or mapping, optional
             Values of the query's placeholders.
+        seconds : float
+            How long the query of a SQLite file may take.
+
+        Raises
+        ------
+        ValueError
+            If the query of a file does anything but read, or takes too long, and as for the class.
         """
-        return cls(read_table(query, connection, params), **options)
+        return cls(read_table(query, connection, params, seconds), **options)
 
     @classmethod
     def from_recording(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
@@ -188,7 +207,7 @@ class CachedLogExpert:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
 
     def extend(self, frame: pd.DataFrame) -> None:
         """Write more rows, with the same columns; wholly or not at all.

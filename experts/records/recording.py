@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +15,20 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, Index, as_points, as_time, flag, not_negative
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, ExpertError, checked_answers, inform
+from tvbandits.core.protocols import (
+    Answers,
+    Expert,
+    ExpertError,
+    checked_answers,
+    inform,
+    restored,
+    state_of,
+)
+from tvbandits.experts.records.schema import Verified
 from tvbandits.experts.records.sqlite_file import Doubt, RecordingFile
 from tvbandits.experts.records.tables import FilePath
 from tvbandits.experts.wrappers.asking import checked_expert
+from tvbandits.experts.wrappers.locks import SharedLock
 
 
 class Recording:
@@ -53,6 +62,8 @@ class Recording:
     ------
     ValueError
         If the file is there, but is not a recording.
+    DamagedRecordingError
+        If it is one, and not as it was written.
     FileNotFoundError
         If its folder is not there.
     """
@@ -69,7 +80,7 @@ class Recording:
         self._file.open()
 
     def _begin(self) -> None:
-        self._asking = threading.Lock()
+        self._asking = SharedLock(brief=False)
         self._file = RecordingFile(self.path, self.timeout)
 
     def __repr__(self) -> str:
@@ -101,6 +112,27 @@ class Recording:
     def observe(self, rewards: Observations) -> None:
         """Hand rewards on to the expert."""
         inform(self.expert, rewards)
+
+    def state(self) -> dict[str, Any]:
+        """What the expert knows; what was answered is in the file."""
+        return {"expert": state_of(self.expert)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Give the expert back what it knew."""
+        if "expert" not in state:
+            raise ValueError("not the state of a Recording: 'expert' is missing")
+        restored(self.expert, state["expert"])
+
+    def verify(self) -> Verified:
+        """Go through the whole file, as is done when it is opened.
+
+        Raises
+        ------
+        DamagedRecordingError
+            If a row is not as it was written, is missing, or is there twice: the message names it.
+        """
+        with self._written("read"):
+            return self._file.verify()
 
     @property
     def in_doubt(self) -> tuple[Doubt, ...]:
@@ -196,6 +228,23 @@ def recorded(path: FilePath) -> pd.DataFrame:
     file = RecordingFile(Path(path).absolute(), make=False)
     try:
         return file.answers()
+    finally:
+        file.close()
+
+
+def verify_recording(path: FilePath) -> Verified:
+    """Go through the file of a `Recording` without changing it.
+
+    Raises
+    ------
+    DamagedRecordingError
+        If a row is not as it was written, is missing, or is there twice: the message names it.
+    FileNotFoundError, ValueError
+        If there is no such file, or it is not a recording.
+    """
+    file = RecordingFile(Path(path).absolute(), make=False)
+    try:
+        return file.verify()
     finally:
         file.close()
 

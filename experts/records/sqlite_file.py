@@ -13,6 +13,10 @@ the first question, for points of as many coordinates as that has:
     ``id``; ``question``, ``place``; ``asked_at``; ``x0``, ``x1``, ...; ``t``; ``value`` (NULL: refused);
     ``variance`` (NULL: refused); ``repeat``: 0 for the first answer to this point and time, 1 for the
     second, ... (NULL: refused). A unique index keeps any answer from being there twice.
+``seals``: for each of these tables, how many rows it has and the sum of their checksums.
+
+Every row carries its ``checksum`` (`tvbandits.experts.records.checksums`). The whole file is verified
+when it is opened, and every row again when it is read.
 
 Every change is one transaction, on the disk when it returns: synchronous = EXTRA, which is FULL and
 syncs the folder as well, without which a loss of power can take back the last transaction. There is a
@@ -22,10 +26,10 @@ rollback journal, no write-ahead log: between two transactions the file is compl
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,13 +41,23 @@ import pandas as pd
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers
+from tvbandits.experts.records.schema import (
+    APPLICATION,
+    SCHEMA,
+    WITHOUT_CHECKSUMS,
+    Verified,
+    checked_rows,
+    give_checksums,
+    make_tables,
+    names,
+    naming_damage,
+    seal,
+    verify,
+    version_of,
+    warn_of_age,
+)
 from tvbandits.experts.records.tables import open_sqlite
-
-APPLICATION = 0x74766264
-"""The letters "tvbd"."""
-
-
-SCHEMA = 1
+from tvbandits.experts.wrappers.locks import SharedLock
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +95,15 @@ class RecordingFile:
     timeout : float
         Seconds to wait for another process that is writing.
     make : bool
-        Whether to make the file where there is none.
+        Whether to make the file where there is none, and to write to it; otherwise it is only read.
     """
 
     def __init__(self, path: Path, timeout: float = 30.0, *, make: bool = True) -> None:
         self._path, self._timeout, self._make = path, timeout, make
-        self._lock = threading.RLock()
+        self._lock = SharedLock()
         self._connection: sqlite3.Connection | None = None
+        self._process = os.getpid()
+        self._version = 0
         self._closed = False
         self._dimension = 0  # not known yet
 
@@ -96,12 +112,15 @@ class RecordingFile:
         with self._lock:
             if self._closed:
                 raise ValueError(f"the recording {str(self._path)!r} is closed")
+            if self._process != os.getpid():  # a connection does not go through a fork
+                _INHERITED.append(self._connection)
+                self._connection, self._process = None, os.getpid()
             if self._connection is None:
                 if not self._path.parent.is_dir():
                     raise FileNotFoundError(f"there is no folder {str(self._path.parent)!r}")
                 if self._make and not self._path.exists():
                     self._path.touch()
-                connection = open_sqlite(self._path, self._timeout)
+                connection = open_sqlite(self._path, self._timeout, read_only=not self._make)
                 try:
                     self._prepare(connection)
                 except BaseException:
@@ -109,6 +128,16 @@ class RecordingFile:
                     raise
                 self._connection = connection
             return self._connection
+
+    def verify(self) -> Verified:
+        """Go through the whole file; a `DamagedRecordingError` names what is not as it was written."""
+        with self._lock:
+            connection = self.open()
+            connection.execute("BEGIN")
+            try:
+                return verify(connection, self._path, self._version)
+            finally:
+                connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connection."""
@@ -125,51 +154,71 @@ class RecordingFile:
     def ask(self, points: Array, now: float) -> int:
         """Write down a question about `points` (q, d) before it is asked; its number."""
         with self._transaction() as connection:
-            self._make_tables(connection, points.shape[1])
+            if self._found_dimension(connection) == 0:
+                make_tables(connection, points.shape[1])
+            else:
+                self._check_dimension(points.shape[1])
             cursor = connection.execute(
-                "INSERT INTO questions (asked_at, asked_by, t, points, state) "
-                "VALUES (?, ?, ?, ?, 'open')",
+                "INSERT INTO questions (asked_at, asked_by, t, points, state, checksum) "
+                "VALUES (?, ?, ?, ?, 'open', '')",
                 (_clock(), f"{platform.node()}:{os.getpid()}", now, len(points)),
             )
             question = int(cursor.lastrowid or 0)
+            seal(connection, "questions", "id = ?", [(question,)])
             connection.executemany(
-                f"INSERT INTO asked VALUES (?, ?{', ?' * points.shape[1]})",
+                f"INSERT INTO asked VALUES (?, ?{', ?' * points.shape[1]}, '')",
                 [(question, place, *point) for place, point in enumerate(points.tolist())],
             )
+            places = [(question, place) for place in range(len(points))]
+            seal(connection, "asked", "question = ? AND place = ?", places)
         return question
 
     def answer(self, question: int, points: Array, now: float, said: Answers) -> None:
         """Write down the answers to a question."""
-        names = _names(points.shape[1])
-        same = " AND ".join(f"{name} = ?" for name in ("t", *names))
+        columns = names(points.shape[1])
+        same = " AND ".join(f"{name} = ?" for name in ("t", *columns))
         count = (
             f"SELECT COALESCE(MAX(repeat) + 1, 0) FROM answers WHERE {same} AND value IS NOT NULL"
         )
         insert = (
-            f"INSERT INTO answers (question, place, asked_at, t, {', '.join(names)}, "
-            f"value, variance, repeat) SELECT id, ?, asked_at, t{', ?' * len(names)}, ?, ?, ? "
-            "FROM questions WHERE id = ?"
+            f"INSERT INTO answers (question, place, asked_at, t, {', '.join(columns)}, "
+            f"value, variance, repeat, checksum) SELECT id, ?, asked_at, t{', ?' * len(columns)}, "
+            "?, ?, ?, '' FROM questions WHERE id = ?"
         )
         with self._transaction() as connection:
+            written = []
             for place, point in enumerate(points.tolist()):
                 answer: tuple[float | None, ...] = (None, None, None)
                 if said.answered[place]:
                     (repeat,) = connection.execute(count, (now, *point)).fetchone()
                     answer = (float(said.values[place]), float(said.variance[place]), repeat)
-                connection.execute(insert, (place, *point, *answer, question))
-            connection.execute(
-                "UPDATE questions SET state = 'answered', answered_at = ?, cost = ?, notes = ? "
-                "WHERE id = ?",
-                (_clock(), said.cost, json.dumps(said.notes), question),
+                cursor = connection.execute(insert, (place, *point, *answer, question))
+                written.append((int(cursor.lastrowid or 0),))
+            seal(connection, "answers", "id = ?", written)
+            self._change(
+                connection,
+                question,
+                "state = 'answered', answered_at = ?, cost = ?, notes = ?",
+                (_clock(), said.cost, json.dumps(said.notes)),
             )
 
     def fail(self, question: int, error: str) -> None:
         """Write down that the expert failed on a question."""
         with self._transaction() as connection:
-            connection.execute(
-                "UPDATE questions SET state = 'failed', answered_at = ?, error = ? WHERE id = ?",
-                (_clock(), error, question),
-            )
+            changes = "state = 'failed', answered_at = ?, error = ?"
+            self._change(connection, question, changes, (_clock(), error))
+
+    def _change(
+        self,
+        connection: sqlite3.Connection,
+        question: int,
+        changes: str,
+        values: tuple[object, ...],
+    ) -> None:
+        """Change the row of a question, which must be as it was written."""
+        (row,) = checked_rows(connection, self._path, "questions", "WHERE id = ?", (question,))
+        connection.execute(f"UPDATE questions SET {changes} WHERE id = ?", (*values, question))
+        seal(connection, "questions", "id = ?", [(question,)], before=row[-1])
 
     def known(self, points: Array, now: float) -> tuple[Array, Array]:
         """Values and variances (q,) of the answers in the file, NaN where there is none."""
@@ -179,33 +228,30 @@ class RecordingFile:
             if self._found_dimension(connection) == 0:
                 return values, variance
             self._check_dimension(points.shape[1])
-            same = " AND ".join(f"{name} = ?" for name in ("t", *_names(points.shape[1])))
-            find = (
-                f"SELECT value, variance FROM answers WHERE {same} AND value IS NOT NULL "
-                "ORDER BY repeat DESC LIMIT 1"
-            )
+            same = " AND ".join(f"{name} = ?" for name in ("t", *names(points.shape[1])))
+            find = f"WHERE {same} AND value IS NOT NULL ORDER BY repeat DESC LIMIT 1"
             for row, point in enumerate(points.tolist()):
-                found = connection.execute(find, (now, *point)).fetchone()
-                if found is not None:
-                    values[row], variance[row] = found
+                for found in checked_rows(connection, self._path, "answers", find, (now, *point)):
+                    values[row], variance[row] = found[-4:-2]
         return values, variance
 
     def in_doubt(self) -> tuple[Doubt, ...]:
         """Open questions."""
-        with self._lock:
-            connection = self.open()
-            dimension = self._found_dimension(connection)
-            if dimension == 0:
+        with self._lock, self._reading() as connection:
+            if self._found_dimension(connection) == 0:
                 return ()
-            # One statement, so that a question which another process writes now is seen whole.
-            rows = connection.execute(
-                f"SELECT id, asked_at, asked_by, t, {', '.join(_names(dimension))} FROM questions "
-                "JOIN asked ON question = id WHERE state = 'open' ORDER BY id, place"
-            ).fetchall()
-        points: dict[tuple[int, str, str, float], list[list[float]]] = {}
-        for question, asked_at, asked_by, t, *point in rows:
-            points.setdefault((question, asked_at, asked_by, t), []).append(point)
-        return tuple(Doubt(*key, np.array(X)) for key, X in points.items())
+            doubts = []
+            which = "WHERE state = 'open' ORDER BY id"
+            for question in list(checked_rows(connection, self._path, "questions", which)):
+                number, asked_at, _, asked_by, t, *_ = question
+                X = [
+                    row[2:-1]
+                    for row in checked_rows(
+                        connection, self._path, "asked", "WHERE question = ?", (number,)
+                    )
+                ]
+                doubts.append(Doubt(number, asked_at, asked_by, t, np.array(X, dtype=np.float64)))
+        return tuple(doubts)
 
     def cost(self) -> float:
         """Sum of the costs of answered questions."""
@@ -213,8 +259,8 @@ class RecordingFile:
             connection = self.open()
             if self._found_dimension(connection) == 0:
                 return 0.0
-            (total,) = connection.execute("SELECT TOTAL(cost) FROM questions").fetchone()
-        return float(total)
+            rows = checked_rows(connection, self._path, "questions")
+            return math.fsum(row[7] for row in rows if row[7] is not None)
 
     def answers(self) -> pd.DataFrame:
         """The table `answers`, in the order of writing."""
@@ -226,18 +272,34 @@ class RecordingFile:
                     f"the recording {str(self._path)!r} is empty: nothing was asked yet"
                 )
             columns = (
+                "id",
                 "question",
+                "place",
                 "asked_at",
-                *_names(dimension),
+                *names(dimension),
                 "t",
                 "value",
                 "variance",
                 "repeat",
             )
-            query = f"SELECT {', '.join(columns)} FROM answers ORDER BY id"
-            frame = pd.read_sql_query(query, connection)
-        numbers = [name for name in columns if name not in ("question", "asked_at")]
-        return frame.astype(dict.fromkeys(numbers, np.float64))
+            if self._version == SCHEMA:
+                every = checked_rows(connection, self._path, "answers", "ORDER BY id")
+                rows = [row[:-1] for row in every]
+            else:
+                with naming_damage(self._path):
+                    rows = connection.execute("SELECT * FROM answers ORDER BY id").fetchall()
+        frame = pd.DataFrame(rows, columns=list(columns)).drop(columns=["id", "place"])
+        return frame.astype(dict.fromkeys(columns[4:], np.float64))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """The file at one moment, whatever other processes write."""
+        connection = self.open()
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            connection.execute("ROLLBACK")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -245,7 +307,8 @@ class RecordingFile:
             connection = self.open()
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield connection
+                with naming_damage(self._path):
+                    yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -253,52 +316,33 @@ class RecordingFile:
                 raise
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        """See whose file it is before anything is written to it."""
-        try:
-            application = _pragma(connection, "application_id")
-            version = _pragma(connection, "user_version")
-            (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise  # locked, or not to be read: nothing is known of what it is
-            raise ValueError(f"{str(self._path)!r} is not a recording: {error}") from error
-        if application == version == tables == 0 and self._make:
+        """See whose file it is, and whether it is whole, before anything is written to it."""
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        version = version_of(connection, self._path)
+        if version == 0:
+            if not self._make:
+                raise ValueError(
+                    f"{str(self._path)!r} is not a recording: there is nothing in the file"
+                )
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
             connection.execute("COMMIT")
-        elif application != APPLICATION:
-            raise ValueError(
-                f"{str(self._path)!r} is not a recording, but another SQLite file "
-                f"(application_id {application}, expected {APPLICATION})"
-            )
-        elif version != SCHEMA:
-            raise ValueError(
-                f"the recording {str(self._path)!r} has schema {version}, expected {SCHEMA}"
-            )
-        connection.execute("PRAGMA synchronous = EXTRA")
-
-    def _make_tables(self, connection: sqlite3.Connection, dimension: int) -> None:
-        if self._found_dimension(connection):
-            self._check_dimension(dimension)
-            return
-        coordinates = ", ".join(f"{name} REAL NOT NULL" for name in _names(dimension))
-        for statement in (
-            "CREATE TABLE questions (id INTEGER PRIMARY KEY AUTOINCREMENT, asked_at TEXT NOT NULL, "
-            "answered_at TEXT, asked_by TEXT NOT NULL, t REAL NOT NULL, points INTEGER NOT NULL, "
-            "state TEXT NOT NULL CHECK (state IN ('open', 'answered', 'failed')), cost REAL, "
-            "notes TEXT, error TEXT)",
-            "CREATE TABLE asked (question INTEGER NOT NULL REFERENCES questions, "
-            f"place INTEGER NOT NULL, {coordinates}, PRIMARY KEY (question, place)) WITHOUT ROWID",
-            "CREATE TABLE answers (id INTEGER PRIMARY KEY AUTOINCREMENT, "
-            "question INTEGER NOT NULL REFERENCES questions, place INTEGER NOT NULL, "
-            f"asked_at TEXT NOT NULL, {coordinates}, t REAL NOT NULL, value REAL, variance REAL, "
-            "repeat INTEGER, UNIQUE (question, place))",
-            f"CREATE UNIQUE INDEX one_answer ON answers (t, {', '.join(_names(dimension))}, repeat) "
-            "WHERE value IS NOT NULL",
-            "CREATE INDEX open_questions ON questions (id) WHERE state = 'open'",
-        ):
-            connection.execute(statement)
+            version = SCHEMA
+        if self._make:
+            connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("BEGIN")
+        try:
+            verify(connection, self._path, version)
+        finally:
+            connection.execute("ROLLBACK")
+        if version == WITHOUT_CHECKSUMS and self._make:
+            give_checksums(connection, self._path)
+            version = SCHEMA
+        elif version == WITHOUT_CHECKSUMS:
+            warn_of_age(self._path, "a Recording on it gives it checksums")
+        self._version = version
 
     def _found_dimension(self, connection: sqlite3.Connection) -> int:
         """Number of coordinates; 0 as long as nothing was asked."""
@@ -321,12 +365,8 @@ class RecordingFile:
             )
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def _names(dimension: int) -> tuple[str, ...]:
-    return tuple(f"x{i}" for i in range(dimension))
+_INHERITED: list[sqlite3.Connection | None] = []
+"""Connections of a parent process: to close one here could take back what the parent is writing."""
 
 
 def _clock() -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -24,9 +25,14 @@ from tvbandits.core.arrays import (
     Array,
     is_finite_number,
     noise_variance_number,
+    positive_number,
 )
 
 FilePath = str | PathLike[str]
+
+
+READING_SECONDS = 300.0
+"""How long a query of a SQLite file may take."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,9 @@ def read_csv(path: FilePath) -> pd.DataFrame:
     return frame
 
 
-def read_table(query: str, connection: Any, params: Any = None) -> pd.DataFrame:
+def read_table(
+    query: str, connection: Any, params: Any = None, seconds: float = READING_SECONDS
+) -> pd.DataFrame:
     """Rows of an SQL query: `connection` as for `CachedLogExpert.from_sql`."""
     if not isinstance(query, str):
         raise ValueError(f"query must be a text of SQL, got {query!r}")
@@ -185,22 +193,84 @@ def read_table(query: str, connection: Any, params: Any = None) -> pd.DataFrame:
                 'pip install "tvbandits[sql]"'
             ) from error
     if isinstance(connection, str | PathLike):
-        with closing(open_sqlite(connection)) as opened:
+        with reading_sqlite(connection, seconds) as opened:
             return pd.read_sql_query(query, opened, params=params)
     return pd.read_sql_query(query, connection, params=params)
 
 
-def open_sqlite(path: FilePath, timeout: float = 30.0) -> sqlite3.Connection:
-    """Open a SQLite file that is there: one that is not would be made, and found empty."""
+def open_sqlite(
+    path: FilePath, timeout: float = 30.0, *, read_only: bool = True
+) -> sqlite3.Connection:
+    """Open a SQLite file that is there: one that is not would be made, and found empty.
+
+    Parameters
+    ----------
+    path : path
+    timeout : float
+        Seconds to wait for a process that is writing.
+    read_only : bool
+        Whether nothing may be written. What a process left half done when it died is taken back all
+        the same, by SQLite itself, since the file cannot be read before.
+    """
     file = Path(path).absolute()
     if not file.is_file():
         raise FileNotFoundError(f"there is no SQLite file {str(file)!r}")
-    # "rw", not "ro": after a crash the first to open a file finishes what was going on. A file that
-    # may not be written is opened for reading all the same.
-    uri = f"{file.as_uri()}?mode=rw"
-    return sqlite3.connect(
-        uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
+    unfinished = any(
+        rest.is_file() and rest.stat().st_size
+        for rest in (file.with_name(f"{file.name}-journal"), file.with_name(f"{file.name}-wal"))
     )
+    mode = "ro" if read_only and not unfinished else "rw"
+    connection = sqlite3.connect(
+        f"{file.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+@contextmanager
+def reading_sqlite(
+    path: FilePath, seconds: float = READING_SECONDS
+) -> Iterator[sqlite3.Connection]:
+    """A SQLite file of somebody else: nothing but reading is done, and not for ever.
+
+    Raises
+    ------
+    ValueError
+        If a statement would do anything but read, takes longer than `seconds`, or the file cannot be
+        read: the message names the file.
+    """
+    positive_number("seconds", seconds)
+    deadline = time.monotonic() + seconds
+    with closing(open_sqlite(path)) as connection:
+        connection.set_authorizer(_only_reads)
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+        try:
+            yield connection
+        except (sqlite3.Error, pd.errors.DatabaseError, UnicodeError) as error:
+            reason = " ".join(str(error).split())
+            if "interrupted" in reason:
+                reason = (
+                    f"reading took longer than {seconds:g} seconds; give seconds= to wait longer, "
+                    "if the file is to be trusted"
+                )
+            elif "not authorized" in reason or "prohibited" in reason:
+                reason = f"only reading is allowed ({reason})"
+            raise ValueError(f"{path}: {reason}") from None
+
+
+def _only_reads(action: int, *_: str | None) -> int:
+    reads = (
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+    )
+    return sqlite3.SQLITE_OK if action in reads else sqlite3.SQLITE_DENY
 
 
 def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, inform
+from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
 from tvbandits.experts.wrappers.asking import ask, checked_expert
+from tvbandits.experts.wrappers.locks import SharedLock
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Budgeted:
         self._dearest = self._price
         self._set_aside = 0.0
         self._trials = 0
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
 
     def __repr__(self) -> str:
         limits = {
@@ -232,6 +233,34 @@ class Budgeted:
             note += f", cost {spent.cost:g} of {self._cost:g}"
         return note
 
+    def state(self) -> dict[str, Any]:
+        """What was spent, in all and at each time; the price known so far; what the expert knows."""
+        with self._lock:
+            return {
+                "spent": asdict(self._spent),
+                "steps": [[t, asked] for t, asked in self._steps.items()],
+                "dearest": self._dearest,
+                "expert": state_of(self._expert),
+            }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where another budget was; what is asked at this moment does not count."""
+        try:
+            spent = Spent(**state["spent"])
+            steps = {as_time(t): whole_number("asked", asked, 0) for t, asked in state["steps"]}
+            dearest = state["dearest"]
+            dearest = None if dearest is None else not_negative("dearest", dearest)
+            for name in ("queries", "asked", "answered", "refused"):
+                whole_number(name, getattr(spent, name), at_least=0)
+            not_negative("cost", spent.cost)
+            inside = state["expert"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not the state of a budget: {error!r}") from error
+        restored(self._expert, inside)
+        with self._lock:
+            self._spent, self._steps, self._dearest = spent, steps, dearest
+            self._set_aside, self._trials = 0.0, 0
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock and what is under way; asked points stay counted."""
         with self._lock:
@@ -240,7 +269,7 @@ class Budgeted:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
 
 
 def _limit(name: str, value: int | None) -> int | None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,10 @@ from tvbandits.core.arrays import (
     usable_variances,
 )
 from tvbandits.core.observations import Observations, Source
-from tvbandits.core.protocols import Answers, Expert, inform
+from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
 from tvbandits.experts.wrappers.asking import ask, checked_expert
 from tvbandits.experts.wrappers.calibration import FEWEST, Calibration, estimate
+from tvbandits.experts.wrappers.locks import SharedLock
 
 REMEMBERED = 10_000
 """Answers that wait for their reward; the oldest are forgotten."""
@@ -90,7 +91,7 @@ class Calibrated:
         self._pairs: list[tuple[float, float, float]] = []
         self._newest: tuple[Array, float] | None = None
         self._latest: Calibration | None = None
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
 
     def __repr__(self) -> str:
         probe = ", probe=True" if self._probe else ""
@@ -175,6 +176,34 @@ class Calibrated:
         self._pairs.append((answer[0] - reward[0], answer[1], reward[1]))
         self._latest = None
 
+    def state(self) -> dict[str, Any]:
+        """Pairs, what waits for its partner, the point last rewarded; what the expert knows."""
+        with self._lock:
+            newest = self._newest
+            return {
+                "pairs": [list(pair) for pair in self._pairs],
+                "answers": self._answers.listed(),
+                "rewards": self._rewards.listed(),
+                "newest": None if newest is None else [newest[0].tolist(), newest[1]],
+                "expert": state_of(self._expert),
+            }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Know what another one knew."""
+        try:
+            pairs = [_triple(pair) for pair in state["pairs"]]
+            answers, rewards = _Waiting.of(state["answers"]), _Waiting.of(state["rewards"])
+            newest = state["newest"]
+            if newest is not None:
+                newest = (as_points([newest[0]])[0], as_time(newest[1]))
+            inside = state["expert"]
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"not the state of a calibration: {error!r}") from error
+        restored(self._expert, inside)
+        with self._lock:
+            self._pairs, self._answers, self._rewards = pairs, answers, rewards
+            self._newest, self._latest = newest, None
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock, as it is at this moment."""
         with self._lock:
@@ -182,7 +211,7 @@ class Calibrated:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
 
 
 _Key = tuple[bytes, float]
@@ -214,12 +243,42 @@ class _Waiting:
         self.by_point.setdefault(point, {})[t] = value
         return None
 
+    def listed(self) -> list[list[Any]]:
+        """Plain values: point and time of all that were seen, with the value of those that wait."""
+        return [
+            [np.frombuffer(point).tolist(), t, list(self.by_point.get(point, {}).get(t, ()))]
+            for point, t in self.seen
+        ]
+
+    @classmethod
+    def of(cls, listed: Iterable[Any]) -> _Waiting:
+        """From what `listed` gave."""
+        made = cls()
+        for point, t, value in listed:
+            key = _key(as_points([point])[0], as_time(t))
+            made.seen[key] = None
+            if value:
+                made.by_point.setdefault(key[0], {})[key[1]] = (
+                    finite_number("value", value[0]),
+                    positive_number("variance", value[1]),
+                )
+        return made
+
     def forget(self, most: int) -> None:
         """Drop the oldest values beyond `most`."""
         while len(self.seen) > most:
             point, t = next(iter(self.seen))
             del self.seen[point, t]
             self.by_point.get(point, {}).pop(t, None)
+
+
+def _triple(pair: Any) -> tuple[float, float, float]:
+    difference, stated, reward = pair
+    return (
+        finite_number("difference", difference),
+        positive_number("variance", stated),
+        positive_number("variance", reward),
+    )
 
 
 def _key(point: Array, t: float) -> _Key:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
 from tvbandits.core.arrays import Array, as_points, as_time, flag, usable_variances
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, inform, is_mistake
+from tvbandits.core.protocols import (
+    Answers,
+    Expert,
+    ExpertUnavailableError,
+    inform,
+    is_mistake,
+    restored,
+    state_of,
+)
 from tvbandits.experts.wrappers.asking import ask, checked_expert
 
 DISAGREEMENT = 0.01
@@ -51,6 +60,24 @@ class Ensemble:
         """Show rewards to every expert."""
         for expert in self._experts:
             inform(expert, rewards)
+
+    def state(self) -> dict[str, Any]:
+        """What each expert knows."""
+        return {"experts": [state_of(expert) for expert in self._experts]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Give each expert back what it knew."""
+        inside = state.get("experts")
+        if not isinstance(inside, Sequence) or len(inside) != len(self._experts):
+            raise ValueError(f"not the state of an ensemble of {len(self._experts)} experts")
+        before = [state_of(expert) for expert in self._experts]
+        try:
+            for expert, each in zip(self._experts, inside, strict=True):
+                restored(expert, each)
+        except ValueError:
+            for expert, each in zip(self._experts, before, strict=True):
+                restored(expert, each)
+            raise
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask every expert about all the points.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,17 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, inform, is_mistake
+from tvbandits.core.protocols import (
+    Answers,
+    Expert,
+    ExpertUnavailableError,
+    inform,
+    is_mistake,
+    restored,
+    state_of,
+)
 from tvbandits.experts.wrappers.asking import ask, checked_expert
+from tvbandits.experts.wrappers.locks import SharedLock
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,7 @@ class Retrying:
         self._forget_calls()
 
     def _forget_calls(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
         self._hanging = 0
         self._late: list[_Call] = []
 
@@ -239,6 +248,16 @@ class Retrying:
             if call.given_up:
                 self._hanging -= 1
                 self._late.append(call)
+
+    def state(self) -> dict[str, Any]:
+        """What the expert knows: calls that hang stay behind."""
+        return {"expert": state_of(self._expert)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Give the expert back what it knew."""
+        if "expert" not in state:
+            raise ValueError("not the state of a Retrying: 'expert' is missing")
+        restored(self._expert, state["expert"])
 
     def __getstate__(self) -> dict[str, Any]:
         """Calls that hang stay behind."""

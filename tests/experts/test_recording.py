@@ -169,8 +169,8 @@ def test_without_reuse_answers_are_numbered(path: Path) -> None:
 def test_the_file_itself_refuses_an_answer_that_is_there(path: Path) -> None:
     Recording(Counting(), path).query([[1.0]], 5.0)
     copied = (
-        "INSERT INTO answers (question, place, asked_at, x0, t, value, variance, repeat) "
-        "SELECT question, 7, asked_at, x0, t, value + 1, variance, repeat FROM answers"
+        "INSERT INTO answers (question, place, asked_at, x0, t, value, variance, repeat, checksum) "
+        "SELECT question, 7, asked_at, x0, t, value + 1, variance, repeat, checksum FROM answers"
     )
     with (
         closing(sqlite3.connect(path)) as connection,
@@ -364,7 +364,7 @@ def table_of_another(path: Path) -> None:
         ),
         (table_of_another, r"not a recording, but another SQLite file \(application_id 17, expec"),
         (not_a_database, r"answers.db' is not a recording: file is not a database"),
-        (later_schema, r"the recording '.*answers.db' has schema 2, expected 1"),
+        (later_schema, r"the recording '.*answers.db' has schema 3, expected 2"),
     ],
 )
 def test_files_of_another_kind_are_left_alone(

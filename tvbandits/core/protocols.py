@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -197,6 +197,56 @@ class Observer(Protocol):
     def observe(self, rewards: Observations) -> None:
         """See rewards. The same rewards may be shown again, and must then count once."""
         ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What an expert may have besides `query`: what it knows can be taken, and given back.
+
+    A run that is resumed in another process makes its expert anew and gives it back what it knew: a
+    budget goes on where it was, and a calibration keeps its pairs. A wrapper's state holds that of the
+    experts inside it.
+    """
+
+    def state(self) -> dict[str, Any]:
+        """What it knows by now, of plain values that JSON can hold: numbers, texts, lists, mappings."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Know what another one like it knew when `state` was taken; wholly or not at all.
+
+        Raises
+        ------
+        ValueError
+            If the state is of an expert of another kind.
+        """
+        ...
+
+
+def state_of(expert: object) -> dict[str, Any] | None:
+    """What an expert knows, with its kind; None where it keeps nothing, or does not say."""
+    if not isinstance(expert, Stateful):
+        return None
+    return {"kind": type(expert).__name__, **expert.state()}
+
+
+def restored(expert: object, state: Mapping[str, Any] | None) -> None:
+    """Give an expert back what `state_of` returned.
+
+    Raises
+    ------
+    ValueError
+        If it is the state of an expert of another kind.
+    """
+    kind = None if state is None else state.get("kind")
+    own = type(expert).__name__ if isinstance(expert, Stateful) else None
+    if kind != own:
+        raise ValueError(
+            f"the state is of {kind or 'an expert that keeps nothing'}, and is given to "
+            f"{own or f'{type(expert).__name__}, which keeps nothing'}"
+        )
+    if state is not None and isinstance(expert, Stateful):
+        expert.restore(state)
 
 
 def inform(expert: object, rewards: Observations) -> None:

@@ -1,0 +1,71 @@
+"""A lock that a fork leaves free in the child."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from types import TracebackType
+
+
+class SharedLock:
+    """A lock of threads that may be forked while another thread holds it.
+
+    Without care the child inherits a lock that nobody will ever release. A brief lock is waited for
+    before a fork, so that what it guards is whole in the child too; one that is held for as long as an
+    expert thinks is not waited for, and is new in the child.
+
+    Parameters
+    ----------
+    brief : bool
+        Whether it is only held for moments, and never while somebody else is asked.
+    """
+
+    def __init__(self, *, brief: bool = True) -> None:
+        self.brief = brief
+        self._lock = threading.RLock()
+        _LOCKS.add(self)
+
+    def __enter__(self) -> SharedLock:
+        self._lock.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Make it anew: nobody holds it."""
+        self._lock = threading.RLock()
+
+
+_LOCKS: weakref.WeakSet[SharedLock] = weakref.WeakSet()
+
+
+_held: list[SharedLock] = []
+
+
+def _before() -> None:
+    for lock in list(_LOCKS):
+        if lock.brief:
+            lock.__enter__()
+            _held.append(lock)
+
+
+def _in_parent() -> None:
+    while _held:
+        _held.pop().__exit__(None, None, None)
+
+
+def _in_child() -> None:
+    _held.clear()
+    for lock in list(_LOCKS):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,0 +1,183 @@
+"""A recording is read as it was written, or not at all."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.attack.recordings import EDITS, POINTS, Known, Never, attack, make
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Answers
+from tvbandits.experts import (
+    CachedLogExpert,
+    DamagedRecordingError,
+    Recording,
+    recorded,
+    verify_recording,
+)
+from tvbandits.experts.records.schema import WITHOUT_CHECKSUMS, statements
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    make(tmp_path / "answers.db")
+    return tmp_path / "answers.db"
+
+
+def edit(path: Path, *edits: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in edits:
+            connection.execute(statement)
+        connection.commit()
+
+
+def test_damaged_copies_are_refused_by_name() -> None:
+    outcomes = attack(36, seed=3)
+    assert {outcome for _, outcome in outcomes} == {"refused by name", "the right values"}
+    assert sum(outcomes.values()) == 3 * 36
+
+
+@pytest.mark.parametrize("statement", EDITS)
+def test_every_edit_is_seen_at_once(path: Path, statement: str) -> None:
+    edit(path, statement.format(row=10))
+    with pytest.raises(ValueError, match=r"answers\.db"):
+        verify_recording(path)
+    with pytest.raises(ValueError, match=r"answers\.db"):
+        Recording(Never(), path)
+
+
+def test_the_row_is_named(path: Path) -> None:
+    edit(path, "UPDATE answers SET value = 7.0 WHERE id = 9")
+    match = r"'.*answers\.db' is damaged: row 9 of the table answers is not as it was written"
+    with pytest.raises(DamagedRecordingError, match=match):
+        recorded(path)
+
+
+def test_verify_is_a_verb(path: Path) -> None:
+    said = verify_recording(path)
+    assert (said.questions, said.points, said.answers) == (8, 48, 48)
+    assert str(said).endswith("every row is as it was written")
+    with Recording(Never(), path) as expert:
+        assert expert.verify() == said
+        edit(path, "UPDATE asked SET x0 = 9 WHERE question = 3 AND place = 2")
+        match = r"row \(3, 2\) of the table asked is not as it was written"
+        with pytest.raises(DamagedRecordingError, match=match):
+            expert.verify()
+
+
+def test_a_row_that_changes_while_the_file_is_open_is_not_given(path: Path) -> None:
+    with Recording(Never(), path) as expert:
+        edit(path, "UPDATE answers SET value = 7.0 WHERE id = 1")
+        with pytest.raises(DamagedRecordingError, match="row 1 of the table answers"):
+            expert.query(POINTS, 0.0)
+
+
+def test_reading_changes_nothing(path: Path) -> None:
+    before = path.read_bytes()
+    for query in (
+        "DELETE FROM questions",
+        "UPDATE answers SET value = 0",
+        "DROP TABLE answers",
+        "PRAGMA query_only = OFF",
+        "ATTACH DATABASE ':memory:' AS other",
+    ):
+        with pytest.raises(ValueError, match=r"answers\.db: only reading is allowed"):
+            CachedLogExpert.from_sql(query, path)
+    CachedLogExpert.from_sql("SELECT * FROM answers", path, duplicates="last")
+    recorded(path)
+    verify_recording(path)
+    assert path.read_bytes() == before
+
+
+def test_a_view_without_an_end_does_not_hang(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    edit(
+        path,
+        "CREATE VIEW log AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT COUNT(*) FROM n",
+    )
+    with pytest.raises(ValueError, match=r"log\.db: reading took longer than 0\.2 seconds"):
+        CachedLogExpert.from_sql("SELECT * FROM log", path, seconds=0.2)
+
+
+def aged(path: Path) -> None:
+    """Turn a recording into one of the schema without checksums."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        rows = {
+            name: [row[:-1] for row in connection.execute(f"SELECT * FROM {name}")]
+            for name in ("questions", "asked", "answers")
+        }
+        for name in (*rows, "seals"):
+            connection.execute(f"DROP TABLE {name}")
+        for statement in statements(2, WITHOUT_CHECKSUMS).values():
+            connection.execute(statement)
+        for name, kept in rows.items():
+            marks = ", ".join("?" * len(kept[0]))
+            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", kept)
+        connection.execute(f"PRAGMA user_version = {WITHOUT_CHECKSUMS}")
+
+
+def test_an_old_file_is_read_with_a_word_and_gets_its_checksums(path: Path) -> None:
+    wanted = recorded(path)
+    aged(path)
+    with pytest.warns(UserWarning, match="without checksums.*a Recording on it gives it checksums"):
+        old = recorded(path)
+    assert old.equals(wanted)
+    with pytest.warns(UserWarning, match="without checksums.*it has them from now on"):
+        expert = Recording(Known(), path)
+    with expert:
+        assert expert.query(POINTS[:1], 0.0).cost == 0.0  # it is known
+        assert expert.query(POINTS[:1], 99.0).cost == 0.5
+    assert verify_recording(path).questions == 9
+    assert recorded(path)[: len(wanted)].equals(wanted)
+
+
+def test_an_old_file_with_another_table_is_not_taken_over(path: Path) -> None:
+    aged(path)
+    edit(path, "CREATE TABLE more (a)")
+    before = path.read_bytes()
+    with pytest.raises(DamagedRecordingError, match="'more' is missing, changed, or not of ours"):
+        Recording(Known(), path)
+    assert path.read_bytes() == before
+
+
+class Slow:
+    """Answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def query(self, X: Array, t: float) -> Answers:
+        if t == 1.0:
+            self.asked.set()
+            assert self.go.wait(60)
+        return Answers(np.zeros(len(X)), 1.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_asks_leaves_the_child_free(tmp_path: Path) -> None:
+    slow = Slow()
+    with Recording(slow, tmp_path / "answers.db") as expert:
+        thread = threading.Thread(target=expert.query, args=([[0.0]], 1.0))
+        thread.start()
+        assert slow.asked.wait(60)
+        context = multiprocessing.get_context("fork")
+        child = context.Process(target=expert.query, args=([[0.0]], 2.0))
+        child.start()
+        child.join(60)
+        hung = child.exitcode is None
+        if hung:
+            child.kill()
+        slow.go.set()
+        thread.join()
+        assert not hung
+        assert child.exitcode == 0
+        assert expert.verify().answers == 2
