@@ -31,7 +31,7 @@ from tvbandits.acquisition.confidence import BKBWidth, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.datasets.regression import RegressionProblem
 from tvbandits.policies.baselines import EpsilonGreedy, RegularisedEvolution, Uniform
-from tvbandits.policies.thompson import Thompson
+from tvbandits.policies.sampling import thompson
 
 HORIZON, SEEDS = 10_000, 5
 FIRST = 30
@@ -101,7 +101,7 @@ def _gp_bucb(problem: RegressionProblem, horizon: int, seed: int) -> Player:
 
 def _thompson(problem: RegressionProblem, horizon: int, seed: int) -> Player:  # noqa: ARG001
     parts = (problem.domain, problem.kernel, problem.noise_variance)
-    return Thompson(*parts, batch=30, mean=0.0, seed=seed)
+    return thompson(*parts, batch=30, mean=0.0, seed=seed)
 
 
 def contestants() -> list[Contestant]:
