@@ -251,7 +251,7 @@ def test_a_run_can_be_resumed(posterior: Exact | Nystrom) -> None:
 @each_posterior
 def test_wrong_calls_change_nothing(posterior: Exact | Nystrom) -> None:
     made, twin = (player(posterior, batch=3) for _ in range(2))
-    with pytest.raises(ValueError, match="y must be finite or NaN, got -inf at position 1"):
+    with pytest.raises(ValueError, match=r"y must be at most 1e\+50 in size, got -inf at position 1"):
         made.tell(LINE.X[:2], [9.0, -math.inf])
     with pytest.raises(ValueError, match=r"X must be candidates, but \[0\.3\] in row 1"):
         made.tell([[0.0], [0.3]], [9.0, 9.0])
@@ -288,7 +288,7 @@ MANY = Candidates(np.arange(2001.0)[:, None])
         (LINE, {"batch": 0}, "largest must be a whole number of at least 1, got 0"),
         (LINE, {"batch": 2.0}, "largest must be a whole number of at least 1, got 2.0"),
         (LINE, {"confidence": -1.0}, "confidence must be finite and not negative, got -1.0"),
-        (LINE, {"mean": "offline"}, "mean must be a finite number or"),
+        (LINE, {"mean": "offline"}, "mean must be \"online\" or a finite number"),
     ],
 )
 def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:

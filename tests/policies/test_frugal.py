@@ -429,7 +429,7 @@ def test_a_bad_reward_changes_nothing() -> None:
     play(bandit, range(1, 8))
     before = bandit.state
     for y in ([-np.inf], [np.inf], [1.0, 2.0]):
-        with pytest.raises(ValueError, match=r"y must (be finite|have shape)"):
+        with pytest.raises(ValueError, match=r"y must (be at most|have shape)"):
             bandit.tell(LINE.X[[0]], y, 8.0)
         assert bandit.state is before
 
@@ -483,17 +483,10 @@ def test_a_forecast_is_the_exact_posterior() -> None:
     state = bandit.state
     seen = state.rewards.append(state.answers)
     Z, kernel = np.column_stack([seen.X, seen.t]), state.model.kernel
-    for ahead in (0.0, 1.0, 7.5):
+    for ahead in (-9.0, -0.5, 0.0, 1.0, 7.5):  # of the past, with what came after it
         at = np.column_stack([LINE.X, np.full(10, 12.0 + ahead)])
         A, k = kernel(Z) + np.diag(seen.variance), kernel(at, Z)
         mean, deviation = bandit.predict(LINE.X, 12.0 + ahead)
         np.testing.assert_allclose(mean, 0.1 + k @ np.linalg.solve(A, seen.y - 0.1), atol=5e-3)
         variance = kernel.diag(at) - np.einsum("ij,ji->i", k, np.linalg.solve(A, k.T))
         np.testing.assert_allclose(deviation, np.sqrt(variance), atol=5e-3)
-
-
-def test_the_past_is_not_spoken_about() -> None:
-    bandit = frugal(Asked())
-    play(bandit, STEPS)
-    with pytest.raises(ValueError, match=r"from its latest observation, t = 12\.0, on, got t = 3"):
-        bandit.predict(LINE.X, 3.0)
