@@ -16,6 +16,7 @@ from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Box, Candidates
 from tvbandits.acquisition.batch_rules import (
+    Batching,
     BatchRule,
     FixedSize,
     GlobalRatio,
@@ -136,12 +137,13 @@ NOISE = 0.5
 
 
 def bandit(batch: BatchRule, posterior: Exact | Nystrom, **more: Any) -> Bandit:
+    sizes = {name: more.pop(name) for name in ("smallest", "largest") if name in more}
     recipe = Recipe(
         more.pop("domain", DOMAIN),
         more.pop("kernel", Matern(0.35, nu=2.5)),
         NOISE,
         posterior=posterior,
-        batch=batch,
+        batching=Batching(batch, **sizes),
         confidence=Fixed(2.0),
         mean=0.0,
         **more,
@@ -226,9 +228,9 @@ def test_a_moving_reward_in_batches() -> None:
 
 def test_largest_batch() -> None:
     for posterior in (Exact(), Nystrom(2.0)):
-        b = bandit(GlobalRatio(1e6), posterior, largest_batch=7)
+        b = bandit(GlobalRatio(1e6), posterior, largest=7)
         assert len(b.ask()) == 7
-    b = bandit(GlobalRatio(2.0), Exact(), largest_batch=4, minimum_batch=9)
+    b = bandit(GlobalRatio(2.0), Exact(), largest=4, smallest=9)
     assert len(b.ask()) == 4
 
 
@@ -253,7 +255,7 @@ def test_uncertainty_sampling_until_batches_are_long_enough(
     P: int, posterior: Exact | Nystrom
 ) -> None:
     """[BB] Algorithm 3: the most uncertain points, until no variance exceeds noise / P."""
-    b, rng = bandit(GlobalRatio(2.0), posterior, minimum_batch=P), np.random.default_rng(0)
+    b, rng = bandit(GlobalRatio(2.0), posterior, smallest=P), np.random.default_rng(0)
     sampled = later = 0
     while later < 12:
         batch = b.ask()
@@ -292,7 +294,7 @@ def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
         Matern(0.35, nu=2.5),
         20.0,
         posterior=posterior,
-        batch=GlobalRatio(2.0),
+        batching=Batching(GlobalRatio(2.0)),
         confidence=Fixed(1.5),
     )
     b, rng = Bandit(recipe, seed=3), np.random.default_rng(5)
@@ -318,7 +320,7 @@ def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start()
         RBF(0.3),
         NOISE,
         posterior=Nystrom(2.0),
-        batch=GlobalRatio(2.0),
+        batching=Batching(GlobalRatio(2.0)),
         confidence=BBKBWidth(),
         mean=0.0,
     )

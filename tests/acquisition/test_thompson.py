@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,16 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Box, Candidates
+from tvbandits import Bandit, Box, Candidates
+from tvbandits.acquisition.thompson import samples as drawn_for
+from tvbandits.acquisition.ucb import UpperConfidenceBound
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.policies.baselines import Uniform
-from tvbandits.policies.thompson import Thompson
+from tvbandits.policies.sampling import thompson
 
 Array = NDArray[np.float64]
 
@@ -34,19 +37,19 @@ Y = np.array([0.5, 0.7, -0.4, -0.1, 1.1])
 each_posterior = pytest.mark.parametrize("posterior", [Exact(), Nystrom()], ids=["exact", "sparse"])
 
 
-def player(posterior: Any, told: int = 5, **options: Any) -> Thompson:
+def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
     options = {"mean": 0.3, "seed": 1, **options}
-    made = Thompson(LINE, KERNEL, NOISE, posterior=posterior, **options)
+    made = thompson(LINE, KERNEL, NOISE, posterior=posterior, **options)
     if told:
         made.tell(X[:told], Y[:told], t=1.0)
     return made
 
 
-def samples(made: Thompson, count: int) -> Array:
+def samples(made: Bandit, count: int) -> Array:
     """Samples of the reward at all candidates, as an ask draws them."""
-    made.ask()
-    beta = made.info.beta
-    return made._sampled(made.state, 2.0, beta, count, np.random.default_rng(5))
+    made.ask(2.0)
+    decision = made._decision(made.state, 2.0, made.info.beta, None)
+    return drawn_for(decision, count, np.random.default_rng(5))
 
 
 def dense(dictionary: Array | None) -> tuple[Array, Array]:
@@ -75,7 +78,7 @@ def furthest(drawn: Array, mean: Array, covariance: Array) -> float:
 
 @pytest.mark.parametrize("width", [1.0, 2.5])
 def test_samples_of_the_exact_posterior_have_its_moments(width: float) -> None:
-    made = player(Exact(), width=width)
+    made = player(Exact(), confidence=width)
     drawn = samples(made, 20_000)
     assert isinstance(made.state.posterior, ExactPosterior)
     mean, covariance = dense(None)
@@ -86,7 +89,7 @@ def test_samples_of_the_exact_posterior_have_its_moments(width: float) -> None:
 @pytest.mark.parametrize("width", [1.0, 2.5])
 def test_samples_of_the_sparse_posterior_have_its_moments(width: float) -> None:
     # Few inducing points, so that there is something left of the prior to be drawn.
-    made = player(Nystrom(oversampling=0.02), width=width)
+    made = player(Nystrom(oversampling=0.02), confidence=width)
     drawn = samples(made, 20_000)
     assert isinstance(made.state.posterior, NystromPosterior)
     dictionary = made.state.posterior.dictionary.rows.Z
@@ -99,7 +102,7 @@ def test_samples_of_the_sparse_posterior_have_its_moments(width: float) -> None:
 
 
 def test_samples_are_in_the_unit_of_the_reward() -> None:
-    made = Thompson(LINE, KERNEL, NOISE, posterior=Exact(), seed=1)
+    made = thompson(LINE, KERNEL, NOISE, posterior=Exact(), seed=1)
     made.tell(X, 50.0 + 4.0 * Y, t=1.0)
     drawn = samples(made, 20_000)
     mean, deviation = made.predict(LINE.X, 2.0)
@@ -135,13 +138,15 @@ def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) ->
     table = np.array([found[likely], expected[likely]])
     assert chi2_contingency(table).pvalue > 1e-3
     # Twice the width is another law.
-    wide = np.bincount(LINE.index(player(posterior, batch=4000, width=2.0).ask()), minlength=13)
+    wide = np.bincount(
+        LINE.index(player(posterior, batch=4000, confidence=2.0).ask()), minlength=13
+    )
     assert chi2_contingency(np.array([wide[likely], expected[likely]])).pvalue < 1e-6
 
 
 def test_equal_candidates_are_equally_likely() -> None:
     # A width of 0 plays the best mean, and here all means are equal.
-    made = Thompson(LINE, KERNEL, NOISE, mean=0.0, width=0.0, batch=1300, seed=3)
+    made = thompson(LINE, KERNEL, NOISE, mean=0.0, confidence=0.0, batch=1300, seed=3)
     assert chisquare(np.bincount(LINE.index(made.ask()), minlength=13)).pvalue > 1e-3
 
 
@@ -155,17 +160,18 @@ def test_a_batch_is_told_at_its_end_or_in_parts(posterior: Exact | Nystrom) -> N
     made.tell(batch[:2], [0.1, 0.2])
     made.tell(batch[2:], np.arange(5.0))
     assert made.info.told == 7
-    assert made.state.time == 4.0  # the rest came without a decision of its own
+    assert made.state.time == 3.0  # all of them were asked for one time
+    assert len(made.pending) == 0
     assert made.ask().shape == (7, 1)
     assert made.recommend().shape == (1,)
-    assert Thompson(LINE, KERNEL, NOISE).ask().shape == (30, 1)
-    assert Thompson(LINE, KERNEL, NOISE, batch=1).ask().shape == (1, 1)
+    assert thompson(LINE, KERNEL, NOISE).ask().shape == (30, 1)
+    assert thompson(LINE, KERNEL, NOISE, batch=1).ask().shape == (1, 1)
 
 
 def test_samples_speak_about_the_time_of_the_decision() -> None:
     drifting = OnSpace(ConstantKernel(4.0) * RBF(1.0)) * Drift(0.4, "fixed")
     for posterior in (Exact(), Nystrom()):
-        made = Thompson(LINE, drifting, NOISE, posterior=posterior, mean=0.0, batch=400, seed=1)
+        made = thompson(LINE, drifting, NOISE, posterior=posterior, mean=0.0, batch=400, seed=1)
         made.tell(LINE.X, np.where(np.arange(13) == 4, 3.0, 0.0), t=1.0)
         assert (made.ask(1.0) == LINE.X[4]).mean() > 0.95
         later = made.ask(40.0)
@@ -178,12 +184,13 @@ def test_samples_speak_about_the_time_of_the_decision() -> None:
 def test_samples_of_a_drifting_reward_have_its_moments(
     posterior: Exact | Nystrom, in_time: Any
 ) -> None:
-    made = Thompson(LINE, OnSpace(KERNEL) * in_time, NOISE, posterior=posterior, mean=0.3)
+    made = thompson(LINE, OnSpace(KERNEL) * in_time, NOISE, posterior=posterior, mean=0.3)
     times = np.array([1.0, 2.0, 2.0, 3.0, 3.5])
     for x, y, t in zip(X, Y, times, strict=True):
         made.tell(x[None, :], [y], t)
     made.ask(4.0)
-    drawn = made._sampled(made.state, 4.0, 1.0, 20_000, np.random.default_rng(2))
+    decision = made._decision(made.state, 4.0, 1.0, None)
+    drawn = drawn_for(decision, 20_000, np.random.default_rng(2))
     K = KERNEL(X) * in_time(np.column_stack([X, times]))
     here, there = np.column_stack([X, times]), np.column_stack([LINE.X, np.full(13, 4.0)])
     k = KERNEL(X, LINE.X) * in_time(here, there)
@@ -208,7 +215,7 @@ def test_samples_of_a_drifting_reward_have_its_moments(
     )
 
 
-def run(made: Thompson | Uniform, steps: int, start: float = 0.0) -> Array:
+def run(made: Bandit | Uniform, steps: int, start: float = 0.0) -> Array:
     points = []
     for step in range(steps):
         batch = made.ask(start + step)
@@ -219,8 +226,8 @@ def run(made: Thompson | Uniform, steps: int, start: float = 0.0) -> Array:
 
 @each_posterior
 def test_one_seed_is_one_run(posterior: Exact | Nystrom) -> None:
-    def fresh(seed: int | np.random.Generator) -> Thompson:
-        return Thompson(LINE, KERNEL, NOISE, posterior=posterior, batch=3, seed=seed)
+    def fresh(seed: int | np.random.Generator) -> Bandit:
+        return thompson(LINE, KERNEL, NOISE, posterior=posterior, batch=3, seed=seed)
 
     first = run(fresh(1), 8)
     np.testing.assert_array_equal(first, run(fresh(1), 8))
@@ -233,11 +240,11 @@ def test_one_seed_is_one_run(posterior: Exact | Nystrom) -> None:
 
 @each_posterior
 def test_a_run_can_be_resumed(posterior: Exact | Nystrom) -> None:
-    made = Thompson(LINE, KERNEL, NOISE, posterior=posterior, batch=3, seed=1)
+    made = thompson(LINE, KERNEL, NOISE, posterior=posterior, batch=3, seed=1)
     run(made, 4)
     pickled = pickle.loads(pickle.dumps(made))
-    stated = Thompson.from_state(made.recipe, made.state)
-    assert type(stated) is Thompson
+    stated = Bandit.from_state(made.recipe, made.state)
+    assert type(stated) is Bandit
     expected = run(made, 6, 4.0)
     np.testing.assert_array_equal(run(pickled, 6, 4.0), expected)
     np.testing.assert_array_equal(run(stated, 6, 4.0), expected)
@@ -246,8 +253,10 @@ def test_a_run_can_be_resumed(posterior: Exact | Nystrom) -> None:
 @each_posterior
 def test_wrong_calls_change_nothing(posterior: Exact | Nystrom) -> None:
     made, twin = (player(posterior, batch=3) for _ in range(2))
-    with pytest.raises(ValueError, match="y must be finite, got nan"):
-        made.tell(LINE.X[:2], [9.0, math.nan])
+    with pytest.raises(
+        ValueError, match=r"y must be at most 1e\+50 in size, got -inf at position 1"
+    ):
+        made.tell(LINE.X[:2], [9.0, -math.inf])
     with pytest.raises(ValueError, match=r"X must be candidates, but \[0\.3\] in row 1"):
         made.tell([[0.0], [0.3]], [9.0, 9.0])
     with pytest.raises(ValueError, match=r"cannot ask for t = 0.0: a reward at t = 1.0 is told"):
@@ -280,30 +289,32 @@ MANY = Candidates(np.arange(2001.0)[:, None])
     [
         (Box([[0.0, 1.0]]), {}, r"needs a finite domain: give Candidates, got Box\("),
         (MANY, {"posterior": Exact()}, "no more than 2000 candidates, got 2001: give posterior=N"),
-        (LINE, {"batch": 0}, "batch must be a whole number of at least 1, got 0"),
-        (LINE, {"batch": 2.0}, "batch must be a whole number of at least 1, got 2.0"),
-        (LINE, {"width": -1.0}, "confidence must be finite and not negative, got -1.0"),
-        (LINE, {"mean": "offline"}, "mean must be a finite number or"),
+        (LINE, {"batch": 0}, "largest must be a whole number of at least 1, got 0"),
+        (LINE, {"batch": 2.0}, "largest must be a whole number of at least 1, got 2.0"),
+        (LINE, {"confidence": -1.0}, "confidence must be finite and not negative, got -1.0"),
+        (LINE, {"mean": "offline"}, 'mean must be "online" or a finite number'),
     ],
 )
 def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        Thompson(domain, KERNEL, NOISE, **options)
+        thompson(domain, KERNEL, NOISE, **options)
 
 
-def test_a_state_of_another_domain_is_refused() -> None:
-    from_line = player(Nystrom())
-    recipe = from_line.recipe.__class__(Box([[0.0, 6.0]]), KERNEL, NOISE)
+def test_another_domain_is_refused_and_another_acquisition_goes_on() -> None:
+    on_line = player(Nystrom())
     with pytest.raises(ValueError, match="needs a finite domain"):
-        Thompson.from_state(recipe, from_line.state)
+        replace(on_line.recipe, domain=Box([[0.0, 6.0]]))
+    box = Box([[0.0, 6.0]], samples=32, starts=1)
+    recipe = replace(on_line.recipe, domain=box, acquisition=UpperConfidenceBound())
+    assert Bandit.from_state(recipe, on_line.state).ask(2.0).shape == (1, 1)
 
 
 def test_many_candidates_are_for_the_sparse_posterior() -> None:
-    made = Thompson(MANY, RBF(50.0), NOISE, batch=5, seed=1)
+    made = thompson(MANY, RBF(50.0), NOISE, batch=5, seed=1)
     made.tell(MANY.X[::200], np.arange(11.0))
     assert made.ask().shape == (5, 1)
     at_the_limit = Candidates(MANY.X[:2000])
-    assert Thompson(at_the_limit, RBF(50.0), NOISE, posterior=Exact()).recipe.domain is at_the_limit
+    assert thompson(at_the_limit, RBF(50.0), NOISE, posterior=Exact()).recipe.domain is at_the_limit
 
 
 @each_posterior
@@ -312,7 +323,7 @@ def test_the_best_candidate_is_found(posterior: Exact | Nystrom, noise_variance:
     grid = Candidates.grid([(0.0, 6.0), (0.0, 3.0)], [13, 9])
     rewards = 2.0 * np.cos(grid.X[:, 0] - 4.0) * np.sin(grid.X[:, 1])
 
-    def regret(made: Thompson | Uniform) -> Array:
+    def regret(made: Bandit | Uniform) -> Array:
         noise = np.random.default_rng(1)
         lost: list[float] = []
         while len(lost) < 300:
@@ -323,7 +334,7 @@ def test_the_best_candidate_is_found(posterior: Exact | Nystrom, noise_variance:
             lost.extend(rewards.max() - rewards[rows])
         return np.array(lost)
 
-    made = Thompson(grid, RBF(1.5), noise_variance, posterior=posterior, batch=10, seed=1)
+    made = thompson(grid, RBF(1.5), noise_variance, posterior=posterior, batch=10, seed=1)
     lost, uniform = regret(made), regret(Uniform(grid, seed=1))
     assert lost.sum() < 0.25 * uniform.sum()
     assert lost[200:].mean() < 0.02 * uniform.mean()

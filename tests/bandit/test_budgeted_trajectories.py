@@ -21,7 +21,14 @@ from tests.oracles.plain_budgeted import (
     product,
 )
 from tvbandits import Bandit, Candidates
-from tvbandits.acquisition.batch_rules import BatchRule, GlobalRatio, LocalRatio, One, ProductRatio
+from tvbandits.acquisition.batch_rules import (
+    Batching,
+    BatchRule,
+    GlobalRatio,
+    LocalRatio,
+    One,
+    ProductRatio,
+)
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
@@ -134,7 +141,7 @@ def side_by_side(
         case.kernel,
         case.noise_variance,
         posterior=posterior,
-        batch=batch,
+        batching=Batching(batch),
         confidence=confidence,
         mean=mean,
     )

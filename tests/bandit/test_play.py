@@ -179,6 +179,7 @@ def test_play_on_bbkb_is_the_same_with_and_without_an_executor(executor: Executo
 def test_play_is_ask_and_tell() -> None:
     bandit, plain = budgeted(3), budgeted(3)
     play(bandit, bump, 60)
+    assert len(bandit.pending) == 0  # what was cut off the last batch is not out
     while (left := 60 - len(plain.state.rewards)) > 0:
         asked = plain.ask()[:left]
         t = plain.state.asked_for
@@ -239,6 +240,7 @@ def test_whole_batches_stay_told(error: BaseException, workers: int) -> None:
     told = bandit.state.rewards
     assert len(told) == heard[-1].done >= before.done
     np.testing.assert_array_equal(told.y, np.concatenate([batch.y for batch in heard]))
+    assert len(bandit.pending) == 0
     # It goes on as if nothing had happened.
     rest = play(bandit, bump, 200 - len(told))
     np.testing.assert_array_equal(

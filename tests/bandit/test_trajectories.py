@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -53,8 +53,10 @@ CASES = {
 
 
 def assert_figures_agree(bandit: Bandit, figures: plain.Figures, t: int) -> None:
+    info = bandit.info
+    shown = {"beta": info.beta, **vars(info.posterior), **vars(info.model)}
     for name in (column.name for column in fields(figures)):
-        ours, plainly = getattr(bandit.info, name), getattr(figures, name)
+        ours, plainly = shown[name], getattr(figures, name)
         assert ours == pytest.approx(plainly, rel=1e-7, abs=1e-7), f"{name} at step {t}"
 
 
@@ -176,6 +178,8 @@ class Recording:
     pools: list[Array] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
     random: dict[str, Any] = field(default_factory=dict)
+
+    looks_at_posterior: ClassVar[bool] = False
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         choice = self.plan.choose(pool, rng)

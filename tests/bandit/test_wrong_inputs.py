@@ -14,11 +14,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Box, Candidates, ExpertError, Recipe, policies
+from tvbandits.acquisition.batch_rules import Batching, One
 from tvbandits.acquisition.confidence import Fixed, Logarithmic, Srinivas, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import Window
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP
 from tvbandits.queries.pool import Choice, Pool
 
@@ -77,8 +79,10 @@ X = [[2.5]]
 XX = [[2.5], [5.0]]
 Call = Callable[[Bandit], Any]
 WRONG: dict[str, tuple[Call, str]] = {
-    "reward NaN": (lambda b: b.tell(X, [NAN]), "y must be finite, got nan at position 0"),
-    "reward infinite": (lambda b: b.tell(XX, [0, INF]), "y must be finite, got inf at position 1"),
+    "reward infinite": (
+        lambda b: b.tell(XX, [0, INF]),
+        r"y must be at most 1e\+50 in size, got inf at position 1",
+    ),
     "reward missing": (lambda b: b.tell(X, None), "y must "),
     "reward text": (lambda b: b.tell(X, ["high"]), r"y must be numeric, got \['high'\]"),
     "reward complex": (lambda b: b.tell(X, [1j]), "y must be numeric"),
@@ -160,7 +164,7 @@ def test_wrong_input(wrong: str, policy: str, moment: str) -> None:
     assert_unharmed(bandit, twin, ValueError, match, lambda: call(bandit))
 
 
-@pytest.mark.parametrize("wrong", ["reward NaN", "point outside", "variance zero"])
+@pytest.mark.parametrize("wrong", ["reward infinite", "point outside", "variance zero"])
 def test_wrong_input_at_the_very_start_and_in_a_box(wrong: str) -> None:
     call, match = WRONG[wrong]
     for domain, steps in ((LINE, 0), (INTERVAL, 0), (INTERVAL, 3)):
@@ -489,24 +493,27 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "mean text": (
         lambda: policies.gp_ucb(LINE, KERNEL, 0.01, mean="median"),  # type: ignore[arg-type]
-        "mean must be a finite number or \"online\", got 'median'",
+        "mean must be \"online\" or a finite number .*, got 'median'",
     ),
-    "mean NaN": (lambda: policies.gp_ucb(LINE, KERNEL, 0.01, mean=NAN), "mean must be a finite"),
+    "mean NaN": (
+        lambda: policies.gp_ucb(LINE, KERNEL, 0.01, mean=NAN),
+        'mean must be "online" or a finite number',
+    ),
     "lead negative": (
         lambda: Recipe(LINE, KERNEL, 0.01, lead=-1.0),
         r"lead must be finite and not negative, got -1\.0",
     ),
     "expert without plan": (
-        lambda: Recipe(LINE, KERNEL, 0.01, expert=Moody()),
-        "a query plan an expert: queries is None",
+        lambda: Asking(None, Moody()),  # type: ignore[arg-type]
+        r"plan must be a query plan such as KDPP\(\); got None",
     ),
-    "plan without expert": (
-        lambda: Recipe(LINE, KERNEL, 0.01, queries=KDPP()),
-        "a query plan an expert: expert is None",
+    "expert instead of what asks it": (
+        lambda: Recipe(LINE, KERNEL, 0.01, asking=Moody()),  # type: ignore[arg-type]
+        r"asking must be Asking\(...\) or None, got Moody",
     ),
     "expert without query": (
         lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=reward),  # type: ignore[arg-type]
-        r"expert must be an object with a method query\(X, t\), or None; got <function reward",
+        r"expert must be an object with a method query\(X, t\); got <function reward",
     ),
     "confidence text": (
         lambda: policies.gp_ucb(LINE, KERNEL, 0.01, confidence="teory"),
@@ -591,10 +598,11 @@ def test_parts_that_do_not_fit(parts: str) -> None:
             r"posterior must be Exact\(\), Nystrom\(\) or StateSpace\(\); got 'sparse'",
         ),
         ("domain", [[0.0], [1.0]], "domain must be a domain such as Candidates"),
-        ("batch", 5, r"batch must be a batch rule such as One\(\)"),
-        ("queries", 5, r"queries must be a query plan such as KDPP\(\)"),
-        ("minimum_batch", 0, "minimum_batch must be a whole number of at least 1, got 0"),
-        ("pool_size", 2.5, "pool_size must be a whole number of at least 1, got 2.5"),
+        ("batching", 5, r"batching must be Batching\(...\) or Batching\(\), got 5"),
+        ("asking", 5, r"asking must be Asking\(...\) or None, got 5"),
+        ("acquisition", "ucb", r"acquisition must be UpperConfidenceBound\(\) or .* got 'ucb'"),
+        ("consult", "always", 'consult must be "after tell" or "before ask", got \'always\''),
+        ("minimise", 1, "minimise must be True or False, got 1"),
     ],
 )
 def test_a_part_of_the_wrong_kind_is_named(part: str, value: object, message: str) -> None:
@@ -602,6 +610,34 @@ def test_a_part_of_the_wrong_kind_is_named(part: str, value: object, message: st
     parts |= {"noise_variance": 0.01, part: value}
     with pytest.raises(ValueError, match=message):
         Recipe(**parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Batching(5), r"rule must be a batch rule such as One\(\)"),  # type: ignore[arg-type]
+        (lambda: Batching(One), r"rule must be a batch rule such as One\(\)"),  # type: ignore[arg-type]
+        (lambda: Batching(smallest=0), "smallest must be a whole number of at least 1, got 0"),
+        (lambda: Batching(largest=3.0), "largest must be a whole number of at least 1, got 3.0"),  # type: ignore[arg-type]
+        (lambda: Asking(5), r"plan must be a query plan such as KDPP\(\); got 5"),  # type: ignore[arg-type]
+        (
+            lambda: Asking(KDPP(), pool_size=2.5),  # type: ignore[arg-type]
+            "pool_size must be a whole number of at least 1, got 2.5",
+        ),
+        (
+            lambda: Asking(KDPP(), most_answers=True),
+            "most_answers must be a whole number of at least 1, got True",
+        ),
+        (
+            lambda: Asking(KDPP(), informed_width=-1.0),
+            r"informed_width must be finite and not negative, got -1\.0",
+        ),
+        (lambda: Asking(KDPP(), about="all"), 'about must be "played" or "domain", got \'all\''),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_part_of_a_group_is_named(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_a_class_is_no_expert() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.bandit.state import Info
+from tvbandits.bandit.state import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, compare, iterate, simulated
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import summarise
@@ -240,7 +240,7 @@ def test_a_player_may_play_several_points_at_a_time() -> None:
     grid = np.linspace(-50, 50, 41)
     player = Recording(lambda t: grid[: 1 + int(t) % 3, None])
     player.made[0] = Recorder(
-        player.choose, info=Info(queries_asked=4, queries_answered=3, cost=2.0)
+        player.choose, info=Info(queries=QueryInfo(asked=4, answered=3, cost=2.0))
     )
     rows = list(compare(BUMP, {"b": player}, 1, 8))
     assert [row["t"] for row in rows] == list(range(1, 9))

@@ -354,7 +354,7 @@ def test_the_pace_is_that_of_the_rewards(name: str) -> None:
     play(bandit, range(20, 21))
     scaling = bandit.state.model.scaling
     expected = learned_pace(
-        before.aging, before.kernel, bandit.state.rewards, scaling.anchor, scaling.scale
+        before.model.aging, before.model.kernel, bandit.state.rewards, scaling.anchor, scaling.scale
     )
     assert bandit.info.model.pace == pytest.approx(expected, rel=1e-6)
 

@@ -31,7 +31,7 @@ def test_readme_code_runs(tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
     assert namespace["average"] < 0.5
-    assert namespace["info"].total_cost > 0
+    assert namespace["info"].queries.total_cost > 0
 
 
 def test_readme_shows_pictures_that_exist():

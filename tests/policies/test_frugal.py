@@ -174,7 +174,8 @@ def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None
 @pytest.mark.parametrize("width", [0.0, 0.5])
 def test_any_width_of_an_informed_decision(width: float) -> None:
     made = frugal(Asked(), confidence=9.0)
-    bandit = Bandit(replace(made.recipe, informed_width=width))
+    asking = replace(made.recipe.asking, informed_width=width)
+    bandit = Bandit(replace(made.recipe, asking=asking))
     differ = 0
     for t in range(1, 13):
         mean, deviation = bandit.predict(LINE.X, t)
@@ -189,11 +190,11 @@ def test_any_width_of_an_informed_decision(width: float) -> None:
 
 @pytest.mark.parametrize("bad", [-0.1, np.nan, np.inf, "1"])
 def test_a_width_that_is_none(bad: Any) -> None:
-    recipe = frugal(Asked()).recipe
+    asking: Any = frugal(Asked()).recipe.asking
     with pytest.raises(
         ValueError, match=f"informed_width must be finite and not negative, got {bad!r}"
     ):
-        replace(recipe, informed_width=bad)
+        replace(asking, informed_width=bad)
 
 
 def test_answers_of_an_earlier_tell_are_answers_too() -> None:
@@ -201,8 +202,9 @@ def test_answers_of_an_earlier_tell_are_answers_too() -> None:
     expert: Any = bandit.recipe.asking.expert
     bandit.tell(LINE.X[[0]], value(LINE.X[[0]], 5.0), 5.0)
     assert bandit.info.queries.answered > 0
-    bandit.tell(LINE.X[[0]], value(LINE.X[[0]], 4.5), 4.5)  # late, and without an answer
-    assert bandit.info.queries.answered == 0
+    asked = bandit.info.queries.total_asked
+    bandit.tell(LINE.X[[0]], value(LINE.X[[0]], 4.5), 4.5)  # late: nothing is asked about the past
+    assert (expert.times, bandit.info.queries.total_asked) == ([5.0], asked)
     mean, deviation = bandit.predict(LINE.X, 6.0)
     x = bandit.ask(6.0)
     informed, upper = mean + deviation, mean + bandit.info.beta * deviation
@@ -236,7 +238,7 @@ def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, doma
     expert = Down() if how == "down" else Asked(answers=lambda X, _t: np.zeros(len(X), bool))
     bandit = frugal(expert, domain)
     # Where the domain is not finite, questions take numbers from the generator: ask nobody, there.
-    plain = Bandit(replace(bandit.recipe, expert=None, queries=None, informed_width=None))
+    plain = Bandit(replace(bandit.recipe, asking=None))
     steps = STEPS if isinstance(domain, Candidates) else range(1, 2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -426,8 +428,8 @@ def test_a_bad_reward_changes_nothing() -> None:
     bandit = frugal(Asked())
     play(bandit, range(1, 8))
     before = bandit.state
-    for y in ([np.nan], [np.inf], [1.0, 2.0]):
-        with pytest.raises(ValueError, match=r"y must (be finite|have shape)"):
+    for y in ([-np.inf], [np.inf], [1.0, 2.0]):
+        with pytest.raises(ValueError, match=r"y must (be at most|have shape)"):
             bandit.tell(LINE.X[[0]], y, 8.0)
         assert bandit.state is before
 
@@ -481,17 +483,10 @@ def test_a_forecast_is_the_exact_posterior() -> None:
     state = bandit.state
     seen = state.rewards.append(state.answers)
     Z, kernel = np.column_stack([seen.X, seen.t]), state.model.kernel
-    for ahead in (0.0, 1.0, 7.5):
+    for ahead in (-9.0, -0.5, 0.0, 1.0, 7.5):  # of the past, with what came after it
         at = np.column_stack([LINE.X, np.full(10, 12.0 + ahead)])
         A, k = kernel(Z) + np.diag(seen.variance), kernel(at, Z)
         mean, deviation = bandit.predict(LINE.X, 12.0 + ahead)
         np.testing.assert_allclose(mean, 0.1 + k @ np.linalg.solve(A, seen.y - 0.1), atol=5e-3)
         variance = kernel.diag(at) - np.einsum("ij,ji->i", k, np.linalg.solve(A, k.T))
         np.testing.assert_allclose(deviation, np.sqrt(variance), atol=5e-3)
-
-
-def test_the_past_is_not_spoken_about() -> None:
-    bandit = frugal(Asked())
-    play(bandit, STEPS)
-    with pytest.raises(ValueError, match=r"from its latest observation, t = 12\.0, on, got t = 3"):
-        bandit.predict(LINE.X, 3.0)

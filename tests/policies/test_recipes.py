@@ -21,6 +21,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.policies import POLICIES, Setting, theory
 from tvbandits.policies.baselines import Uniform
+from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
 
 BUMP = DriftingBump(candidates=101, horizon=150)
@@ -64,7 +65,7 @@ RECIPES: dict[str, tuple[Bandit, Recipe]] = {
     ),
     "sparq": (
         policies.sparq_gp_ucb(*PARTS, expert=EXPERT),
-        recipe(aging=sparq_aging, expert=EXPERT, queries=KDPP(LogSchedule(6.0)), lead=1.0),
+        recipe(aging=sparq_aging, asking=Asking(KDPP(LogSchedule(6.0)), EXPERT), lead=1.0),
     ),
     "sparq, other parts": (
         policies.sparq_gp_ucb(
@@ -76,8 +77,7 @@ RECIPES: dict[str, tuple[Bandit, Recipe]] = {
         ),
         recipe(
             aging=aging.compose(aging.Linear(0.5), aging.DiscardAbove(math.sqrt)),
-            expert=EXPERT,
-            queries=KDPP(LogSchedule(2.0), sweeps=3.0),
+            asking=Asking(KDPP(LogSchedule(2.0), sweeps=3.0), EXPERT),
             lead=1.0,
         ),
     ),
@@ -227,8 +227,8 @@ def test_recommended_parameters_fill_the_gaps() -> None:
     assert isinstance(ui, aging.Wiener)
     assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * 0.25)
     assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
-    assert made("sparq-gp-ucb").queries == KDPP(LogSchedule(6.0))
-    assert made("sparq-gp-ucb").expert is EXPERT
+    assert made("sparq-gp-ucb").asking.plan == KDPP(LogSchedule(6.0))
+    assert made("sparq-gp-ucb").asking.expert is EXPERT
 
 
 def test_given_parameters_come_first() -> None:
@@ -239,7 +239,7 @@ def test_given_parameters_come_first() -> None:
     assert made("ui-gp-ucb", rate=0.7).aging == aging.Wiener(0.7)
     assert made("ui-gp-ucb", rate=0.7, growth="linear").aging == aging.Linear(0.7)
     sparq = made("sparq-gp-ucb", queries=2.0, rate=0.7, sweeps=4.0)
-    assert sparq.queries == KDPP(LogSchedule(2.0), 4.0)
+    assert sparq.asking.plan == KDPP(LogSchedule(2.0), 4.0)
     assert isinstance(sparq.aging, aging.Composition)
     assert sparq.aging.maps[0] == aging.Linear(0.7)
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvbandits.queries.budgets import Following, OnAverage, PerStep, Scheduled, Total, as_budget
-from tvbandits.queries.plans import LogSchedule
+from tvbandits.queries.budgets import Following, OnAverage, PerStep, Total, as_budget
 
 
 @given(
@@ -50,13 +49,6 @@ def test_a_total_is_never_exceeded(total: int, horizon: int, greed: list[bool]) 
 def test_per_step_forgets_what_is_saved() -> None:
     assert [PerStep(4)(told, 0) for told in (1, 10)] == [4, 4]
     assert Total(10, 5, most=3)(5, 0) == 3
-
-
-def test_a_schedule_is_a_budget() -> None:
-    schedule = LogSchedule(2.0)
-    assert [Scheduled(schedule)(t, 99) for t in (1, 9)] == [schedule(1), schedule(9)]
-    with pytest.raises(ValueError, match=r"schedule\(3\) must be a whole number .*got 0\.5"):
-        Scheduled(lambda told: 0.5)(3, 0)  # type: ignore[arg-type, return-value]  # noqa: ARG005
 
 
 def test_a_number_is_a_number_per_step() -> None:

@@ -130,7 +130,7 @@ def test_an_expert_that_is_never_there_leaves_the_bandit_that_injects_uncertaint
     with pytest.warns(ExpertDownWarning) as caught:
         points = play(deaf, 1, 40)
     assert len(caught) == 1
-    alone = Bandit(replace(deaf.recipe, expert=None, queries=None), seed=3)
+    alone = Bandit(replace(deaf.recipe, asking=None), seed=3)
     np.testing.assert_array_equal(points, play(alone, 1, 40))
     for one, other in zip(deaf.predict(DOMAIN.X), alone.predict(DOMAIN.X), strict=True):
         np.testing.assert_array_equal(one, other)

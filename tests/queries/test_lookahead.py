@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from tvbandits.forgetting.aging import Linear
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.queries.asking import Asking
 from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.plans import RandomPoints
 from tvbandits.queries.pool import Choice, Pool
@@ -51,14 +51,15 @@ class Silent:
         return Answers.none(len(X))
 
 
-def told_bandit(kernel: Any, plan: Any, steps: int = 12, **parts: Any) -> tuple[Bandit, Array]:
+def told_bandit(
+    kernel: Any, plan: Any, steps: int = 12, about: Any = "played", **parts: Any
+) -> tuple[Bandit, Array]:
     """A bandit told about some points at the times 1, ..., and what it was told about."""
     recipe = Recipe(
         **{"domain": Candidates(POINTS), "mean": 0.0, "confidence": 1.5, **parts},
         kernel=kernel,
         noise_variance=NOISE,
-        expert=Silent(),
-        queries=plan,
+        asking=Asking(plan, Silent(), about=about),
     )
     bandit = Bandit(recipe, seed=0)
     rows = np.random.default_rng(1).integers(0, 30, steps)
@@ -79,7 +80,7 @@ def test_asking_is_conditioning(name: str, sparse: bool) -> None:
     kernel, plan = KERNELS[name], Looking()
     # With this oversampling every point joins the dictionary, which makes the sparse form exact.
     parts = {"posterior": Nystrom(oversampling=1e9)} if sparse else {}
-    bandit, rows = told_bandit(kernel, plan, ask_about="domain", **parts)
+    bandit, rows = told_bandit(kernel, plan, about="domain", **parts)
     beliefs = plan.seen[-1]
     told = inputs(kernel, POINTS[rows], np.arange(1.0, 13.0))
     later = inputs(kernel, POINTS, 13.0)
@@ -98,7 +99,7 @@ def test_asking_is_conditioning(name: str, sparse: bool) -> None:
 
 def test_bounds_are_those_of_the_bandit() -> None:
     plan = Looking()
-    bandit, _ = told_bandit(KERNELS["structured"], plan, ask_about="domain")
+    bandit, _ = told_bandit(KERNELS["structured"], plan, about="domain")
     beliefs = plan.seen[-1]
     assert beliefs.beta == 1.5
     np.testing.assert_allclose(beliefs.upper - beliefs.lower, 3.0 * beliefs.deviation)
@@ -128,7 +129,7 @@ def test_beliefs_are_in_the_unit_of_reward() -> None:
 def test_what_may_be_asked_about() -> None:
     played, domain = Looking(), Looking()
     _, rows = told_bandit(KERNELS["space"], played)
-    told_bandit(KERNELS["space"], domain, ask_about="domain")
+    told_bandit(KERNELS["space"], domain, about="domain")
     _, first = np.unique(rows, return_index=True)
     np.testing.assert_array_equal(played.pools[-1].points, POINTS[rows[np.sort(first)]])
     np.testing.assert_array_equal(domain.pools[-1].points, POINTS)
@@ -138,7 +139,7 @@ def test_what_may_be_asked_about() -> None:
 def test_a_box_is_drawn_from() -> None:
     plan = Looking()
     box = Box(np.array([[0.0, 6.0], [0.0, 6.0]]))
-    _, rows = told_bandit(KERNELS["drift"], plan, domain=box, ask_about="domain")
+    _, rows = told_bandit(KERNELS["drift"], plan, domain=box, about="domain")
     points = plan.pools[-1].points
     played = len(np.unique(rows))
     assert len(points) == played + 256
@@ -152,8 +153,8 @@ def test_a_pool_without_beliefs() -> None:
 
 
 def test_a_bad_choice_of_what_to_ask_about() -> None:
-    with pytest.raises(ValueError, match='ask_about must be "played" or "domain", got \'all\''):
-        Recipe(Candidates(POINTS), RBF(1.0), NOISE, ask_about="all")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='about must be "played" or "domain", got \'all\''):
+        Asking(RandomPoints(2), about="all")  # type: ignore[arg-type]
 
 
 class Loud:
@@ -171,11 +172,9 @@ def test_the_latest_answers_are_kept(most: int | None) -> None:
         NOISE,
         mean=0.0,
         confidence=2.0,
-        expert=Loud(),
-        queries=RandomPoints(3),
-        ask_about="domain",
-        reuse_answers=True,
-        most_answers=most,
+        asking=Asking(
+            RandomPoints(3), Loud(), about="domain", reuse_answers=True, most_answers=most
+        ),
     )
     bandit = Bandit(recipe, seed=0)
     for t in range(1, 5):
@@ -195,14 +194,10 @@ def test_an_event_forgets_answers_too_however_many_are_kept() -> None:
         NOISE,
         mean=0.0,
         confidence=2.0,
-        expert=Silent(),
-        queries=RandomPoints(2),
+        asking=Asking(RandomPoints(2), Loud(), about="domain", reuse_answers=True, most_answers=5),
         reset=EventTrigger(),
-        ask_about="domain",
-        reuse_answers=True,
-        most_answers=5,
     )
-    bandit = Bandit(replace(recipe, expert=Loud()), seed=0)
+    bandit = Bandit(recipe, seed=0)
     for t in (1, 2):
         bandit.tell(POINTS[[0]], [float(t)], t)
     bandit.tell(POINTS[[0]], [50.0], 3)
@@ -216,7 +211,7 @@ def test_an_event_forgets_answers_too_however_many_are_kept() -> None:
 def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:
     # Against simulation: draw the answer, update the means, take the best of them.
     plan = Looking()
-    told_bandit(KERNELS["drift"], plan, ask_about="domain")
+    told_bandit(KERNELS["drift"], plan, about="domain")
     beliefs = plan.seen[-1].after(11)  # with a question that is out already
     rows, everywhere = [2, 5, 19], np.arange(30)
     gains = beliefs.gains(rows, everywhere)

@@ -108,8 +108,8 @@ def play(
 ) -> list[Played]:
     """Ask, evaluate and tell, until so many points are evaluated.
 
-    Whatever happens, Ctrl-C included, the bandit has been told all whole batches, and `progress` has
-    seen them.
+    Whatever happens, Ctrl-C included, the bandit has been told all whole batches, `progress` has seen
+    them, and no point of any other is left pending.
 
     Parameters
     ----------
@@ -143,15 +143,29 @@ def play(
     played: list[Played] = []
     done = 0
     while done < steps:
-        X = bandit.ask(now)[: steps - done]
-        y = evaluate(function, X, now, executor)
-        bandit.tell(X, y, now)
+        batch = bandit.ask(now)
+        X = batch[: steps - done]
+        _drop(bandit, batch[len(X) :])
+        try:
+            y = evaluate(function, X, now, executor)
+            bandit.tell(X, y, now)
+        except BaseException:  # Ctrl-C, too
+            _drop(bandit, X)
+            raise
         done += len(X)
         played.append(Played(X, y, now, done))
         if progress is not None:
             progress(played[-1])
         now += 1.0
     return played
+
+
+def _drop(bandit: object, X: Array) -> None:
+    """Let a bandit know that points it was asked for will not be told."""
+    if isinstance(bandit, Bandit):
+        for x in X:
+            if (x == bandit.pending).all(axis=1).any():
+                bandit.drop(x)
 
 
 def _next_time(bandit: Player) -> float:

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates
-from tvbandits.acquisition.batch_rules import GlobalRatio
+from tvbandits.acquisition.batch_rules import Batching, GlobalRatio
 from tvbandits.acquisition.confidence import BBKBWidth
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
@@ -221,7 +221,7 @@ def bbkb(part: Nystrom, noise: float, seed: int) -> tuple[list[float], ...]:
         kernel,
         noise,
         posterior=part,
-        batch=GlobalRatio(C),
+        batching=Batching(GlobalRatio(C)),
         confidence=BBKBWidth(delta=DELTA),
         mean=0.0,
     )
