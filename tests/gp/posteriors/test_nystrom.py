@@ -193,8 +193,8 @@ def numbers_(n: int) -> Numbers:
 
 
 BAD: list[tuple[dict[str, float], str]] = [
-    ({"oversampling": 0.0}, "oversampling must be positive, got 0.0"),
-    ({"oversampling": math.nan}, "oversampling must be positive, got nan"),
+    ({"oversampling": 0.0}, "oversampling must be positive and finite, got 0.0"),
+    ({"oversampling": math.nan}, "oversampling must be positive and finite, got nan"),
     ({"tolerance": 0.0}, "tolerance must lie in (0, 1), got 0.0"),
     ({"tolerance": 1.0}, "tolerance must lie in (0, 1), got 1.0"),
 ]
