@@ -9,6 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.confidence import (
+    BBKBProgramWidth,
     BBKBWidth,
     BKBWidth,
     Fixed,
@@ -148,3 +149,13 @@ BAD: list[tuple[Any, str]] = [
 def test_bad_parameters_are_named(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
+
+
+def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:
+    situation = Situation(
+        log_det_ratio=1.0, told=50, candidates=9, spent=30.0, effective_dimension=lambda: 4.0
+    )
+    beta = BBKBProgramWidth(delta=0.02, norm_bound=1.5)(situation)
+    assert beta == pytest.approx(1.5 + math.sqrt(math.log(50) * 4.0 + math.log(50)))
+    assert beta < BKBWidth(delta=0.02, norm_bound=1.5)(situation)
+    assert as_confidence("BBKB-program") == BBKBProgramWidth()

@@ -18,7 +18,7 @@ FORGETFUL = ["r-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "tv-gp-ucb:fitted=true"]
 @pytest.fixture(scope="module")
 def bump() -> pd.DataFrame:
     names = [*FORGETFUL, "sparq-gp-ucb"]
-    return pd.DataFrame(compare(DriftingBump(horizon=500), names, 3, 500))
+    return pd.DataFrame(compare(DriftingBump(horizon=500), names, 3, 500, confidence="theory"))
 
 
 def test_forgetting_alone_loses_the_bump(bump: pd.DataFrame) -> None:

@@ -11,7 +11,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Recipe, policies
-from tvbandits.acquisition.confidence import Fixed, Logarithmic, Theory
+from tvbandits.acquisition.confidence import (
+    BBKBProgramWidth,
+    BBKBWidth,
+    BKBWidth,
+    Fixed,
+    Logarithmic,
+    Theory,
+)
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets import DriftingBump, Switching
@@ -47,7 +54,7 @@ def setting(**changes: Any) -> Setting:
 
 
 def recipe(**parts: Any) -> Recipe:
-    return Recipe(*PARTS, **parts)
+    return Recipe(*PARTS, confidence=2.0, **parts)  # type: ignore[arg-type]
 
 
 # --- recipes --------------------------------------------------------------------------------------
@@ -89,7 +96,7 @@ def test_a_recipe_is_its_row_of_the_table(name: str) -> None:
     bandit, expected = RECIPES[name]
     assert bandit.recipe == expected
     assert bandit.recipe.mean == "online"
-    assert bandit.recipe.confidence == Theory(delta=0.05, norm_bound=1.0)
+    assert bandit.recipe.confidence == Fixed(2.0)
 
 
 def test_tv_gp_ucb_is_a_kernel() -> None:
@@ -229,6 +236,24 @@ def test_recommended_parameters_fill_the_gaps() -> None:
     assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
     assert made("sparq-gp-ucb").asking.plan == KDPP(LogSchedule(6.0))
     assert made("sparq-gp-ucb").asking.expert is EXPERT
+
+
+def test_periods_and_widths_of_a_paper() -> None:
+    drift = theory.reset_period_under_drift(150, 0.04)
+    assert 1 < drift != theory.reset_period(150, 15.0, 20.0)
+    assert made("r-gp-ucb", period="bogunovic").aging == aging.ResetEvery(drift)
+    assert made("r-gp-ucb", period="bogunovic", reset_every=9).aging == aging.ResetEvery(9)
+    with pytest.raises(ValueError, match=r"period must be .*, got 'odd'"):
+        made("r-gp-ucb", period="odd")
+    for name, width, expected in (
+        ("bkb", "theory", BKBWidth(delta=1 / 150)),
+        ("bbkb", "theory", BBKBWidth(delta=1 / 150)),
+        ("bbkb", "bbkb-program", BBKBProgramWidth(delta=1 / 150)),
+        ("gp-ucb", "bbkb-program", BBKBProgramWidth()),
+        ("gp-ucb", "Theory", Theory()),
+    ):
+        player: Any = POLICIES[name].make(setting(), confidence=width)
+        assert player.recipe.confidence == expected
 
 
 def test_given_parameters_come_first() -> None:

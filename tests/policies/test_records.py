@@ -78,6 +78,7 @@ EXAMPLES = {
     "mean": "0.5",
     "learn": "false",
     "reset_every": "9",
+    "period": "bogunovic",
     "window": "9",
     "discount": "0.9",
     "epsilon": "0.1",

@@ -160,6 +160,28 @@ class BBKBWidth:
 
 
 @dataclass(frozen=True)
+class BBKBProgramWidth:
+    """The width that the authors' program for BBKB plays, which is smaller than their theorem's.
+
+    beta = norm_bound + sqrt(log(t) d + log(1/delta)), with the sum d over the t plays of posterior
+    variance over noise variance; in prior units, as in `BKBWidth`. Their program (batch-bkb,
+    `_update_beta`) has delta = 1/T in the experiments of [BB].
+    """
+
+    delta: float = 0.05
+    norm_bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        finite_number("delta", self.delta, above=0.0, high=1.0)
+        not_negative("norm_bound", self.norm_bound)
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the effective dimension."""
+        information = math.log(max(situation.told, 1)) * situation.effective_dimension()
+        return self.norm_bound + math.sqrt(information + math.log(1 / self.delta))
+
+
+@dataclass(frozen=True)
 class Fixed:
     """A constant width."""
 
@@ -173,11 +195,22 @@ class Fixed:
         return self.value
 
 
+WIDTHS: dict[str, Confidence] = {
+    "theory": Theory(),
+    "srinivas": Srinivas(),
+    "logarithmic": Logarithmic(),
+    "bkb": BKBWidth(),
+    "bbkb": BBKBWidth(),
+    "bbkb-program": BBKBProgramWidth(),
+}
+"""Widths by name."""
+
+
 def as_confidence(width: Confidence | float | str) -> Confidence:
-    """`"theory"`, a number for a constant width, or any `Confidence` as it is."""
+    """A name in `WIDTHS`, "theory" say, a number for a constant width, or any `Confidence` as it is."""
     if isinstance(width, str):
-        if width == "theory":
-            return Theory()
+        if width.casefold() in WIDTHS:
+            return WIDTHS[width.casefold()]
         try:
             width = float(width)
         except ValueError:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from tvbandits.acquisition.batch_rules import Batching, GlobalRatio, LocalRatio, ProductRatio
-from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence
+from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Confidence
 from tvbandits.acquisition.thompson import ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import whole_number
@@ -81,7 +81,7 @@ BKB = Policy(
     "a dictionary by leverage scores at every step",
     paper="Calandriello 2019",
     look=Look("#a3320b", (0, (9, 2)), 1.8, "<"),
-    theory=theory_of_bkb,
+    widths={"theory": theory_of_bkb},
 )
 
 
@@ -117,7 +117,8 @@ def bbkb(
     minimum_batch : int
         P: start by uncertainty sampling until no batch can be smaller.
     confidence : Confidence, float or "theory"
-        The width beta of mu + beta sigma; "theory" is that of [BB] Theorem 2.
+        The width beta of mu + beta sigma; "theory" is that of [BB] Theorem 2, "bbkb-program" the smaller
+        one of its authors' program.
     posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
         Instead of `Nystrom(oversampling, keep)`.
     """
@@ -135,13 +136,18 @@ def theory_of_bbkb(setting: Setting) -> Confidence:
     return BBKBWidth(delta=1 / max(setting.horizon, 2))
 
 
+def program_of_bbkb(setting: Setting) -> Confidence:
+    """The width of its authors' program with delta = 1/T, as in the experiments."""
+    return BBKBProgramWidth(delta=1 / max(setting.horizon, 2))
+
+
 BBKB = Policy(
     "bbkb",
     bbkb,
     "the same in batches, rule=global|local",
     paper="Calandriello 2020",
     look=Look("#5b3a99", (0, (9, 2, 2, 2)), 1.8, ">"),
-    theory=theory_of_bbkb,
+    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )
 
 
@@ -229,7 +235,7 @@ THOMPSON = Policy(
     "batches of posterior samples",
     paper="Kandasamy 2018",
     look=Look("#c2185b", (0, (2, 2)), 2.0, "d"),
-    theory=theory_of_bbkb,
+    widths={"theory": theory_of_bbkb},
 )
 
 

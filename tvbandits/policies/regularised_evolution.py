@@ -86,7 +86,7 @@ class RegularisedEvolution(ModelFree):
     def population(self) -> tuple[Array, Array]:
         """Its points (p, d) and their rewards (p,), the oldest first."""
         X = np.array([x for x, _ in self._members]).reshape(-1, self._domain.dimension)
-        return X, np.array([y for _, y in self._members])
+        return X, self._sign * np.array([y for _, y in self._members])
 
     def _choose(self) -> Array:
         if len(self._members) < (self._members.maxlen or 0):

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.confidence import Confidence, Theory, as_confidence
+from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe
@@ -39,8 +39,8 @@ Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
 
 DEFAULT_WIDTH = 2.0
-"""A constant that plays well on problems that nobody tuned on; "theory", the width of the theorems, explores
-so much where the reward drifts that it is often close to uniform choice."""
+"""A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
+explores so much where the reward drifts that it is often close to uniform choice."""
 
 OPTIONS = {
     "domain": ("Domain", "Where it may play."),
@@ -285,8 +285,9 @@ class Policy:
         `recommended(setting, **given)` returns the options that its authors recommend for a problem.
         Those parameters of the user that stand in its signature go to it, and the others to the recipe;
         so it may have words of its own, which only make sense where a problem is known.
-    theory : callable, optional
-        `theory(setting)` is the width of its paper, where "theory" is not SparQ-GP-UCB's theorem.
+    widths : mapping of a name in `tvbandits.acquisition.confidence.WIDTHS` to callable
+        `widths[name](setting)` is the width of that name on a problem: the delta of an experiment, or
+        the theorem of its own paper for "theory", which elsewhere is SparQ-GP-UCB's.
     first_comparison : bool
         It is played by a comparison that names no policies.
     in_the_paper : str
@@ -299,7 +300,7 @@ class Policy:
     paper: str
     look: Look | None = None
     recommended: Callable[..., Mapping[str, Any]] = field(default=nothing_more)
-    theory: Callable[[Setting], Confidence] | None = None
+    widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
     first_comparison: bool = False
     in_the_paper: str = ""
 
@@ -340,6 +341,11 @@ class Policy:
         options |= {name: value for name, value in given.items() if name not in heard}
         width = given.get("confidence", setting.confidence)
         if width is not None and "confidence" in known:
-            of_theory = as_confidence(width) == Theory() and self.theory is not None
-            options["confidence"] = self.theory(setting) if of_theory else width  # type: ignore[misc]
+            options["confidence"] = self._width_on(setting, as_confidence(width))
         return self.recipe(**options)
+
+    def _width_on(self, setting: Setting, width: Confidence) -> Confidence:
+        for name, of_setting in self.widths.items():
+            if width == WIDTHS[name]:
+                return of_setting(setting)
+        return width

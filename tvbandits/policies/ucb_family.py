@@ -104,17 +104,25 @@ def r_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, aging=aging.ResetEvery(reset_every))
 
 
-def recommended_r(setting: Setting, reset_every: int | None = None) -> Mapping[str, Any]:
-    """The period of Zhou & Shroff 2021 for the variation of the problem."""
-    if reset_every is None:
-        reset_every = theory.reset_period(*setting.budgets)
-    return {"reset_every": reset_every}
+def recommended_r(
+    setting: Setting,
+    reset_every: int | None = None,
+    period: Literal["variation", "bogunovic"] = "variation",
+) -> Mapping[str, Any]:
+    """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
+    if period not in ("variation", "bogunovic"):
+        raise ValueError(f'period must be "variation" or "bogunovic", got {period!r}')
+    if reset_every is not None:
+        return {"reset_every": reset_every}
+    if period == "bogunovic":
+        return {"reset_every": theory.reset_period_under_drift(setting.horizon, setting.epsilon)}
+    return {"reset_every": theory.reset_period(*setting.budgets)}
 
 
 R_GP_UCB = Policy(
     "r-gp-ucb",
     r_gp_ucb,
-    "starts afresh every reset_every rewards",
+    "starts afresh every reset_every rewards, period=variation|bogunovic",
     paper="Bogunovic 2016",
     look=Look("#0072b2", "--", 1.8, "D"),
     recommended=recommended_r,

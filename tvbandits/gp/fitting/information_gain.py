@@ -50,11 +50,3 @@ def information_gains(
         P -= shrink * np.outer(half, half)
         variance = np.maximum(variance - shrink * (half @ span) ** 2, 0.0)
     return np.cumsum(gains)
-
-
-def maximum_information_gain(
-    kernel: Any, points: Array, noise_variance: float, observations: int
-) -> float:
-    """gamma_T, the last of `information_gains`; 0 for no observations."""
-    gains = information_gains(kernel, points, noise_variance, observations)
-    return float(gains[-1]) if observations else 0.0
