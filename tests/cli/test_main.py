@@ -75,7 +75,7 @@ def strictly(text: str) -> Any:
 def test_compare_prints_a_table(command: Command) -> None:
     said = command("compare", SMALL, "--horizon", 6, "--seeds", 2, "--jobs", 1)
     assert (said.status, said.err) == (0, "")
-    assert f"{SMALL}, width theory, 2 seeds, 6 steps" in said.out
+    assert f"{SMALL}, width 2, 2 seeds, 6 steps" in said.out
     for policy in FIRST_COMPARISON:
         assert re.search(rf"│ {policy} +│", said.out), policy
     found = problem_references(DriftingBump(candidates=41, horizon=6))
@@ -288,14 +288,14 @@ def test_lists(command: Command) -> None:
 def test_lists_tell_the_parameters(command: Command) -> None:
     policies = dict(zip(POLICIES, command("policies").out.splitlines(), strict=True))
     assert policies["sw-gp-ucb"].endswith(
-        "  window, confidence=theory, posterior=exact, mean=online"
+        "  window, confidence=2.0, posterior=exact, mean=online, minimise=false"
     )
     assert policies["bkb"].endswith(
-        "  oversampling=2.0, keep=true, confidence=theory, posterior, mean=online"
+        "  oversampling=2.0, keep=true, confidence=2.0, posterior, mean=online, minimise=false"
     )
-    assert policies["uniform"].endswith(POLICIES["uniform"].summary)  # it has none
+    assert policies["uniform"].endswith("  minimise=false")
     starts = {line.index("confidence=") for line in policies.values() if "confidence=" in line}
-    assert policies["gp-ucb"].index("confidence=theory") == min(starts)
+    assert policies["gp-ucb"].index("confidence=2.0") == min(starts)
     assert policies["r-gp-ucb"].index("reset_every, ") == min(starts)
     problems = dict(zip(PROBLEMS, command("problems").out.splitlines(), strict=True))
     assert problems["ozone-network"].endswith("  seed=0, stations=28, days=731")
@@ -373,7 +373,7 @@ def damaged(tmp_path: Path) -> list[object]:
         ),
         ("compare ozone:sites=abc --data x", '"ozone:sites=abc": sites must be a whole number'),
         ("compare drifting-bump --policy nope", 'unknown policy "nope"; there are: uniform, '),
-        ("compare drifting-bump --policy uniform:x=1", "unknown parameter .* parameters: none"),
+        ("compare drifting-bump --policy uniform:x=1", "unknown parameter .* parameters: minimise"),
         ("compare drifting-bump --policy sw-gp-ucb:window", "expected key=value after the colon"),
         ("compare drifting-bump --policy sw-gp-ucb:", '"sw-gp-ucb:": expected key=value after'),
         ("compare drifting-bump:", '"drifting-bump:": expected key=value after the colon'),

@@ -314,7 +314,10 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
             {"policies": ["ui-gp-ucb:x=1"]},
             '"ui-gp-ucb:x=1": unknown parameter "x"; its parameters: rate, growth',
         ),
-        ({"policies": ["gp-ucb", "uniform:x=1"]}, 'unknown parameter "x"; its parameters: none'),
+        (
+            {"policies": ["gp-ucb", "uniform:x=1"]},
+            'unknown parameter "x"; its parameters: minimise',
+        ),
         ({"policies": ["sw-gp-ucb:window"]}, "expected key=value after the colon"),
         (
             {"policies": ["sw-gp-ucb:window=abc"]},

@@ -237,7 +237,7 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     )
     assert (said.status, said.err) == (
         0,
-        f"wrote rows.csv.gz, summary.csv, run.json, frontier.csv, frontier.png in {out}\n",
+        f"wrote rows.csv.gz, summary.csv, regret.png, run.json, frontier.csv, frontier.png in {out}\n",
     )
     assert f"{SMALL}, width 2, 1 seed, 12 steps, regret in ppb" in said.out
     policies = frontier.policies([1, 2], ["plausible", "random"])
@@ -280,7 +280,7 @@ def test_without_random_points_there_are_no_margins(
 
 
 def test_every_problem_has_margins_of_its_own(command: Command, tmp_path: Path) -> None:
-    problems = [SMALL, "drifting-bump:candidates=11"]
+    problems = [SMALL, "drifting-bump:candidates=15"]
     said = command(
         "frontier", *problems, *GIVEN[2:], "--budgets", 2, "--plan=random", "--plan=variance",
         "--out", tmp_path,

@@ -76,6 +76,9 @@ EXAMPLES = {
     "confidence": "1.5",
     "posterior": "exact",
     "mean": "0.5",
+    "minimise": "true",
+    "consult": "before ask",
+    "about": "domain",
     "learn": "false",
     "reset_every": "9",
     "period": "bogunovic",
@@ -210,7 +213,7 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     rows = list(compare(problem, [name, f"{name}:life=3,confidence=1", "gp-ucb"], 1))
     regret = {row["policy"]: row["average_regret"] for row in rows}
     assert len(regret) == 3
-    assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH}", "1"}
+    assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
     assert load(name) is HALVING
     known = gathered([*POLICIES.values(), HALVING])
     assert list(known)[-1] == "halving"

@@ -64,7 +64,7 @@ def check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str | 
     if jobs == 0 or jobs < -1:
         raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
     if horizon is not None and horizon < 1:
-        raise ValueError(f"--horizon must be at least 1, got {horizon}")
+        raise ValueError(f"--horizon must be a whole number of at least 1, got {horizon}")
     try:
         as_width(confidence)
     except ValueError as error:
