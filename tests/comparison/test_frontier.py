@@ -346,7 +346,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
         (["nope"], 'unknown problem "nope"; there are: '),
         ([SMALL, "--seeds", "0"], "--seeds must be at least 1, got 0"),
         ([SMALL, "--jobs", "0"], "--jobs must be at least 1, or -1 .*, got 0"),
-        ([SMALL, "--horizon", "0"], "--horizon must be at least 1, got 0"),
+        ([SMALL, "--horizon", "0"], "--horizon must be a whole number of at least 1, got 0"),
         ([], "Missing argument"),
     ],
 )

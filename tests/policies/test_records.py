@@ -79,6 +79,7 @@ EXAMPLES = {
     "minimise": "true",
     "consult": "before ask",
     "about": "domain",
+    "informed_width": "1",
     "learn": "false",
     "reset_every": "9",
     "period": "bogunovic",
