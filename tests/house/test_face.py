@@ -1,0 +1,39 @@
+"""The names of the package: imported when they are used first, and known to type checkers."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+import tvbandits
+from tests.places import ROOT
+
+
+def test_every_name_is_there_and_declared() -> None:
+    tree = ast.parse((ROOT / "tvbandits" / "__init__.py").read_text(encoding="utf-8"))
+    (guarded,) = [node for node in tree.body if isinstance(node, ast.If)]
+    declared = {
+        alias.name
+        for node in guarded.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert declared | {"__version__"} == set(tvbandits.__all__)
+    for name in tvbandits.__all__:
+        assert getattr(tvbandits, name) is not None
+    assert set(tvbandits.__all__) <= set(dir(tvbandits))
+    with pytest.raises(AttributeError, match="module 'tvbandits' has no attribute 'Bandid'"):
+        _ = tvbandits.Bandid
+
+
+def test_help_does_not_import_the_world() -> None:
+    asked = "import sys, tvbandits.cli.main; print([m for m in sys.modules if m in %r])"
+    heavy = ("numpy", "scipy", "pandas", "sklearn", "matplotlib", "joblib")
+    said = subprocess.run(
+        [sys.executable, "-c", asked % (heavy,)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout == "[]\n"
