@@ -7,29 +7,21 @@ fails leaves the bandit as it was.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import (
-    Allowed,
     Among,
     available,
 )
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit import consulting
-from tvbandits.bandit.history import history_of
-from tvbandits.bandit.inference import Model
+from tvbandits.bandit.looking import Looking
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.resuming import first_state, generator_of, state_for
+from tvbandits.bandit.resuming import first_state, state_for
 from tvbandits.bandit.state import Info, State
 from tvbandits.bandit.told import (
     Told,
@@ -37,15 +29,14 @@ from tvbandits.bandit.told import (
     checked_told,
     visited_with,
 )
-from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
-from tvbandits.core.display import as_html
+from tvbandits.core.arrays import Array, as_generator, whole_number
 from tvbandits.queries.consultation import show
 
 MOST_POINTS = 100_000
 """Most points of one ask."""
 
 
-class Bandit:
+class Bandit(Looking):
     """A bandit: `ask` for points to play, `tell` their rewards.
 
     Parameters
@@ -59,11 +50,7 @@ class Bandit:
         rng = as_generator(seed)
         if rng is seed:
             (rng,) = rng.spawn(1)
-        self._recipe = recipe
-        self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
-        self._lock = threading.RLock()
-        self._busy = False
-        self._state = first_state(recipe, rng)
+        super().__init__(recipe, first_state(recipe, rng))
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
@@ -90,48 +77,6 @@ class Bandit:
         bandit = cls(recipe)
         bandit._state = state_for(recipe, state)
         return bandit
-
-    def __repr__(self) -> str:
-        state = self._state
-        at = "at the start" if state.time is None else f"at t = {state.time:g}"
-        out = f", {len(state.pending)} out" if len(state.pending) else ""
-        return f"<Bandit on {self._recipe.domain!r}, {len(state.rewards)} rewards told{out}, {at}>"
-
-    def _repr_html_(self) -> str:
-        recipe = self._recipe
-        parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
-        parts += [("aging", self._state.model.aging), ("width", recipe.confidence)]
-        return as_html("Bandit", [*parts, *self._state.summary])
-
-    @cached_property
-    def _model(self) -> Model:
-        return Model(self._recipe)
-
-    @property
-    def recipe(self) -> Recipe:
-        """The parts this bandit is made of."""
-        return self._recipe
-
-    @property
-    def state(self) -> State:
-        """Everything it has learned, frozen."""
-        return self._state
-
-    @property
-    def info(self) -> Info:
-        """What happened in the last `ask` and `tell`."""
-        return self._state.info
-
-    @property
-    def pending(self) -> Array:
-        """Points asked and not yet told, in the order they were asked, shape (k, d)."""
-        return self._state.pending.X.copy()
-
-    @property
-    def history(self) -> pd.DataFrame:
-        """What was told, answered and asked: time, coordinates, reward, variance, source, kind."""
-        state = self._state
-        return history_of(state.domain, state.rewards, state.answers, state.failed, state.pending)
 
     def ask(
         self,
@@ -332,60 +277,8 @@ class Bandit:
         """
         with self._alone("drop"):
             state = self._state
-            points = self._recipe.domain.check(as_points(X, self._recipe.domain.dimension))
+            points = self._recipe.domain.check(X)
             self._state = replace(state, pending=state.pending.dropped(points))
-
-    def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
-        """Posterior mean and deviation of the reward, in its unit; changes nothing.
-
-        Parameters
-        ----------
-        X : array of shape (m, d)
-            Any finite points.
-        t : float, optional
-            The time spoken about; by default the time of the next decision.
-
-        Returns
-        -------
-        mean, deviation : arrays of shape (m,)
-
-        Raises
-        ------
-        ValueError
-            If a point or the time is not finite.
-        """
-        points = as_points(X, self._recipe.domain.dimension)
-        with self._alone("predict"):
-            state, now, _ = self._conditioned_for(t)
-            with self._model.one_thread(state):
-                mean, deviation = self._model.view(state, now).predict(points)
-        return (-mean if self._recipe.minimise else mean), deviation
-
-    def recommend(
-        self, t: float | None = None, among: Among = None, context: ArrayLike | None = None
-    ) -> Array:
-        """The point (d,) of the best posterior mean at time `t`, by default the next decision's.
-
-        Parameters
-        ----------
-        t : float, optional
-        among, context
-            What is available, as for `ask`.
-
-        Raises
-        ------
-        ValueError
-            As for `ask`.
-        NothingAvailableError
-            If nothing is available.
-        """
-        domain = self._recipe.domain
-        free = available(domain, among, context)
-        with self._alone("recommend"):
-            state, now, rng = self._conditioned_for(t)
-            with self._model.one_thread(state):
-                allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-                return allowed.best(self._model.view(state, now).mean, rng)
 
     def questions(self, t: float | None = None, among: Among = None) -> Array:
         """What the query plan would ask now: for experts whose answers take their time.
@@ -415,23 +308,12 @@ class Bandit:
                 raise ValueError(
                     "there is nothing to ask: the recipe has no query plan (asking=None)"
                 )
-            about = self._question_time(t)
+            about = consulting.question_time(recipe, state, t)
             free = available(recipe.domain, among, None)
-            questions = state.questions
-            if not (questions.due or questions.latest is None or about > questions.latest):
-                return np.empty((0, recipe.domain.dimension))
-            if free is not None:
-                state = replace(state, questions=replace(questions, available=free))
             rng = self._generator(state)
             with self._model.one_thread(state):
-                state, points, _ = consulting.chosen(recipe, self._model, state, about, rng)
-            about_all = replace(
-                state.info.queries,
-                asked=len(points),
-                total_asked=state.info.queries.total_asked + len(points),
-            )
-            info = replace(state.info, queries=about_all)
-            self._state = replace(state, random=self._stored(rng), info=info)
+                state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
+            self._state = replace(state, random=self._stored(rng))
             return points.copy()
 
     def answer(
@@ -463,64 +345,8 @@ class Bandit:
             recipe, state = self._recipe, self._state
             if recipe.asking is None:
                 raise ValueError("there is nothing to answer: the recipe has no query plan")
-            when = self._question_time(state.questions.latest if t is None else t)
+            given = state.questions.latest if t is None else t
+            when = consulting.question_time(recipe, state, given)
             fresh, refused = checked_answers(recipe, X, values, when, variance)
             self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
             return self._state.info
-
-    def _question_time(self, t: float | None) -> float:
-        state = self._state
-        if t is not None:
-            return as_time(t)
-        if state.asked_for is not None:
-            return state.asked_for
-        if self._recipe.consult == "after tell" and state.time is not None:
-            return state.time
-        return self._decision_time(None)
-
-    def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
-        """The state conditioned for a look that changes nothing, and a generator for its ties."""
-        now, rng = self._decision_time(t), generator_of(self._state.random)
-        with self._model.one_thread(self._state):
-            return self._model.conditioned(self._state, now, rng), now, rng
-
-    def _decision_time(self, t: float | None) -> float:
-        if t is None:
-            return 1.0 if self._state.time is None else self._state.time + 1.0
-        return as_time(t)
-
-    @contextmanager
-    def _alone(self, call: str) -> Iterator[None]:
-        """One call at a time: other threads wait, and a call from inside of a call is refused."""
-        with self._lock:
-            if self._busy:
-                raise RuntimeError(
-                    f"{call} was called from inside of a call of the same bandit, such as by its expert"
-                )
-            self._busy = True
-            try:
-                yield
-            finally:
-                self._busy = False
-
-    def _generator(self, state: State) -> np.random.Generator:
-        """The generator that continues from `state`: the live one, or one made anew.
-
-        It is taken, not lent: a call that fails does not bring it back by `_stored`, so that the next
-        one starts again from the state.
-        """
-        live, self._live = self._live, None
-        if live is not None and live[0] is state.random:
-            return live[1]
-        return generator_of(state.random)
-
-    def _stored(self, rng: np.random.Generator) -> Mapping[str, Any]:
-        """The state of `rng`, which stays live for the next call."""
-        self._live = (rng.bit_generator.state, rng)
-        return self._live[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_recipe": self._recipe, "_state": self._state}
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _live=None, _lock=threading.RLock(), _busy=False)

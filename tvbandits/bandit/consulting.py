@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, as_time
+from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Expert
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.consultation import consult, warn_of
-from tvbandits.queries.pool import Choice
+from tvbandits.queries.lookahead import Beliefs
+from tvbandits.queries.pool import Choice, Pool
+
+DRAWN = 256
+"""Points drawn from a domain that is not finite, for a plan to choose from."""
 
 
 def due_after_tell(recipe: Recipe, before: State, after: State, latest: float) -> bool:
@@ -90,7 +97,7 @@ def chosen(
     asking = recipe.asking
     assert asking is not None
     decision = about if recipe.consult == "before ask" else about + 1.0
-    state, pool = model.pool(state, about, decision, rng)
+    state, pool = pool_of(recipe, model, state, about, decision, rng)
     choice = asking.plan.choose(pool, rng)
     rows = _checked_rows(choice.rows, len(pool))
     questions = replace(
@@ -101,6 +108,111 @@ def chosen(
         latest=about,
     )
     return replace(state, questions=questions), pool.points[rows], choice
+
+
+def pool_of(
+    recipe: Recipe,
+    model: Model,
+    state: State,
+    about: float,
+    decision: float,
+    rng: np.random.Generator,
+) -> tuple[State, Pool]:
+    """What a query plan is shown, and the state, which is conditioned if the plan needs it.
+
+    Parameters
+    ----------
+    state : State
+    about : float
+        The time that the expert is asked about.
+    decision : float
+        The time of the decision that the answers are for.
+    rng : numpy.random.Generator
+    """
+    asking = recipe.asking
+    assert asking is not None  # only then is anybody asked
+    points = _askable(recipe, state, rng)
+    beliefs = None
+    if getattr(asking.plan, "looks_at_posterior", True) and len(points):
+        state = model.conditioned(state, decision, rng)
+        beliefs = _beliefs(recipe, model, state, points, about, decision)
+    pool = Pool(
+        points,
+        len(state.rewards),
+        lambda: state.model.kernel(model.inputs(state, points, about)),
+        beliefs,
+        state.questions.asked,
+        state.questions.decisions + 1,
+    )
+    return state, pool
+
+
+def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
+    """The points that may be asked about."""
+    asking, domain = recipe.asking, recipe.domain
+    assert asking is not None
+    if asking.about == "played":
+        points = state.visited[state.questions.pool.rows]
+    elif isinstance(domain, Candidates):
+        points = domain.X
+    else:
+        played = state.visited[state.questions.pool.rows]
+        points = np.concatenate([played, domain.sample(DRAWN, rng)])
+    available = state.questions.available
+    return points if available is None else points[available(points)]
+
+
+def _beliefs(
+    recipe: Recipe, model: Model, state: State, points: Array, about: float, decision: float
+) -> Beliefs:
+    """Of a state that is conditioned for a decision, in the unit of reward."""
+    view, posterior = model.view(state, decision), state.posterior
+    assert posterior is not None  # it is conditioned
+    mean, deviation = view.predict(points)
+    asked_now, later = model.inputs(state, points, about), view.inputs(points)
+    unit = view.scale**2
+
+    def reach(rows: Sequence[int]) -> Array:
+        return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later))
+
+    def among(rows: Sequence[int], others: Sequence[int]) -> Array:
+        some, more = asked_now[list(rows)], asked_now[list(others)]
+        return np.asarray(unit * posterior.cross_covariance(some, more))
+
+    stated = state.questions.variance
+    noise = recipe.noise_variance if stated is None else stated
+    return Beliefs(mean, deviation, model.beta(state), noise, reach, among)
+
+
+def question_time(recipe: Recipe, state: State, t: float | None) -> float:
+    """The time that questions are about: `t`, or that of the decision they are for."""
+    if t is not None:
+        return as_time(t)
+    if state.asked_for is not None:
+        return state.asked_for
+    latest = state.time
+    if latest is None:
+        return 1.0
+    return latest if recipe.consult == "after tell" else latest + 1.0
+
+
+def asked_out(
+    recipe: Recipe,
+    model: Model,
+    state: State,
+    about: float,
+    free: Available | None,
+    rng: np.random.Generator,
+) -> tuple[State, Array]:
+    """Questions (q, d) for somebody else to carry; none once the decision has had its own."""
+    if not _is_new(state.questions, about):
+        return state, np.empty((0, recipe.domain.dimension))
+    if free is not None:
+        state = replace(state, questions=replace(state.questions, available=free))
+    state, points, _ = chosen(recipe, model, state, about, rng)
+    total = state.info.queries.total_asked + len(points)
+    queries = replace(state.info.queries, asked=len(points), total_asked=total)
+    return replace(state, info=replace(state.info, queries=queries)), points
 
 
 def with_answers(asking: Asking, state: State, fresh: Observations, refused: int) -> State:

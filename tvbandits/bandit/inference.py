@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,11 +27,7 @@ from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.predictions import View
 from tvbandits.gp.threads import one_blas_thread
-from tvbandits.queries.lookahead import Beliefs
-from tvbandits.queries.pool import Members, Pool
-
-DRAWN = 256
-"""Points drawn from a domain that is not finite, for a plan to choose from."""
+from tvbandits.queries.pool import Members
 
 FEWEST = 2
 """From fewer observations nothing is learned: everything may just have been forgotten."""
@@ -117,7 +113,7 @@ class Model:
         values[:, 0] = kept.y - origin
         posterior = recipe.posterior.condition(
             state.model.kernel,
-            Data(self._inputs(state, kept.X, kept.t), values, effective[used] / scaled.scale**2),
+            Data(self.inputs(state, kept.X, kept.t), values, effective[used] / scaled.scale**2),
             surface=self._surface(state),
             now=now,
             previous=state.posterior,
@@ -151,7 +147,7 @@ class Model:
         return View(
             posterior=state.posterior,
             surface=self._surface(state),
-            inputs=lambda X: self._inputs(state, X, now),
+            inputs=lambda X: self.inputs(state, X, now),
             centre=scaled.centre(state.posterior.products, origin),
             scale=scaled.scale,
             origin=origin,
@@ -182,7 +178,7 @@ class Model:
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
         made_with = np.full(len(out), self._recipe.noise_variance)
         noise = np.asarray(model.aging(made_with, ages)) / model.scaling.scale**2
-        here, then = (self._inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
+        here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
         prior = np.asarray(model.kernel.diag(here))
         if self._space_time:
             across = np.array(
@@ -197,7 +193,7 @@ class Model:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
         if not isinstance(self._recipe.confidence, BBKBWidth) or len(told) == 0:
             return 0.0
-        Z = self._inputs(state, told.X, told.t)
+        Z = self.inputs(state, told.X, told.t)
         prior = state.model.kernel.diag(Z)
         variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
         noise = told.variance / state.model.scaling.scale**2
@@ -295,73 +291,9 @@ class Model:
         return state.questions.pool.grown(
             visited,
             state.model.kernel,
-            lambda X: self._inputs(state, X, 0.0),
+            lambda X: self.inputs(state, X, 0.0),
             None if asking is None else asking.pool_size,
         )
-
-    def pool(
-        self, state: State, about: float, decision: float, rng: np.random.Generator
-    ) -> tuple[State, Pool]:
-        """What a query plan is shown, and the state, which is conditioned if the plan needs it.
-
-        Parameters
-        ----------
-        state : State
-        about : float
-            The time that the expert is asked about.
-        decision : float
-            The time of the decision that the answers are for.
-        rng : numpy.random.Generator
-        """
-        asking = self._recipe.asking
-        assert asking is not None  # only then is anybody asked
-        points = self._askable(state, rng)
-        beliefs = None
-        if getattr(asking.plan, "looks_at_posterior", True) and len(points):
-            state = self.conditioned(state, decision, rng)
-            beliefs = self._beliefs(state, points, about, decision)
-        pool = Pool(
-            points,
-            len(state.rewards),
-            lambda: state.model.kernel(self._inputs(state, points, about)),
-            beliefs,
-            state.questions.asked,
-            state.questions.decisions + 1,
-        )
-        return state, pool
-
-    def _askable(self, state: State, rng: np.random.Generator) -> Array:
-        """The points that may be asked about."""
-        asking, domain = self._recipe.asking, self._recipe.domain
-        assert asking is not None
-        if asking.about == "played":
-            points = state.visited[state.questions.pool.rows]
-        elif isinstance(domain, Candidates):
-            points = domain.X
-        else:
-            played = state.visited[state.questions.pool.rows]
-            points = np.concatenate([played, domain.sample(DRAWN, rng)])
-        available = state.questions.available
-        return points if available is None else points[available(points)]
-
-    def _beliefs(self, state: State, points: Array, about: float, decision: float) -> Beliefs:
-        """Of a state that is conditioned for a decision, in the unit of reward."""
-        view, posterior = self.view(state, decision), state.posterior
-        assert posterior is not None  # it is conditioned
-        mean, deviation = view.predict(points)
-        asked_now, later = self._inputs(state, points, about), view.inputs(points)
-        unit = view.scale**2
-
-        def reach(rows: Sequence[int]) -> Array:
-            return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later))
-
-        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            some, more = asked_now[list(rows)], asked_now[list(others)]
-            return np.asarray(unit * posterior.cross_covariance(some, more))
-
-        stated = state.questions.variance
-        noise = self._recipe.noise_variance if stated is None else stated
-        return Beliefs(mean, deviation, self.beta(state), noise, reach, among)
 
     def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
         """All observations, larger being better, their effective variances, and which are in use."""
@@ -388,7 +320,7 @@ class Model:
         """A constant near the rewards: values are kept relative to it against cancellation."""
         return self._sign * float(state.rewards.y[0]) if len(state.rewards) else 0.0
 
-    def _inputs(self, state: State, X: Array, t: Array | float) -> Array:
+    def inputs(self, state: State, X: Array, t: Array | float) -> Array:
         """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
         if not self._space_time:
             return X

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import ModelState, Plays, Questions, State
-from tvbandits.core.observations import Observations
+from tvbandits.bandit.state import ModelState, Questions, State
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.forgetting.aging import Paced
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import same_form

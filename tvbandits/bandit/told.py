@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import Plays
-from tvbandits.core.arrays import Array, as_points, as_times, as_values, as_variances
-from tvbandits.core.observations import Observations, Source
+from tvbandits.core.arrays import Array, as_times, as_values, as_variances
+from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
 
@@ -63,7 +62,7 @@ def checked_told(
     ValueError
         If something has no form that can be used.
     """
-    points = domain.check(as_points(X, domain.dimension))
+    points = domain.check(X)
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
@@ -86,7 +85,7 @@ def checked_answers(
     ValueError
         If something has no form that can be used.
     """
-    points = recipe.domain.check(as_points(X, recipe.domain.dimension))
+    points = recipe.domain.check(X)
     n = len(points)
     said, variances = _values_and_variance(
         "values", values, n, recipe.noise_variance if variance is None else variance

@@ -106,6 +106,69 @@ class Observations:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Plays:
+    """Points that were played, or are about to be, without their rewards.
+
+    Attributes
+    ----------
+    X : array of shape (k, d)
+    t : array of shape (k,)
+        When.
+    """
+
+    X: Array
+    t: Array
+
+    def __post_init__(self) -> None:
+        for column in (self.X, self.t):
+            column.setflags(write=False)
+
+    @classmethod
+    def none(cls, dimension: int) -> Plays:
+        """None of them."""
+        return cls(np.empty((0, dimension)), np.empty(0))
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plays) and all(
+            map(np.array_equal, (self.X, self.t), (other.X, other.t))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def append(self, X: Array, t: Array) -> Plays:
+        """These, then others."""
+        if len(t) == 0:
+            return self
+        return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
+
+    def first(self, x: Array) -> int | None:
+        """The first row that is the point `x` (d,), if there is one."""
+        rows = np.flatnonzero((x == self.X).all(axis=1))
+        return int(rows[0]) if len(rows) else None
+
+    def dropped(self, X: Array) -> Plays:
+        """As `without`; a `ValueError` names the first of the points that is not here."""
+        left = self
+        for x in X:
+            if left.first(x) is None:
+                raise ValueError(f"{x.tolist()} is not pending; {len(left)} points are")
+            left = left.without(x[None, :])
+        return left
+
+    def without(self, X: Array) -> Plays:
+        """Less the first row of each of the points `X` (n, d), as far as they are here."""
+        left = self
+        for x in X:
+            row = left.first(x)
+            if row is not None:
+                left = Plays(np.delete(left.X, row, axis=0), np.delete(left.t, row))
+        return left
+
+
 def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
     if source is None:
         return np.full(n, Source.REWARD, dtype=np.uint8)

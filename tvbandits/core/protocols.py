@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats, check_sizes, check_variances, not_negative
 from tvbandits.core.observations import Observations
@@ -60,7 +60,7 @@ class Domain(Protocol):
         """Number of coordinates of a point."""
         ...
 
-    def check(self, X: Array, name: str = "X") -> Array:
+    def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as points of the domain; `ValueError` names the first one outside."""
         ...
 

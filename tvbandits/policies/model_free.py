@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, available
-from tvbandits.bandit.history import history_of
-from tvbandits.bandit.state import Info, Plays
+from tvbandits.bandit.state import Info
 from tvbandits.bandit.told import checked_told
-from tvbandits.core.arrays import Array, as_generator, as_points, as_time, flag, whole_number
-from tvbandits.core.observations import Observations
+from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
+from tvbandits.core.history import history_of
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 
 TRIES = 20
@@ -131,7 +131,7 @@ class ModelFree(ABC):
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
-        points = self._domain.check(as_points(X, self._domain.dimension))
+        points = self._domain.check(X)
         self._pending = self._pending.dropped(points)
 
     def _next_time(self) -> float:
