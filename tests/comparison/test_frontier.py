@@ -280,7 +280,7 @@ def test_without_random_points_there_are_no_margins(
 
 
 def test_every_problem_has_margins_of_its_own(command: Command, tmp_path: Path) -> None:
-    problems = [SMALL, "drifting-bump:candidates=11"]
+    problems = [SMALL, "drifting-bump:candidates=21"]
     said = command(
         "frontier", *problems, *GIVEN[2:], "--budgets", 2, "--plan=random", "--plan=variance",
         "--out", tmp_path,
