@@ -123,7 +123,7 @@ def measured(steps: str, plan: QueryPlan, width: float | str) -> ChainRow:
             *setting.parts,
             expert=setting.expert(),
             queries=recorder,
-            confidence=setting.confidence,
+            confidence=setting.confidence or 2.0,
             seed=setting.seed,
         )
         return Timed(bandit, recorder)

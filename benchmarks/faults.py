@@ -154,7 +154,7 @@ def make(case: Case, problem: Problem, tallies: dict[str, Tally], setting: Setti
     return policies.sparq_gp_ucb(
         *setting.parts,
         expert=tallies[case.name],
-        confidence=setting.confidence,
+        confidence=setting.confidence or 2.0,
         seed=setting.seed,
     )
 
