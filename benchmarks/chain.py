@@ -7,6 +7,7 @@ matrix K of the points played on those asked about.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies import Setting
 from tvbandits.queries import k_dpp
-from tvbandits.queries.plans import KDPP, QueryPlan
+from tvbandits.queries.plans import KDPP, LogSchedule, QueryPlan
 from tvbandits.queries.pool import Choice, Pool
 
 SWEEPS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -56,9 +57,11 @@ class ByPool:
 
     factor: float = 5.0
 
+    looks_at_posterior: ClassVar[bool] = False
+
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Run the chain."""
-        k = KDPP().schedule(pool.told)
+        k = LogSchedule()(pool.decisions)
         return KDPP(sweeps=self.factor * len(pool) / max(k, 1)).choose(pool, rng)
 
 
@@ -70,6 +73,8 @@ class Recorder:
     noise: float = 1.0
     traces: list[float] = field(default_factory=list)
     seconds: float = 0.0
+
+    looks_at_posterior: ClassVar[bool] = False
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Let the plan choose."""
@@ -115,7 +120,11 @@ def measured(steps: str, plan: QueryPlan, width: float | str) -> ChainRow:
         assert setting.expert is not None
         recorder.noise = setting.noise_variance / setting.scale**2
         bandit = policies.sparq_gp_ucb(
-            *setting.parts, expert=setting.expert(), queries=recorder, **setting.common
+            *setting.parts,
+            expert=setting.expert(),
+            queries=recorder,
+            confidence=setting.confidence or 2.0,
+            seed=setting.seed,
         )
         return Timed(bandit, recorder)
 

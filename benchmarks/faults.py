@@ -151,7 +151,12 @@ def make(case: Case, problem: Problem, tallies: dict[str, Tally], setting: Setti
     )
     expert = SensorExpert(stations_at(points, ids, noise_variance=noise), transport, cost=1.0)
     tallies[case.name] = Tally(case.wrapped(expert))
-    return policies.sparq_gp_ucb(*setting.parts, expert=tallies[case.name], **setting.common)
+    return policies.sparq_gp_ucb(
+        *setting.parts,
+        expert=tallies[case.name],
+        confidence=setting.confidence or 2.0,
+        seed=setting.seed,
+    )
 
 
 def run(problem: Problem, seed: int, width: float) -> list[dict[str, Any]]:

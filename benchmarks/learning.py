@@ -98,7 +98,8 @@ class Contest:
         known = self.prepared[seed]
         expert = Unclocked(simulated(known.problem, seed), self.watch)
         setting = known.setting(as_confidence(WIDTH), lambda *_: expert)
-        made: Bandit = POLICIES[self.policy].make(setting, **LEARNERS[self.policy])
+        made = POLICIES[self.policy].make(setting, **LEARNERS[self.policy])
+        assert isinstance(made, Bandit)
         return made
 
     def knower(self, seed: int, ended: Bandit) -> Bandit:

@@ -23,8 +23,8 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.policies import thompson
 from tvbandits.policies.baselines import Uniform
-from tvbandits.policies.sampling import thompson
 
 Array = NDArray[np.float64]
 
@@ -289,8 +289,8 @@ MANY = Candidates(np.arange(2001.0)[:, None])
     [
         (Box([[0.0, 1.0]]), {}, r"needs a finite domain: give Candidates, got Box\("),
         (MANY, {"posterior": Exact()}, "no more than 2000 candidates, got 2001: give posterior=N"),
-        (LINE, {"batch": 0}, "largest must be a whole number of at least 1, got 0"),
-        (LINE, {"batch": 2.0}, "largest must be a whole number of at least 1, got 2.0"),
+        (LINE, {"batch": 0}, "batch must be a whole number of at least 1, got 0"),
+        (LINE, {"batch": 2.0}, "batch must be a whole number of at least 1, got 2.0"),
         (LINE, {"confidence": -1.0}, "confidence must be finite and not negative, got -1.0"),
         (LINE, {"mean": "offline"}, 'mean must be "online" or a finite number'),
     ],
