@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import Array, finite_number
+from tvbandits.core.files import File
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
 from tvbandits.datasets.sensor_network.readings import (
     IDS,
@@ -26,7 +27,7 @@ from tvbandits.datasets.sensor_network.readings import (
     wide,
     with_index_as_column,
 )
-from tvbandits.datasets.tables.files import File, few
+from tvbandits.datasets.tables.files import few
 from tvbandits.datasets.tables.problem import TableProblem
 
 

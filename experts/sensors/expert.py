@@ -30,8 +30,14 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
-from tvbandits.core.protocols import MISTAKES, Answers, ExpertError, ExpertUnavailableError
-from tvbandits.core.returned import as_effective
+from tvbandits.core.coercion import cleaned
+from tvbandits.core.protocols import (
+    MISTAKES,
+    Answers,
+    ExpertError,
+    ExpertUnavailableError,
+    as_effective,
+)
 from tvbandits.forgetting.aging import Ages, Aging
 
 _MOST_NAMED = 5
@@ -171,6 +177,10 @@ class SensorExpert:
         make sense are those of age: `Linear`, `Wiener`, `Exponential`, `Constant`.
     cost : float
         Cost of asking one station once, whether it answers or not.
+    least_variance : float, optional
+        Floor of the variances that readings state: a smaller one is raised to it, with a note. By default
+        a thousandth of the smallest `noise_variance` of the stations: who claims to measure so much
+        better than the network was meant to is mistaken, or wants to be believed.
 
     Raises
     ------
@@ -184,6 +194,7 @@ class SensorExpert:
     staleness: float = field(default=0.0, kw_only=True)
     aging: Aging | None = field(default=None, kw_only=True)
     cost: float = field(default=0.0, kw_only=True)
+    least_variance: float | None = field(default=None, kw_only=True)
     _places: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -201,6 +212,11 @@ class SensorExpert:
                 f"staleness = {self.staleness} needs aging=: how the variance of an old reading "
                 "grows (tvbandits.aging.Constant() if it does not)"
             )
+        floor = self.least_variance
+        if floor is None:
+            floor = max(min(s.noise_variance for s in stations) / 1000, SMALLEST_VARIANCE)
+        noise_variance_number("least_variance", floor)
+        object.__setattr__(self, "least_variance", float(floor))
         object.__setattr__(self, "stations", stations)
         object.__setattr__(self, "_places", np.array([s.coordinates for s in stations]))
 
@@ -287,19 +303,28 @@ class SensorExpert:
                 refused.append(f"the reading of {_shown(name)} is refused: {wrong}")
             else:
                 usable.append((reading, variance))
-        notes = refused[:_MOST_NAMED]
-        notes += _and_more(len(refused) - len(notes), "readings refused or left out")
+        notes = self._boasts(usable) + refused[:_MOST_NAMED]
+        notes += _and_more(len(refused) - _MOST_NAMED, "readings refused or left out")
         silent = [name for name in asked if name not in first]
         if silent:
             notes.append(f"no answer from {_named(silent)}")
         return usable, notes
+
+    def _boasts(self, usable: Sequence[tuple[Reading, float]]) -> list[str]:
+        """A note on readings that state a variance below the floor."""
+        least = self.least_variance
+        assert least is not None
+        names = [r.station for r, _ in usable if r.variance is not None and r.variance < least]
+        return [f"variance raised to {least:.3g} for {_named(names)}"] if names else []
 
     def _variance(self, reading: Reading, default: float, t: float) -> tuple[float, str]:
         """Variance of a reading as a statement about time `t`; what is wrong with it, if anything."""
         wrong = _wrong_with(reading)
         if wrong:
             return math.nan, wrong
-        variance = default if reading.variance is None else float(reading.variance)
+        assert self.least_variance is not None
+        stated = default if reading.variance is None else float(reading.variance)
+        variance = max(stated, self.least_variance)
         gap = abs(t - reading.time)
         if gap == 0:
             return variance, ""
@@ -342,7 +367,7 @@ def _wrong_with(reading: Reading) -> str:
     """What makes a reading useless, whatever the time; empty if nothing does."""
     if not is_finite_number(reading.value):
         if reading.note:
-            return _clipped(str(reading.note))
+            return _clipped(cleaned(str(reading.note)))
         return f"its value must be a finite number, got {_shown(reading.value)}"
     if not is_finite_number(reading.time):
         return f"its time must be a finite number, got {_shown(reading.time)}"

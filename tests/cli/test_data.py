@@ -21,6 +21,7 @@ from tests.helpers.ozone_samples import airdata, csv, field
 from tvbandits.cli.data import SPREAD, app, years_of
 from tvbandits.cli.main import spread
 from tvbandits.datasets import ozone
+from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 
 
@@ -51,7 +52,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
 
 def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / "our cache"
-    options = ("--cache", cache, "--base-url", served.url)
+    options = ("--cache", cache, "--base-url", served.url, "--anywhere")
     said = run(capsys, "fetch", "ozone", "--years", "2008", "2009", "--state", "New York", *options)
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
     *lines, command = said.out.splitlines()
@@ -74,14 +75,14 @@ def test_fetch_into_the_folder_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "there"))
-    run(capsys, "fetch", "ozone", "--years", "2008", "--base-url", served.url)
+    run(capsys, "fetch", "ozone", "--years", "2008", "--base-url", served.url, "--anywhere")
     assert (tmp_path / "there" / ZIP).read_bytes() == BODY
 
 
 def test_what_cannot_be_fetched(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--cache", tmp_path, "--base-url", served.url)
+    options = ("--cache", tmp_path, "--base-url", served.url, "--anywhere")
     with pytest.raises(ValueError, match='unknown data set "weather"; there is: ozone'):
         run(capsys, "fetch", "weather", "--years", "2008", *options)
     with pytest.raises(ValueError, match="--years must name at least one year"):
@@ -128,7 +129,7 @@ app(sys.argv[1:], standalone_mode=False)
 
 def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, "fetch", "ozone", "--years", "2008"]
-    command += ["--base-url", served.url, "--cache"]
+    command += ["--base-url", served.url, "--anywhere", "--cache"]
     piped = subprocess.run(
         [*command, str(tmp_path / "a")], capture_output=True, check=True, timeout=60
     )
@@ -181,5 +182,7 @@ def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_info_of_what_was_fetched(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (path,) = fetch_ozone([2008], cache=tmp_path, base_url=served.url)
+    (path,) = fetch_ozone(
+        [2008], cache=tmp_path, base_url=served.url, limits=DownloadLimits(anywhere=True)
+    )
     assert f"--data {path}" in run(capsys, "info", path).out

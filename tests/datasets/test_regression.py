@@ -218,7 +218,7 @@ def test_wrong_points_times_and_settings(blocks: RegressionProblem, tmp_path: Pa
         blocks.best(float("inf"))
     with pytest.raises(ValueError, match="bandwidth must be positive and finite, got 0"):
         california(path, bandwidth=0)
-    with pytest.raises(ValueError, match="bandwidth must be positive, got nan"):
+    with pytest.raises(ValueError, match="bandwidth must be positive and finite, got nan"):
         abalone(path, bandwidth=float("nan"))
     with pytest.raises(ValueError, match="noise_variance must be positive and finite, got -1"):
         california(path, noise_variance=-1)
