@@ -42,6 +42,7 @@ def sensor_field(
     name: str = "sensor-field",
     minimum_completeness: float = 0.75,
     every: str | None = None,
+    noise: float = 0.0,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
 
@@ -68,9 +69,12 @@ def sensor_field(
     unit : str
         Unit of a reading.
     noise_variance : float, optional
-        Noise variance of a reading (unit squared): give that of the instrument if you know it. None:
-        half the variance of the change from one reading to the next, which holds some drift too and
-        so is an upper estimate; the summary says it.
+        Noise variance of a reading (unit squared): give that of the instrument if you know it. None: it
+        is estimated from what the readings before and after do not tell (`estimated_noise`); the
+        summary says it.
+    noise : float
+        Noise variance that is added to the readings when they are played (unit squared). 0: what is told
+        is the reading itself, which holds the noise of the instrument already.
     name : str
         What rows and pictures call the problem.
     minimum_completeness : float

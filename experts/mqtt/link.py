@@ -114,10 +114,11 @@ class Address:
     def split(self, topic: str) -> tuple[str, str] | None:
         """The station of a topic, and "say" or "state"; None for a topic that is not of ours."""
         levels = topic.removeprefix(f"{self.prefix}/").split("/")
-        ours = topic.startswith(f"{self.prefix}/") and levels[0] != ""
-        if not ours or (levels[1:] != ["state"] and (len(levels), levels[1]) != (3, "say")):
+        if not topic.startswith(f"{self.prefix}/") or levels[0] == "":
             return None
-        return unquote(levels[0]), levels[1]
+        if levels[1:] == ["state"] or (len(levels) == 3 and levels[1] == "say"):
+            return unquote(levels[0]), levels[1]
+        return None
 
     def make_client(self) -> paho.Client:
         """The client to connect with."""

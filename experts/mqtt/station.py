@@ -10,7 +10,7 @@ from typing import Self
 
 from tvbandits.experts.mqtt.link import TLS, Address, ClientSource, Link
 from tvbandits.experts.mqtt.messages import Question, answer, refusal
-from tvbandits.experts.sensors.expert import Reading
+from tvbandits.experts.sensors.readings import Reading
 
 _log = logging.getLogger(__name__)
 

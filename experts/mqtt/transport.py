@@ -32,7 +32,7 @@ from typing import Self
 from tvbandits.core.arrays import as_time, positive_number
 from tvbandits.experts.mqtt.link import TLS, Address, ClientSource, Link, is_client
 from tvbandits.experts.mqtt.messages import Question, object_in, reading_in, request_number
-from tvbandits.experts.sensors.expert import Reading
+from tvbandits.experts.sensors.readings import Reading
 
 _log = logging.getLogger(__name__)
 

@@ -18,19 +18,15 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from tvbandits.core.arrays import (
-    LARGEST_TIME,
-    LARGEST_VALUE,
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
     Array,
     as_points,
     as_time,
     as_variances,
-    is_finite_number,
     noise_variance_number,
     not_negative,
 )
-from tvbandits.core.coercion import cleaned
 from tvbandits.core.protocols import (
     MISTAKES,
     Answers,
@@ -38,12 +34,16 @@ from tvbandits.core.protocols import (
     ExpertUnavailableError,
     as_effective,
 )
+from tvbandits.experts.sensors.readings import (
+    MOST_NAMED,
+    Reading,
+    and_more,
+    named,
+    place_of,
+    shown_briefly,
+    wrong_with,
+)
 from tvbandits.forgetting.aging import Ages, Aging
-
-_MOST_NAMED = 5
-
-
-_LONGEST_TEXT = 80
 
 
 @dataclass(frozen=True)
@@ -82,31 +82,6 @@ class Station:
         )
         object.__setattr__(self, "coordinates", tuple(point[0].tolist()))
         object.__setattr__(self, "noise_variance", variance)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a station says. It is not checked here: the expert judges it.
-
-    Attributes
-    ----------
-    station : str
-        The id of the station.
-    time : float
-        When it was measured, in the bandit's unit of time.
-    value : float
-        What was measured (unit of reward); NaN where there is nothing.
-    variance : float, optional
-        Its noise variance (unit of reward squared); by default the station's.
-    note : str
-        Why there is no value, for people; not looked at where there is one.
-    """
-
-    station: str
-    time: float
-    value: float
-    variance: float | None = None
-    note: str = ""
 
 
 @runtime_checkable
@@ -178,9 +153,9 @@ class SensorExpert:
     cost : float
         Cost of asking one station once, whether it answers or not.
     least_variance : float, optional
-        Floor of the variances that readings state: a smaller one is raised to it, with a note. By default
-        a thousandth of the smallest `noise_variance` of the stations: who claims to measure so much
-        better than the network was meant to is mistaken, or wants to be believed.
+        Floor of the variances that readings state: a smaller one is raised to it, with a note. By
+        default a thousandth of the smallest `noise_variance` of the stations: who claims to measure so
+        much better than the network was meant to is mistaken, or wants to be believed.
 
     Raises
     ------
@@ -259,11 +234,11 @@ class SensorExpert:
     def _strays(self, points: Array, row: Array, distance: Array) -> list[str]:
         """Notes on points that have no station."""
         notes = [
-            f"no station within {self.tolerance:g} of {_place(points[i])}: "
+            f"no station within {self.tolerance:g} of {place_of(points[i])}: "
             f"the nearest is {self.stations[int(row[i])].id!r}, {distance[i]:.3g} away"
-            for i in range(min(len(points), _MOST_NAMED))
+            for i in range(min(len(points), MOST_NAMED))
         ]
-        return notes + _and_more(len(points) - len(notes), "points without a station")
+        return notes + and_more(len(points) - len(notes), "points without a station")
 
     def _readings(self, ids: list[str], t: float) -> tuple[Reading, ...]:
         try:
@@ -278,7 +253,7 @@ class SensorExpert:
         for reading in readings:
             found: object = reading
             if not isinstance(found, Reading):
-                raise TypeError(f"the transport must return Readings, got {_shown(found)}")
+                raise TypeError(f"the transport must return Readings, got {shown_briefly(found)}")
         return readings
 
     def _judged(
@@ -290,9 +265,11 @@ class SensorExpert:
         for reading in readings:
             name = reading.station
             if not isinstance(name, str) or name not in asked:
-                refused.append(f"a reading of {_shown(name)}, which was not asked, is left out")
+                refused.append(
+                    f"a reading of {shown_briefly(name)}, which was not asked, is left out"
+                )
             elif name in first:
-                refused.append(f"a second reading of {_shown(name)} is left out")
+                refused.append(f"a second reading of {shown_briefly(name)} is left out")
             else:
                 first[name] = reading
         usable = []
@@ -300,14 +277,14 @@ class SensorExpert:
             station = self.stations[asked[name]]
             variance, wrong = self._variance(reading, station.noise_variance, t)
             if wrong:
-                refused.append(f"the reading of {_shown(name)} is refused: {wrong}")
+                refused.append(f"the reading of {shown_briefly(name)} is refused: {wrong}")
             else:
                 usable.append((reading, variance))
-        notes = self._boasts(usable) + refused[:_MOST_NAMED]
-        notes += _and_more(len(refused) - _MOST_NAMED, "readings refused or left out")
+        notes = self._boasts(usable) + refused[:MOST_NAMED]
+        notes += and_more(len(refused) - MOST_NAMED, "readings refused or left out")
         silent = [name for name in asked if name not in first]
         if silent:
-            notes.append(f"no answer from {_named(silent)}")
+            notes.append(f"no answer from {named(silent)}")
         return usable, notes
 
     def _boasts(self, usable: Sequence[tuple[Reading, float]]) -> list[str]:
@@ -315,11 +292,11 @@ class SensorExpert:
         least = self.least_variance
         assert least is not None
         names = [r.station for r, _ in usable if r.variance is not None and r.variance < least]
-        return [f"variance raised to {least:.3g} for {_named(names)}"] if names else []
+        return [f"variance raised to {least:.3g} for {named(names)}"] if names else []
 
     def _variance(self, reading: Reading, default: float, t: float) -> tuple[float, str]:
         """Variance of a reading as a statement about time `t`; what is wrong with it, if anything."""
-        wrong = _wrong_with(reading)
+        wrong = wrong_with(reading)
         if wrong:
             return math.nan, wrong
         assert self.least_variance is not None
@@ -346,7 +323,7 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
     for station in stations:
         given: object = station
         if not isinstance(given, Station):
-            raise ValueError(f"stations must be Stations, got {_shown(given)}")
+            raise ValueError(f"stations must be Stations, got {shown_briefly(given)}")
         if len(station.coordinates) != len(stations[0].coordinates):
             raise ValueError(
                 f"station {station.id!r} has {len(station.coordinates)} coordinates, "
@@ -361,50 +338,3 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
             )
         names.add(station.id)
         places[station.coordinates] = station.id
-
-
-def _wrong_with(reading: Reading) -> str:
-    """What makes a reading useless, whatever the time; empty if nothing does."""
-    if not is_finite_number(reading.value):
-        if reading.note:
-            return _clipped(cleaned(str(reading.note)))
-        return f"its value must be a finite number, got {_shown(reading.value)}"
-    if not is_finite_number(reading.time):
-        return f"its time must be a finite number, got {_shown(reading.time)}"
-    if abs(reading.value) > LARGEST_VALUE:
-        return f"its value must be at most {LARGEST_VALUE:g} in size, got {reading.value:g}"
-    if abs(reading.time) >= LARGEST_TIME:
-        return f"its time must be smaller than 2^53 in size, got {reading.time:g}"
-    variance = reading.variance
-    if variance is None:
-        return ""
-    if not (is_finite_number(variance) and variance > 0):
-        return f"its variance must be positive and finite, got {_shown(variance)}"
-    if not SMALLEST_VARIANCE <= variance <= LARGEST_VARIANCE:
-        return (
-            f"its variance must lie in [{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}], "
-            f"got {variance:g}"
-        )
-    return ""
-
-
-def _place(point: Array) -> list[float]:
-    return [float(f"{coordinate:.6g}") for coordinate in point]
-
-
-def _named(names: Sequence[str]) -> str:
-    """Up to five names, and how many more there are."""
-    listed = ", ".join(_shown(name) for name in names[:_MOST_NAMED])
-    return listed + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
-
-
-def _and_more(count: int, what: str) -> list[str]:
-    return [f"and {count} more {what}"] if count > 0 else []
-
-
-def _shown(value: object) -> str:
-    return _clipped(repr(value))
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
