@@ -78,6 +78,10 @@ class DownloadLimits:
 MOST_REDIRECTS = 5
 
 
+BARREN = 3
+"""After so many calls in a row that bring no byte, a download starts over."""
+
+
 @dataclass(frozen=True)
 class Transfer:
     """A download that may take several calls.
@@ -150,13 +154,15 @@ def _download(transfer: Transfer, deadline: float, offset: int, mark: str) -> No
     try:
         if offset and _take(transfer, deadline, offset, mark):
             return
-    except EOFError:
-        barren = transfer.part.stat().st_size <= offset
+    except (EOFError, requests.exceptions.ChunkedEncodingError):
+        times = 0 if transfer.part.stat().st_size > offset else _noted_barren(transfer) + 1
+        barren = times >= BARREN
         if not barren:
+            _write_note(transfer, mark, times)
             raise
     try:
         _take(transfer, deadline)
-    except EOFError:
+    except (EOFError, requests.exceptions.ChunkedEncodingError):
         if not barren:
             raise
         # It promises more than it has: to call again would never end.
@@ -212,7 +218,7 @@ def _take(transfer: Transfer, deadline: float, offset: int = 0, mark: str = "") 
             offset, total = 0, _length(response)
             # In this order: a note must never speak of a part that is older than it.
             transfer.part.unlink(missing_ok=True)
-            _write_note(transfer, response)
+            _write_note(transfer, _mark(response))
         else:
             said = f"HTTP status {status} {response.reason or ''}".strip()
             raise OSError(f"{transfer.url}: {said}")
@@ -317,20 +323,30 @@ def _mark(response: requests.Response) -> str:
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
 
 
-def _write_note(transfer: Transfer, response: requests.Response) -> None:
-    note = {"url": transfer.url, "mark": _mark(response)}
+def _write_note(transfer: Transfer, mark: str, barren: int = 0) -> None:
+    """Write down what a part is of, and how often it was not gone on with."""
+    note = {"url": transfer.url, "mark": mark, "barren": barren}
     transfer.note.write_text(json.dumps(note), encoding="utf-8")
 
 
 def _noted_mark(transfer: Transfer) -> str:
     """The mark of the edition a part is of; empty if it is of another URL, or not known."""
+    return str(_noted(transfer).get("mark") or "")
+
+
+def _noted_barren(transfer: Transfer) -> int:
+    """How many calls in a row have brought nothing."""
+    times = _noted(transfer).get("barren", 0)
+    return times if isinstance(times, int) else 0
+
+
+def _noted(transfer: Transfer) -> dict[str, object]:
+    """The note of a part, if it is of this URL."""
     try:
         noted = json.loads(transfer.note.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return ""
-    if not isinstance(noted, dict) or noted.get("url") != transfer.url:
-        return ""
-    return str(noted.get("mark") or "")
+        return {}
+    return noted if isinstance(noted, dict) and noted.get("url") == transfer.url else {}
 
 
 def _reason(error: requests.RequestException) -> str:

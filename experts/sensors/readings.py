@@ -73,6 +73,7 @@ def wrong_with(reading: Reading) -> str:
 
 
 def place_of(point: Array) -> list[float]:
+    """A point, for a note."""
     return [float(f"{coordinate:.6g}") for coordinate in point]
 
 
@@ -83,12 +84,15 @@ def named(names: Sequence[str]) -> str:
 
 
 def and_more(count: int, what: str) -> list[str]:
+    """A note on what is not named, if there is any."""
     return [f"and {count} more {what}"] if count > 0 else []
 
 
 def shown_briefly(value: object) -> str:
+    """What was given, for a note."""
     return clipped(repr(value))
 
 
 def clipped(text: str) -> str:
+    """A text, cut to what a note has room for."""
     return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."

@@ -207,8 +207,9 @@ def test_hostile_servers(case: str, tmp_path: Path) -> None:
 def test_a_server_that_promises_too_much_is_not_asked_for_ever(tmp_path: Path) -> None:
     limits = DownloadLimits(anywhere=True)
     with hostile(hostile_server.promising) as url:
-        with pytest.raises(OSError, match="100 bytes are kept; call again to continue"):
-            fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
+        for _ in range(3):
+            with pytest.raises(OSError, match="100 bytes are kept; call again to continue"):
+                fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
         with pytest.raises(OSError, match=r"promises more bytes than it sends; what came has been"):
             fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
     assert not list(tmp_path.rglob("*.part*"))

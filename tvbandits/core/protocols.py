@@ -317,6 +317,16 @@ class Problem(Protocol):
         ...
 
 
+def added_noise(problem: Problem) -> float:
+    """Variance of the noise that is added to a problem's values when they are played.
+
+    That of a told reward, unless the problem says otherwise by `added_noise`, as one does whose values
+    are measurements.
+    """
+    own: float | None = getattr(problem, "added_noise", None)
+    return problem.noise_variance if own is None else own
+
+
 # --- what plugged-in parts return: an aging map, a width, a query plan ---
 
 
