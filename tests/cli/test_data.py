@@ -6,15 +6,18 @@ import os
 import pty
 import select
 import shlex
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import typer
 
+from benchmarks.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, csv, field
@@ -186,3 +189,26 @@ def test_info_of_what_was_fetched(
         [2008], cache=tmp_path, base_url=served.url, limits=DownloadLimits(anywhere=True)
     )
     assert f"--data {path}" in run(capsys, "info", path).out
+
+
+# --- verify
+
+
+def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = tmp_path / "good.db", tmp_path / "bad.db"
+    make(good)
+    make(bad)
+    with closing(sqlite3.connect(bad)) as connection:
+        connection.execute("UPDATE answers SET value = 7 WHERE id = 1")
+        connection.commit()
+    said = run(capsys, "verify", good)
+    assert said.status == 0
+    assert said.out == (
+        f"{good}: 8 questions about 48 points, 48 answers: every row is as it was written\n"
+    )
+    said = run(capsys, "verify", bad, good, tmp_path / "gone.db")
+    assert said.status == 2
+    assert said.out.count("every row is as it was written") == 1
+    damaged, gone = said.err.splitlines()
+    assert damaged.endswith("is damaged: row 1 of the table answers is not as it was written")
+    assert "there is no SQLite file" in gone
