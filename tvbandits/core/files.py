@@ -270,7 +270,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
             'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
         ) from error
     limits = current_limits()
-    with ParquetFile(path) as file:
+    with parquet.ParquetFile(path) as file:
         about = file.metadata
         limits.check("rows", about.num_rows)
         limits.check("columns", about.num_columns)
