@@ -10,6 +10,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
+import importlib
 import io
 import lzma
 import os
@@ -264,7 +265,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
     """
     check_regular(path)
     try:
-        from pyarrow.parquet import ParquetFile
+        parquet = importlib.import_module("pyarrow.parquet")  # an extra
     except ImportError as error:
         raise ValueError(
             'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
