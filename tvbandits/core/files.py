@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
-import importlib
 import io
 import lzma
 import os
@@ -265,13 +264,13 @@ def read_parquet(path: Path) -> pd.DataFrame:
     """
     check_regular(path)
     try:
-        parquet = importlib.import_module("pyarrow.parquet")  # an extra
+        from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise ValueError(
             'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
         ) from error
     limits = current_limits()
-    with parquet.ParquetFile(path) as file:
+    with ParquetFile(path) as file:
         about = file.metadata
         limits.check("rows", about.num_rows)
         limits.check("columns", about.num_columns)
