@@ -1,6 +1,8 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
+from tvbandits.core.files import ReadLimits, reading_limits
 from tvbandits.datasets.description import describe
+from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
@@ -11,8 +13,10 @@ from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
 from tvbandits.datasets.tables.problem import TableProblem
 
 __all__ = [
+    "DownloadLimits",
     "DriftingBump",
     "GPDrift",
+    "ReadLimits",
     "Switching",
     "TableProblem",
     "abalone",
@@ -23,6 +27,7 @@ __all__ = [
     "load_ozone",
     "ozone",
     "ozone_network",
+    "reading_limits",
     "sensor_field",
     "sensor_field_from_files",
 ]

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.files import File, check_regular, current_limits, naming
 from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
-from tvbandits.datasets.epa_ozone.problem import site_means
+from tvbandits.datasets.epa_ozone.problem import days_between, site_means
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california
 from tvbandits.datasets.sensor_network.places import check_places
 from tvbandits.datasets.sensor_network.problem import named_coordinates, points_of, read_places
@@ -28,7 +29,7 @@ from tvbandits.datasets.sensor_network.readings import (
     wide,
     with_index_as_column,
 )
-from tvbandits.datasets.tables.files import File, few
+from tvbandits.datasets.tables.files import few
 
 ENOUGH = 0.75
 """Fraction of the days, or steps, that problems ask for by default."""
@@ -59,11 +60,10 @@ def describe(file: File) -> str:
         If the file cannot be read, or is none of these: one line that names it and why.
     """
     path = Path(file)
-    try:
+    with naming(path):
+        check_regular(path)
         with path.open("rb") as opened:
             start = opened.read(len(SQLITE))
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror or error}") from None
     if start == SQLITE:
         what, facts = "answers of an expert (SQLite)", _sqlite_facts(path)
     elif is_daily_ozone(path):
@@ -77,7 +77,8 @@ def describe(file: File) -> str:
 def _ozone_facts(path: Path) -> Facts:
     rows = read_files(path)
     first, last = rows["date"].min(), rows["date"].max()
-    days = pd.date_range(first, last, freq="D").as_unit("s")
+    with naming(path):
+        days = days_between(first, last, rows["site"].nunique())
     table = site_means(rows).reindex(days)
     completeness = table.notna().mean().sort_values(ascending=False, kind="stable")
     usable = completeness[completeness >= ENOUGH]
@@ -270,9 +271,13 @@ def _sqlite_facts(path: Path) -> Facts:
                     f"{path}: a SQLite file without a table of answers; it holds "
                     f"{few(tables) or 'nothing'}"
                 )
+            most = current_limits()
             cursor = connection.execute("SELECT * FROM answers")
             names = [str(column[0]) for column in cursor.description]
-            table = pd.DataFrame(cursor.fetchall(), columns=names)
+            most.check("columns", len(names))
+            rows = cursor.fetchmany(most.rows + 1)
+            most.check("rows", len(rows))
+            table = pd.DataFrame(rows, columns=names)
             cost = _cost_of_questions(connection)
     except sqlite3.Error as error:
         raise ValueError(f"{path}: a SQLite file that cannot be read ({error})") from None

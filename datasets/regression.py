@@ -30,7 +30,8 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.domains import Candidates
-from tvbandits.datasets.tables.files import File, Form, few, is_parquet, naming, read_parquet
+from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.datasets.tables.files import Form, few
 from tvbandits.datasets.tables.references import References, references
 
 SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
@@ -322,13 +323,10 @@ def _fetched(source: TableSource) -> tuple[Array, Array]:
 def _read(source: TableSource, path: Path) -> tuple[Array, Array]:
     """Inputs (n, d) and target (n,) of a file."""
     with naming(path):
-        parquet = is_parquet(path)
-        frame = (
-            read_parquet(path)
-            if parquet
-            else pd.read_csv(path, dtype=str, encoding_errors="replace")
-        )
-        return _columns(source, frame)
+        if is_parquet(path):
+            return _columns(source, read_parquet(path))
+        with unpacked(path) as file:
+            return _columns(source, read_csv(file, dtype=str, encoding_errors="replace"))
 
 
 def _columns(source: TableSource, raw: pd.DataFrame) -> tuple[Array, Array]:

@@ -13,7 +13,8 @@ from tvbandits.experts.records.log import CachedLogExpert
 from tvbandits.experts.records.recording import Recording, recorded, verify_recording
 from tvbandits.experts.records.schema import Verified
 from tvbandits.experts.records.sqlite_file import Doubt
-from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
+from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
+from tvbandits.experts.sensors.readings import Reading
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.experts.wrappers.budgeted import Budgeted, Spent
 from tvbandits.experts.wrappers.calibrated import Calibrated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.protocols import Answers, ExpertError, Problem
+from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
 
 _STREAM = 0xE1
 
@@ -35,7 +35,8 @@ class SimulatorExpert:
     ----------
     problem : Problem
     variance : float, optional
-        Noise variance of an answer (unit of reward squared); the problem's own by default.
+        Noise variance of an answer (unit of reward squared). By default an answer is as noisy as a told
+        reward of the problem.
     seed : int
     cost : float
         Cost of one answer.
@@ -45,8 +46,11 @@ class SimulatorExpert:
     variance: float | None = None
     seed: int = 0
     cost: float = 0.0
+    _added: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        added = added_noise(self.problem) if self.variance is None else self.variance
+        object.__setattr__(self, "_added", added)
         variance = self.problem.noise_variance if self.variance is None else self.variance
         object.__setattr__(self, "variance", noise_variance_number("variance", variance))
         object.__setattr__(self, "cost", not_negative("cost", self.cost))
@@ -55,7 +59,7 @@ class SimulatorExpert:
     def query(self, X: Array, t: float) -> Answers:
         """Answer with problem.value(X, t) + noise."""
         assert self.variance is not None
-        noise = math.sqrt(self.variance) * keyed_normal(self.seed, _STREAM, X, t)
+        noise = math.sqrt(self._added) * keyed_normal(self.seed, _STREAM, X, t)
         return Answers(
             self.problem.value(X, t) + noise, np.full(len(X), self.variance), self.cost * len(X)
         )

@@ -7,12 +7,17 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 import requests
+import urllib3
+
+from tvbandits.core.arrays import flag, positive_number, whole_number
 
 if sys.platform != "win32":
     import fcntl
@@ -31,6 +36,53 @@ CHUNK = 1 << 14
 
 
 @dataclass(frozen=True)
+class DownloadLimits:
+    """How far a server is trusted.
+
+    Attributes
+    ----------
+    largest : int
+        Bytes of a file; a longer one is given up, and nothing of it is kept.
+    seconds : float
+        For a whole file, however slowly it comes; what has come is kept, and continued.
+    anywhere : bool
+        Whether http, a server of this machine or network, and redirects to other hosts will do.
+        Otherwise it is https, from the host that was named, and nowhere else.
+    """
+
+    largest: int = 500_000_000
+    seconds: float = 3600.0
+    anywhere: bool = False
+
+    def __post_init__(self) -> None:
+        whole_number("largest", self.largest)
+        positive_number("seconds", self.seconds)
+        flag("anywhere", self.anywhere)
+
+    def check(self, url: str, origin: str) -> None:
+        """Raise an `OSError` unless `url` is where a file of `origin` may come from."""
+        found, named = urlsplit(url), urlsplit(origin)
+        if found.scheme not in ("http", "https") or not found.hostname:
+            raise OSError(f"{url}: neither http nor https")
+        if self.anywhere:
+            return
+        if found.scheme != "https":
+            raise OSError(f"{url}: not https; DownloadLimits(anywhere=True) takes it all the same")
+        if (found.hostname, found.port) != (named.hostname, named.port):
+            raise OSError(
+                f"{origin}: the server sends us to another host, {found.hostname}; "
+                "DownloadLimits(anywhere=True) follows"
+            )
+
+
+MOST_REDIRECTS = 5
+
+
+BARREN = 3
+"""After so many calls in a row that bring no byte, a download starts over."""
+
+
+@dataclass(frozen=True)
 class Transfer:
     """A download that may take several calls.
 
@@ -44,12 +96,14 @@ class Transfer:
         What `progress` calls the file.
     progress : callable, optional
         Called after each chunk.
+    limits : DownloadLimits
     """
 
     url: str
     part: Path
     name: str
     progress: Progress | None = None
+    limits: DownloadLimits = DownloadLimits()
 
     @property
     def note(self) -> Path:
@@ -79,16 +133,44 @@ def download(transfer: Transfer) -> None:
     """
     mark = _noted_mark(transfer)
     offset = transfer.part.stat().st_size if mark and transfer.part.exists() else 0
+    transfer.limits.check(transfer.url, transfer.url)
+    deadline = time.monotonic() + transfer.limits.seconds
     try:
-        if not (offset and _take(transfer, offset, mark)):
-            _take(transfer)
+        _download(transfer, deadline, offset, mark)
     except requests.RequestException as error:
         if isinstance(error, requests.Timeout) or "timed out" in str(error):
             raise TimeoutError(
                 f"{transfer.url}: no answer within {PATIENCE:g} seconds{transfer.kept}"
             ) from None
         raise OSError(f"{transfer.url}: {_reason(error)}{transfer.kept}") from None
+    except EOFError as error:
+        raise OSError(str(error)) from None
     transfer.note.unlink(missing_ok=True)
+
+
+def _download(transfer: Transfer, deadline: float, offset: int, mark: str) -> None:
+    """Go on with a part, or ask for the whole."""
+    barren = False
+    try:
+        if offset and _take(transfer, deadline, offset, mark):
+            return
+    except (EOFError, requests.exceptions.ChunkedEncodingError):
+        times = 0 if transfer.part.stat().st_size > offset else _noted_barren(transfer) + 1
+        barren = times >= BARREN
+        if not barren:
+            _write_note(transfer, mark, times)
+            raise
+    try:
+        _take(transfer, deadline)
+    except (EOFError, requests.exceptions.ChunkedEncodingError):
+        if not barren:
+            raise
+        # It promises more than it has: to call again would never end.
+        transfer.part.unlink(missing_ok=True)
+        transfer.note.unlink(missing_ok=True)
+        raise OSError(
+            f"{transfer.url}: the server promises more bytes than it sends; what came has been removed"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -118,13 +200,13 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _take(transfer: Transfer, offset: int = 0, mark: str = "") -> bool:
+def _take(transfer: Transfer, deadline: float, offset: int = 0, mark: str = "") -> bool:
     """Ask for the bytes from `offset` on, and write what comes; False if they cannot be had."""
     # Bytes as they are: a compressed answer has another length, and no ranges that add up.
     headers = {"Accept-Encoding": "identity"}
     if offset:
         headers |= {"Range": f"bytes={offset}-", "If-Range": mark}
-    with requests.get(transfer.url, headers=headers, stream=True, timeout=PATIENCE) as response:
+    with _answer(transfer, headers, deadline) as response:
         status = response.status_code
         if offset and status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             return False
@@ -136,25 +218,77 @@ def _take(transfer: Transfer, offset: int = 0, mark: str = "") -> bool:
             offset, total = 0, _length(response)
             # In this order: a note must never speak of a part that is older than it.
             transfer.part.unlink(missing_ok=True)
-            _write_note(transfer, response)
+            _write_note(transfer, _mark(response))
         else:
             said = f"HTTP status {status} {response.reason or ''}".strip()
             raise OSError(f"{transfer.url}: {said}")
-        size = _write(transfer, response, offset, total)
+        if total is not None:
+            _check_length(transfer, total)
+        size = _write(transfer, response, deadline, offset, total)
     if total is not None and size != total:
-        raise OSError(
+        raise EOFError(
             f"{transfer.url}: the connection ended after {size} of {total} bytes{transfer.kept}"
         )
     return True
 
 
-def _write(transfer: Transfer, response: requests.Response, offset: int, total: int | None) -> int:
+def _answer(transfer: Transfer, headers: dict[str, str], deadline: float) -> requests.Response:
+    """The answer of the server, after redirects to where a file may come from."""
+    url = transfer.url
+    for _ in range(MOST_REDIRECTS + 1):
+        patience = max(min(PATIENCE, deadline - time.monotonic()), 0.001)
+        response = requests.get(
+            url, headers=headers, stream=True, timeout=patience, allow_redirects=False
+        )
+        if not response.is_redirect:
+            return response
+        url = urljoin(url, response.headers["Location"])
+        response.close()
+        transfer.limits.check(url, transfer.url)
+    raise OSError(f"{transfer.url}: more than {MOST_REDIRECTS} redirects")
+
+
+def _check_length(transfer: Transfer, size: int) -> None:
+    if size > transfer.limits.largest:
+        transfer.part.unlink(missing_ok=True)
+        transfer.note.unlink(missing_ok=True)
+        raise OSError(
+            f"{transfer.url}: {size} bytes or more, and the limit is {transfer.limits.largest}; "
+            "give DownloadLimits(largest=...) to take them"
+        )
+
+
+def _chunks(response: requests.Response) -> Iterator[bytes]:
+    """What comes, as it comes: a server that sends a byte a second is not waited for."""
+    try:
+        while chunk := response.raw.read1(CHUNK, decode_content=True):
+            yield chunk
+    except urllib3.exceptions.ReadTimeoutError as error:
+        raise requests.ReadTimeout(error) from error
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise requests.exceptions.ChunkedEncodingError(error) from error
+
+
+def _write(
+    transfer: Transfer,
+    response: requests.Response,
+    deadline: float,
+    offset: int,
+    total: int | None,
+) -> int:
     """Write the body at the end of the part, or in its place, and return the size."""
     size = offset
     with transfer.part.open("ab" if offset else "wb") as file:
-        for chunk in response.iter_content(CHUNK):
-            file.write(chunk)
+        for chunk in _chunks(response):
             size += len(chunk)
+            _check_length(transfer, size)
+            file.write(chunk)
+            if time.monotonic() > deadline:
+                file.flush()
+                raise TimeoutError(
+                    f"{transfer.url}: not whole after {transfer.limits.seconds:g} seconds"
+                    f"{transfer.kept}; DownloadLimits(seconds=...) waits longer"
+                )
             if transfer.progress is not None:
                 transfer.progress(transfer.name, size, total)
         file.flush()
@@ -165,12 +299,14 @@ def _write(transfer: Transfer, response: requests.Response, offset: int, total: 
 def _continued(response: requests.Response, offset: int, mark: str) -> int | None:
     """Bytes in all, if the answer goes on from `offset` in the same edition; else None."""
     found = re.fullmatch(
-        r"bytes (\d+)-\d+/(\d+)", response.headers.get("Content-Range", "").strip()
+        r"bytes (\d+)-(\d+)/(\d+)", response.headers.get("Content-Range", "").strip()
     )
     other = _mark(response) not in ("", mark)
-    if found is None or int(found[1]) != offset or other:
+    if found is None or other:
         return None
-    return int(found[2])
+    first, last, total = (int(number) for number in found.groups())
+    # A range that does not end where the file ends, or says nothing, is not the rest of it.
+    return total if (first, last) == (offset, total - 1) and total > offset else None
 
 
 def _length(response: requests.Response) -> int | None:
@@ -187,20 +323,30 @@ def _mark(response: requests.Response) -> str:
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
 
 
-def _write_note(transfer: Transfer, response: requests.Response) -> None:
-    note = {"url": transfer.url, "mark": _mark(response)}
+def _write_note(transfer: Transfer, mark: str, barren: int = 0) -> None:
+    """Write down what a part is of, and how often it was not gone on with."""
+    note = {"url": transfer.url, "mark": mark, "barren": barren}
     transfer.note.write_text(json.dumps(note), encoding="utf-8")
 
 
 def _noted_mark(transfer: Transfer) -> str:
     """The mark of the edition a part is of; empty if it is of another URL, or not known."""
+    return str(_noted(transfer).get("mark") or "")
+
+
+def _noted_barren(transfer: Transfer) -> int:
+    """How many calls in a row have brought nothing."""
+    times = _noted(transfer).get("barren", 0)
+    return times if isinstance(times, int) else 0
+
+
+def _noted(transfer: Transfer) -> dict[str, object]:
+    """The note of a part, if it is of this URL."""
     try:
         noted = json.loads(transfer.note.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return ""
-    if not isinstance(noted, dict) or noted.get("url") != transfer.url:
-        return ""
-    return str(noted.get("mark") or "")
+        return {}
+    return noted if isinstance(noted, dict) and noted.get("url") == transfer.url else {}
 
 
 def _reason(error: requests.RequestException) -> str:

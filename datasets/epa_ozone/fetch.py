@@ -21,12 +21,19 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import pooch
 
-from tvbandits.datasets.epa_ozone.download import Progress, Transfer, download, locked
+from tvbandits.core.arrays import whole_number
+from tvbandits.core.files import File, current_limits
+from tvbandits.datasets.epa_ozone.download import (
+    DownloadLimits,
+    Progress,
+    Transfer,
+    download,
+    locked,
+)
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
-from tvbandits.datasets.tables.files import File, few
+from tvbandits.datasets.tables.files import few
 
 AIRDATA_URL = "https://aqs.epa.gov/aqsweb/airdata/"
 """Where the EPA serves its annual files."""
@@ -45,12 +52,13 @@ FIRST_YEAR = 1980
 
 
 def fetch_ozone(
-    years: Iterable[int],
+    years: int | Iterable[int],
     *,
     state: str | None = None,
     cache: File | None = None,
     base_url: str = AIRDATA_URL,
     progress: Progress | None = None,
+    limits: DownloadLimits = DownloadLimits(),  # noqa: B008 - a frozen value
 ) -> list[Path]:
     """Download the EPA's daily ozone of some years, unless it is there, for `load_ozone`.
 
@@ -60,7 +68,7 @@ def fetch_ozone(
 
     Parameters
     ----------
-    years : iterable of int
+    years : int, or several
         From 1980 on; a year given twice counts once.
     state : str, optional
         Write, beside each zip, a csv with the rows of one state as they are: its name in any case, or
@@ -69,9 +77,12 @@ def fetch_ozone(
         Folder of downloads, made if it is not there. None: the environment variable TVBANDITS_CACHE,
         or the user's cache folder.
     base_url : str
-        Folder the zips are downloaded from, http or https: the EPA's, or a mirror of it.
+        Folder the zips are downloaded from: the EPA's, or a mirror of it; https, unless `limits` says
+        otherwise.
     progress : callable, optional
         Called with file name, bytes so far, and bytes in all (None: not known).
+    limits : DownloadLimits
+        Size and time of a download, and whether a server other than the one named will do.
 
     Returns
     -------
@@ -97,22 +108,23 @@ def fetch_ozone(
     )
     folder = Path(store.path)
     folder.mkdir(parents=True, exist_ok=True)
-    zips = [_fetched(store, f"daily_{OZONE}_{year}.zip", progress) for year in chosen]
+    zips = [_fetched(store, f"daily_{OZONE}_{year}.zip", progress, limits) for year in chosen]
     return zips if state is None else [_of_state(path, state) for path in zips]
 
 
-def _checked_years(years: Iterable[int]) -> list[int]:
-    chosen = list(dict.fromkeys(years))
+def _checked_years(years: int | Iterable[int]) -> list[int]:
+    given = years if isinstance(years, Iterable) else [years]
+    chosen = [
+        whole_number("each of years", year, at_least=FIRST_YEAR, at_most=9999) for year in given
+    ]
     if not chosen:
         raise ValueError("years must name at least one year, got none")
-    for year in chosen:
-        whole = isinstance(year, int | np.integer) and not isinstance(year, bool)
-        if not (whole and FIRST_YEAR <= year <= 9999):
-            raise ValueError(f"years must be whole numbers from {FIRST_YEAR} on, got {year!r}")
-    return [int(year) for year in chosen]
+    return list(dict.fromkeys(chosen))
 
 
-def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
+def _fetched(
+    store: pooch.Pooch, name: str, progress: Progress | None, limits: DownloadLimits
+) -> Path:
     """The file of that name, as it was when it was downloaded."""
     path = Path(store.path) / name
     # One process at a time: who waits for a download finds it done.
@@ -127,18 +139,26 @@ def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
             _check_opens(path)
         part = path.with_name(f"{name}.part") if alone else None
         with _quiet():
-            store.fetch(name, downloader=partial(_download, part=part, progress=progress))
+            store.fetch(
+                name, downloader=partial(_download, part=part, progress=progress, limits=limits)
+            )
         _register(path.parent, name, str(pooch.file_hash(str(path))))
     return path
 
 
 def _download(
-    url: str, output: str, store: pooch.Pooch, *, part: Path | None, progress: Progress | None
+    url: str,
+    output: str,
+    store: pooch.Pooch,
+    *,
+    part: Path | None,
+    progress: Progress | None,
+    limits: DownloadLimits,
 ) -> None:
     """Put what `url` serves in the file `output`, which pooch then moves to its place."""
     del store
     target = part or Path(output)
-    transfer = Transfer(url, target, url.rsplit("/", 1)[-1], progress)
+    transfer = Transfer(url, target, url.rsplit("/", 1)[-1], progress, limits)
     try:
         download(transfer)
     finally:
@@ -167,6 +187,12 @@ def _check_opens(path: Path) -> None:
     """Raise a `ValueError` unless the file is a zip whose members are whole."""
     try:
         with zipfile.ZipFile(path) as archive:
+            sizes = sum(member.file_size for member in archive.infolist())
+            if sizes > (most := current_limits()).unpacked_bytes:
+                raise ValueError(
+                    f"{path}: too large unpacked ({sizes} bytes, and the limit is "
+                    f"{most.unpacked_bytes}; see reading_limits)"
+                )
             broken = archive.testzip()
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
         raise ValueError(f"{path}: not a zip archive that opens") from None

@@ -9,6 +9,7 @@ Three forms are known by their header:
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 import zlib
@@ -19,7 +20,8 @@ from typing import IO
 
 import pandas as pd
 
-from tvbandits.datasets.tables.files import File, Form, few
+from tvbandits.core.files import File, bounded, check_regular, current_limits, naming, read_csv
+from tvbandits.datasets.tables.files import Form, few
 
 Opener = Callable[[], IO[bytes]]
 """Opens one csv from its beginning."""
@@ -104,7 +106,7 @@ def is_daily_ozone(path: Path) -> bool:
         # An archive stays open for as long as its members are gone through.
         for open_ in _openers(path):
             with open_() as file:
-                header = list(pd.read_csv(file, nrows=0, encoding_errors="replace").columns)
+                header = _header(file)
             return any(not form.missing(header) for form in (AIRDATA, DOWNLOAD))
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return False
@@ -112,23 +114,17 @@ def is_daily_ozone(path: Path) -> bool:
 
 
 def _read(path: Path) -> list[pd.DataFrame]:
-    try:
+    with naming(path):
         return [_rows(_raw(open_)) for open_ in _openers(path)]
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path}: the file is empty") from None
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        reason = " ".join(str(error).split())  # parser errors can run over several lines
-        raise ValueError(f"{path}: {reason}") from None
 
 
 def _openers(path: Path) -> Iterator[Opener]:
     """One function that opens each csv: the file itself, or the members of a zip."""
+    check_regular(path)
     if not zipfile.is_zipfile(path):
         if path.suffix.lower() == ".zip" and path.is_file():
             raise ValueError("not a zip archive, or a broken one")
-        yield lambda: path.open("rb")
+        yield lambda: bounded(path.open("rb"))
         return
     with zipfile.ZipFile(path) as archive:
         inside = archive.namelist()
@@ -136,21 +132,28 @@ def _openers(path: Path) -> Iterator[Opener]:
         members = [m for m in inside if m.lower().endswith(".csv") and not m.startswith("__MACOSX")]
         if not members:
             raise ValueError(f"the zip holds no csv file, but {few(inside) or 'nothing'}")
+        unpacked = sum(archive.getinfo(member).file_size for member in members)
+        current_limits().check("unpacked_bytes", unpacked)
         for member in members:
-            yield partial(archive.open, member)
+            # The size an archive states may be a lie: what comes out is counted, too.
+            yield partial(_member, archive, member)
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    return bounded(archive.open(name))
 
 
 def _raw(open_: Opener) -> pd.DataFrame:
     """The columns we use, under our names and as the file gives them."""
     with open_() as file:
-        header = list(pd.read_csv(file, nrows=0, encoding_errors="replace").columns)
+        header = _header(file)
     form = min((AIRDATA, DOWNLOAD), key=lambda known: len(known.missing(header)))
     missing = form.missing(header)
     if missing:
         raise ValueError(f"not an EPA daily ozone file: columns missing: {', '.join(missing)}")
     columns = form.match(header)
     with open_() as file:
-        raw = pd.read_csv(
+        raw = read_csv(
             file,
             usecols=list(columns.values()),
             dtype={theirs: float if ours in NUMBERS else str for ours, theirs in columns.items()},
@@ -161,6 +164,14 @@ def _raw(open_: Opener) -> pd.DataFrame:
     raw = raw.rename(columns={theirs: ours for ours, theirs in columns.items()})
     text = [column for column in raw.columns if column not in NUMBERS]
     return raw.assign(**{column: raw[column].fillna("").str.strip() for column in text})
+
+
+def _header(file: IO[bytes]) -> list[str]:
+    """Headings of the first line."""
+    line = file.readline(1 << 22)
+    names = list(pd.read_csv(io.BytesIO(line), nrows=0, encoding_errors="replace").columns)
+    current_limits().check("columns", len(names))
+    return names
 
 
 def _rows(raw: pd.DataFrame) -> pd.DataFrame:

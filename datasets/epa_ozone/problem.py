@@ -14,14 +14,19 @@ from datetime import date
 import pandas as pd
 
 from tvbandits.core.arrays import Array, finite_number, whole_number
+from tvbandits.core.files import File
 from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
-from tvbandits.datasets.tables.files import File, few
+from tvbandits.datasets.tables.files import few
 from tvbandits.datasets.tables.problem import TableProblem
 
 NOISE_VARIANCE = 1.0
 """Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors'
 own precision at these levels is about as large."""
+
+
+LARGEST = 50_000_000
+"""Most values (days x sites) of a field."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +211,24 @@ def _between(
         raise ValueError(
             f"{chosen} has no rows; the rows run from {there[0]:%Y-%m-%d} to {there[1]:%Y-%m-%d}"
         )
-    return kept, pd.date_range(first, last, freq="D").as_unit("s")
+    return kept, days_between(first, last, kept["site"].nunique())
+
+
+def days_between(first: pd.Timestamp, last: pd.Timestamp, sites: int) -> pd.DatetimeIndex:
+    """Every day from first to last.
+
+    Raises
+    ------
+    ValueError
+        If a table of so many days and sites is too large to be meant.
+    """
+    count = (last - first).days + 1
+    if count * sites > LARGEST:
+        raise ValueError(
+            f"{count} days from {first:%Y-%m-%d} to {last:%Y-%m-%d} at {sites} sites are more than "
+            f"{LARGEST} values: is one of the dates wrong? Give start= and end="
+        )
+    return pd.date_range(first, last, freq="D").as_unit("s")
 
 
 def _day(name: str, text: str) -> pd.Timestamp:

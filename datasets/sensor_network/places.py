@@ -1,4 +1,4 @@
-"""Datasets/sensor_network/places.py."""
+"""Where sensors stand: kilometres from degrees, gaps, and sites at one place."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import Array, finite_number
+from tvbandits.core.arrays import Array, finite_number, not_negative
+from tvbandits.core.files import File
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
 from tvbandits.datasets.sensor_network.readings import (
     IDS,
@@ -26,7 +27,7 @@ from tvbandits.datasets.sensor_network.readings import (
     wide,
     with_index_as_column,
 )
-from tvbandits.datasets.tables.files import File, few
+from tvbandits.datasets.tables.files import few
 from tvbandits.datasets.tables.problem import TableProblem
 
 
@@ -41,6 +42,7 @@ def sensor_field(
     name: str = "sensor-field",
     minimum_completeness: float = 0.75,
     every: str | None = None,
+    noise: float = 0.0,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
 
@@ -67,9 +69,12 @@ def sensor_field(
     unit : str
         Unit of a reading.
     noise_variance : float, optional
-        Noise variance of a reading (unit squared): give that of the instrument if you know it. None:
-        half the variance of the change from one reading to the next, which holds some drift too and
-        so is an upper estimate; the summary says it.
+        Noise variance of a reading (unit squared): give that of the instrument if you know it. None: it
+        is estimated from what the readings before and after do not tell (`estimated_noise`); the
+        summary says it.
+    noise : float
+        Noise variance that is added to the readings when they are played (unit squared). 0: what is told
+        is the reading itself, which holds the noise of the instrument already.
     name : str
         What rows and pictures call the problem.
     minimum_completeness : float
@@ -99,6 +104,8 @@ def sensor_field(
     kept = readings.loc[:, enough]
     _check_size(kept, completeness, minimum_completeness)
     variance = estimated_noise(kept) if noise_variance is None else noise_variance
+    # What is added is told, and is noise of what is told.
+    variance += noise if noise_variance is None else 0.0
     left_out = {
         "with too few readings": [sensor for sensor in common if not enough[sensor]],
         "without coordinates": [each for each in table.columns if each not in places.index],
@@ -110,6 +117,7 @@ def sensor_field(
         name=name,
         unit=unit,
         noise_variance=variance,
+        added_noise=not_negative("noise", noise),
         labels=tuple(kept.columns),
         summary=_summary(kept, left_out, variance if noise_variance is None else None),
     )
@@ -122,6 +130,7 @@ def sensor_field_from_files(
     noise_variance: float | None = None,
     every: str | None = None,
     minimum_completeness: float = 0.75,
+    noise: float = 0.0,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading; see `sensor_field`.
 
@@ -151,6 +160,7 @@ def sensor_field_from_files(
             noise_variance=noise_variance,
             every=every,
             minimum_completeness=minimum_completeness,
+            noise=noise,
         )
     except ValueError as error:
         raise ValueError(f"{paths[values]}, with sites of {paths[sites]}: {error}") from None
@@ -256,26 +266,30 @@ def points_of(places: pd.DataFrame) -> Array:
 
 
 def estimated_noise(readings: pd.DataFrame) -> float:
-    """Half the variance of the change from one reading to the next: an upper estimate of the noise.
+    """A sixth of the mean square of y(t-1) - 2 y(t) + y(t+1): an upper estimate of the noise variance.
 
-    A change is twice the noise in variance, plus what the truth has moved. Changes over steps longer
-    than the median step are left out, and so are those at a gap.
+    Noise of variance s^2 makes that mean square 6 s^2. A truth that goes on in the same direction adds
+    nothing, and one that walks at random with variance q a step adds 2 q, so that the estimate is
+    s^2 + q / 3; half the variance of a change, by contrast, is s^2 + q / 2 and holds all of a steady
+    drift. Steps longer than the median step are left out, and so are gaps.
 
     Raises
     ------
     ValueError
-        If there are no two such changes, or all are equal.
+        If there are no two such differences, or all are 0.
     """
     times = readings.index
     moments = times.asi8 if isinstance(times, pd.DatetimeIndex) else times.to_numpy(float)
     steps = np.diff(moments)
-    changes = np.diff(readings.to_numpy(float), axis=0)[steps <= np.median(steps)]
-    changes = changes[~np.isnan(changes)]
-    variance = float(changes.var() / 2) if changes.size > 1 else 0.0
+    changes = np.diff(readings.to_numpy(float), axis=0)
+    changes[steps > np.median(steps)] = np.nan
+    bends = np.diff(changes, axis=0)
+    bends = bends[~np.isnan(bends)]
+    variance = float(np.mean(bends**2) / 6) if bends.size > 1 else 0.0
     if not variance > 0:
         raise ValueError(
-            f"noise_variance must be given: it cannot be estimated from {changes.size} changes from "
-            "one step to the next that are all alike"
+            f"noise_variance must be given: it cannot be estimated from {bends.size} differences of "
+            "successive changes that are all 0"
         )
     return variance
 
@@ -303,5 +317,5 @@ def _summary(kept: pd.DataFrame, left_out: dict[str, list[str]], estimated: floa
     ]
     parts += [f"{what}: {few(which)}" for what, which in left_out.items() if which]
     if estimated is not None:
-        parts.append(f"noise variance {estimated:.4g} estimated from changes in one step")
+        parts.append(f"noise variance {estimated:.4g} estimated from successive changes")
     return "; ".join(parts)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.datasets.tables.files import File, few, is_parquet, naming, read_parquet
+from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.datasets.tables.files import few
 
 Source = pd.DataFrame | File
 """A table, or the path of a csv or Parquet file that holds it."""
@@ -86,18 +87,18 @@ def read_table(source: Source) -> pd.DataFrame:
 def _frame(path: Path) -> pd.DataFrame:
     if is_parquet(path):
         return read_parquet(path)
-    with path.open("rb") as file:
-        start = file.read(1 << 16)
-    packed = path.suffix.lower() in (".gz", ".zip", ".bz2", ".xz")
-    if not packed and b"\0" in start:
-        raise ValueError("a binary file of a kind that is not known")
-    first = start.partition(b"\n")[0]
-    separators = b",;\t"
-    separator = "," if packed else chr(max(separators, key=lambda each: first.count(bytes([each]))))
-    # The heading is read as a row of its own: pandas would give a name that comes twice another one.
-    raw = pd.read_csv(
-        path, header=None, dtype=str, sep=separator, encoding="utf-8-sig", encoding_errors="replace"
-    )
+    with unpacked(path) as file:
+        if b"\0" in file.peek(1 << 16):
+            raise ValueError("a binary file of a kind that is not known")
+        # The heading is read as a row of its own: pandas would give a name that comes twice another.
+        raw = read_csv(
+            file,
+            separators=",;\t",
+            header=None,
+            dtype=str,
+            encoding="utf-8-sig",
+            encoding_errors="replace",
+        )
     heading = raw.iloc[0].fillna("").str.strip()
     return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
 

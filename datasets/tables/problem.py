@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, as_time, noise_variance_number
+from tvbandits.core.arrays import Array, as_time, noise_variance_number, not_negative
 from tvbandits.core.domains import Candidates
 from tvbandits.datasets.tables.references import References, as_table, references
 
@@ -37,6 +37,9 @@ class TableProblem:
         Where the values come from, in one line.
     redraw : callable, optional
         Maps a seed to another realisation, for tables that are random themselves.
+    added_noise : float, optional
+        Variance of the noise that is added when the values are played; `noise_variance` where left out.
+        0 for values that are measurements, and hold their noise already.
 
     Raises
     ------
@@ -53,6 +56,7 @@ class TableProblem:
     labels: tuple[str, ...] = ()
     summary: str = ""
     redraw: Callable[[int], TableProblem] | None = None
+    added_noise: float | None = None
     domain: Candidates = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +70,8 @@ class TableProblem:
         if self.labels and len(self.labels) != len(domain):
             raise ValueError(f"labels must name {len(domain)} points, got {len(self.labels)}")
         variance = noise_variance_number("noise_variance", self.noise_variance)
+        if self.added_noise is not None:
+            not_negative("added_noise", self.added_noise)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "points", domain.X)

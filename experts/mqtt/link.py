@@ -7,10 +7,14 @@ import logging
 import re
 import socket
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
+
+from tvbandits.core.arrays import flag
 
 try:
     import paho.mqtt.client as paho
@@ -32,6 +36,36 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class TLS:
+    """An encrypted connection, to a broker that shows who it is.
+
+    Attributes
+    ----------
+    ca_file : str, optional
+        Certificates of those that may vouch for the broker; the system's by default.
+    certificate, key : str, optional
+        Files by which the broker knows us.
+    insecure : bool
+        Whether the name in the broker's certificate does not matter: anybody with a certificate could
+        then pass for the broker. There is a warning.
+    """
+
+    ca_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        flag("insecure", self.insecure)
+        for name in ("ca_file", "certificate", "key"):
+            path = getattr(self, name)
+            if path is not None and not Path(path).is_file():
+                raise ValueError(f"{name} must be a file, got {path!r}")
+        if self.key is not None and self.certificate is None:
+            raise ValueError("a key needs its certificate")
+
+
+@dataclass(frozen=True)
 class Address:
     """Where the broker is, how topics are called, and who connects."""
 
@@ -39,6 +73,7 @@ class Address:
     port: int
     prefix: str
     client: ClientSource = field(repr=False)
+    tls: TLS | None = None
 
     def __post_init__(self) -> None:
         host, port, prefix, client = self.host, self.port, self.prefix, self.client
@@ -56,6 +91,15 @@ class Address:
             _check_client(client)
         elif client is not None and not callable(client):
             raise ValueError(f"client must be a client of paho, or make one, got {client!r}")
+        tls: object = self.tls
+        if tls is not None and not isinstance(tls, TLS):
+            raise ValueError(f"tls must be a TLS, or None, got {tls!r}")
+        if tls is not None and client is not None:
+            raise ValueError(
+                "tls is for a client that is made here: give yours its own, by tls_set"
+            )
+        if isinstance(tls, TLS) and tls.insecure:
+            _warn_of_names(f"{self.host}:{self.port}")
 
     def __str__(self) -> str:
         return f"the broker {self.host}:{self.port}/{self.prefix}"
@@ -67,10 +111,14 @@ class Address:
             raise ValueError(f"the id of a station must be a text that is not empty, got {given!r}")
         return "/".join((self.prefix, quote(station, safe=""), *levels))
 
-    def split(self, topic: str) -> tuple[str, str]:
-        """The station of a topic, and "say" or "state"."""
-        station, kind, *_ = topic.removeprefix(f"{self.prefix}/").split("/")
-        return unquote(station), kind
+    def split(self, topic: str) -> tuple[str, str] | None:
+        """The station of a topic, and "say" or "state"; None for a topic that is not of ours."""
+        levels = topic.removeprefix(f"{self.prefix}/").split("/")
+        if not topic.startswith(f"{self.prefix}/") or levels[0] == "":
+            return None
+        if levels[1:] == ["state"] or (len(levels) == 3 and levels[1] == "say"):
+            return unquote(levels[0]), levels[1]
+        return None
 
     def make_client(self) -> paho.Client:
         """The client to connect with."""
@@ -84,6 +132,9 @@ class Address:
             return made
         plain = paho.Client(CallbackAPIVersion.VERSION2)
         plain.reconnect_delay_set(1, 10)
+        if self.tls is not None:
+            plain.tls_set(self.tls.ca_file, self.tls.certificate, self.tls.key)
+            plain.tls_insecure_set(self.tls.insecure)
         return plain
 
 
@@ -100,8 +151,8 @@ def _without_delay(_client: object, _data: object, connection: Any) -> None:
 class Link:
     """A connection with its subscriptions.
 
-    Its callbacks run in the thread of the client, which an exception would end: they do not raise, and
-    neither may `heard`, `came` and `went`.
+    Its callbacks run in the thread of the client, which an exception would end: they do not raise.
+    What `heard` raises is logged; `came` and `went` may not.
 
     Parameters
     ----------
@@ -148,7 +199,8 @@ class Link:
         client.on_disconnect = self._on_disconnect
         if client.on_socket_open is None:
             client.on_socket_open = _without_delay
-        client.on_message = lambda _client, _data, message: heard(message.topic, message.payload)
+        self._heard = heard
+        client.on_message = self._on_message
 
     def start(self, address: Address) -> None:
         """Connect, now or later, and stay connected."""
@@ -178,6 +230,13 @@ class Link:
         client.loop_stop()
         # Nothing of ours refers to the client any more: being let go, it closes its last sockets.
         client.on_connect = client.on_subscribe = client.on_disconnect = client.on_message = None
+
+    def _on_message(self, _client: object, _data: object, message: Any) -> None:
+        """Hand a message on; whatever is wrong with it, the thread of the client goes on."""
+        try:
+            self._heard(message.topic, message.payload)
+        except Exception as error:  # a topic that is no text, for one
+            _log.warning("a message is dropped: %s: %s", type(error).__name__, error)
 
     def _on_connect(
         self, client: paho.Client, _data: object, _flags: object, code: Any, _more: object
@@ -226,3 +285,14 @@ def _check_client(client: paho.Client) -> None:
         raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
     if client.is_connected():
         raise ValueError("the client must not be connected yet")
+    if getattr(client, "_tls_insecure", False):
+        _warn_of_names("the broker")
+
+
+def _warn_of_names(broker: str) -> None:
+    warnings.warn(
+        f"the name in the certificate of {broker} is not looked at: anybody with a certificate can "
+        "pass for it",
+        RuntimeWarning,
+        stacklevel=4,
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvbandits.core.arrays import is_finite_number
-from tvbandits.experts.sensors.expert import Reading
+from tvbandits.experts.sensors.readings import Reading
 
 LONGEST = 65536
 """Bytes of a message; a longer one is not read."""

@@ -1,4 +1,4 @@
-"""Experts/mqtt/station.py."""
+"""A measuring station that answers over MQTT."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Self
 
-from tvbandits.experts.mqtt.link import Address, ClientSource, Link
+from tvbandits.experts.mqtt.link import TLS, Address, ClientSource, Link
 from tvbandits.experts.mqtt.messages import Question, answer, refusal
-from tvbandits.experts.sensors.expert import Reading
+from tvbandits.experts.sensors.readings import Reading
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class MQTTStation:
         `read(t)` returns the `Reading` for time `t`, or None if there is none. It is called once for a
         request, in the thread of the connection. If it raises, the station answers that it has no
         reading and why.
-    host, port, prefix, client
+    host, port, prefix, client, tls
         As of `MQTTTransport`. The last will of a client is set to tell that the station is offline.
     """
 
@@ -44,10 +44,11 @@ class MQTTStation:
         port: int = 1883,
         prefix: str = "tvbandits",
         client: ClientSource = None,
+        tls: TLS | None = None,
     ) -> None:
         if not callable(read):
             raise ValueError(f"read must be a function of t, got {read!r}")
-        self._address = Address(host, port, prefix, client)
+        self._address = Address(host, port, prefix, client, tls)
         self._id = station_id
         self._state_topic = self._address.topic(station_id, "state")
         self._read = read

@@ -30,11 +30,15 @@ from functools import partial
 from typing import Self
 
 from tvbandits.core.arrays import as_time, positive_number
-from tvbandits.experts.mqtt.link import Address, ClientSource, Link, is_client
+from tvbandits.experts.mqtt.link import TLS, Address, ClientSource, Link, is_client
 from tvbandits.experts.mqtt.messages import Question, object_in, reading_in, request_number
-from tvbandits.experts.sensors.expert import Reading
+from tvbandits.experts.sensors.readings import Reading
 
 _log = logging.getLogger(__name__)
+
+
+MOST_KNOWN = 10_000
+"""Stations of which it is kept whether they are online."""
 
 
 class MQTTTransport:
@@ -57,6 +61,9 @@ class MQTTTransport:
         `CallbackAPIVersion.VERSION2` and not connected; its callbacks are taken over. Or a function
         without arguments that makes one, which is what can be pickled.
 
+    tls : TLS, optional
+        For an encrypted connection, where there is no `client` of your own.
+
     Raises
     ------
     ValueError
@@ -71,8 +78,9 @@ class MQTTTransport:
         prefix: str = "tvbandits",
         time_out: float = 5.0,
         client: ClientSource = None,
+        tls: TLS | None = None,
     ) -> None:
-        self._address = Address(host, port, prefix, client)
+        self._address = Address(host, port, prefix, client, tls)
         self._time_out = positive_number("time_out", time_out)
         self._name = secrets.token_hex(8)
         self._changed = threading.Condition()  # guards all that follows
@@ -101,6 +109,7 @@ class MQTTTransport:
             prefix=address.prefix,
             time_out=self._time_out,
             client=address.client,
+            tls=address.tls,
         )
         return remade, ()
 
@@ -112,7 +121,7 @@ class MQTTTransport:
 
     @property
     def dropped(self) -> Mapping[str, int]:
-        """How many messages were dropped so far, by reason: malformed, late, duplicate, not asked."""
+        """How many messages were dropped so far, by reason, such as malformed, late or not asked."""
         with self._changed:
             return dict(self._dropped)
 
@@ -212,15 +221,26 @@ class MQTTTransport:
         self._online.clear()
 
     def _heard(self, topic: str, payload: bytes | bytearray) -> None:
-        station, kind = self._address.split(topic)
+        found = self._address.split(topic)
+        if found is None:
+            with self._changed:
+                self._dropped["unexpected topic"] += 1
+            return
+        station, kind = found
         with self._changed:
             if kind == "state":
+                if station not in self._online and len(self._online) >= MOST_KNOWN:
+                    self._dropped["too many stations"] += 1
+                    return
                 known = {b"online": True, b"offline": False}.get(bytes(payload))
                 if known is None:  # taken back, or not of ours: not known
                     self._online.pop(station, None)
                 else:
                     self._online[station] = known
             else:
+                if station in self._online:
+                    # Who speaks is there, whatever a message that the broker kept says of it.
+                    self._online[station] = True
                 self._judge(station, payload)
             self._changed.notify_all()
 
@@ -270,7 +290,8 @@ class _Request:
 
     def remark(self, station: str, text: str) -> None:
         """Keep what was wrong with a message, in case that no good one comes."""
-        self.remarks[station] = text
+        if station in self.stations:
+            self.remarks[station] = text
 
     def give_up(self, station: str, text: str) -> None:
         """Wait no longer for a station that sends rubbish; a good answer still counts if it comes."""

@@ -16,8 +16,7 @@ from tvbandits.core.arrays import (
     not_negative,
     usable_variances,
 )
-from tvbandits.core.protocols import Answers
-from tvbandits.core.returned import as_effective
+from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.records.index import Duplicates, Reach, Shelf, best_of
 from tvbandits.experts.records.recording import recorded
 from tvbandits.experts.records.tables import (
@@ -25,6 +24,7 @@ from tvbandits.experts.records.tables import (
     Columns,
     FilePath,
     read_csv,
+    read_parquet,
     read_table,
 )
 from tvbandits.experts.wrappers.locks import SharedLock
@@ -136,7 +136,7 @@ class CachedLogExpert:
     @classmethod
     def from_parquet(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
         """From a Parquet file; needs the extra `parquet`."""
-        return cls(pd.read_parquet(path), **options)
+        return cls(read_parquet(path), **options)
 
     @classmethod
     def from_sql(

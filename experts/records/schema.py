@@ -152,7 +152,7 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
         application = _pragma(connection, "application_id")
         version = _pragma(connection, "user_version")
         (objects,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeError) as error:  # a broken schema is cited as it is
         if isinstance(error, sqlite3.OperationalError):
             raise  # locked, or not to be read: nothing is known of what it is
         raise ValueError(f"{str(path)!r} is not a recording: {error}") from error

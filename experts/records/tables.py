@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tvbandits.core import files
 from tvbandits.core.arrays import (
     LARGEST_COORDINATE,
     LARGEST_TIME,
@@ -27,6 +28,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     positive_number,
 )
+from tvbandits.core.files import naming, unpacked
 
 FilePath = str | PathLike[str]
 
@@ -174,8 +176,16 @@ def read_csv(path: FilePath) -> pd.DataFrame:
     # From pandas 3.1 on every reader is exact, and naming this one is deprecated.
     major, minor = (int(part) for part in pd.__version__.split(".")[:2])
     exact: dict[str, Any] = {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
-    frame: pd.DataFrame = pd.read_csv(path, **exact)
-    return frame
+    where = Path(path)
+    with naming(where), unpacked(where) as file:
+        return files.read_csv(file, **exact)
+
+
+def read_parquet(path: FilePath) -> pd.DataFrame:
+    """Rows of a Parquet file."""
+    where = Path(path)
+    with naming(where):
+        return files.read_parquet(where)
 
 
 def read_table(

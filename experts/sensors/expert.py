@@ -18,26 +18,32 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from tvbandits.core.arrays import (
-    LARGEST_TIME,
-    LARGEST_VALUE,
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
     Array,
     as_points,
     as_time,
     as_variances,
-    is_finite_number,
     noise_variance_number,
     not_negative,
 )
-from tvbandits.core.protocols import MISTAKES, Answers, ExpertError, ExpertUnavailableError
-from tvbandits.core.returned import as_effective
+from tvbandits.core.protocols import (
+    MISTAKES,
+    Answers,
+    ExpertError,
+    ExpertUnavailableError,
+    as_effective,
+)
+from tvbandits.experts.sensors.readings import (
+    MOST_NAMED,
+    Reading,
+    and_more,
+    named,
+    place_of,
+    shown_briefly,
+    wrong_with,
+)
 from tvbandits.forgetting.aging import Ages, Aging
-
-_MOST_NAMED = 5
-
-
-_LONGEST_TEXT = 80
 
 
 @dataclass(frozen=True)
@@ -76,31 +82,6 @@ class Station:
         )
         object.__setattr__(self, "coordinates", tuple(point[0].tolist()))
         object.__setattr__(self, "noise_variance", variance)
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a station says. It is not checked here: the expert judges it.
-
-    Attributes
-    ----------
-    station : str
-        The id of the station.
-    time : float
-        When it was measured, in the bandit's unit of time.
-    value : float
-        What was measured (unit of reward); NaN where there is nothing.
-    variance : float, optional
-        Its noise variance (unit of reward squared); by default the station's.
-    note : str
-        Why there is no value, for people; not looked at where there is one.
-    """
-
-    station: str
-    time: float
-    value: float
-    variance: float | None = None
-    note: str = ""
 
 
 @runtime_checkable
@@ -171,6 +152,10 @@ class SensorExpert:
         make sense are those of age: `Linear`, `Wiener`, `Exponential`, `Constant`.
     cost : float
         Cost of asking one station once, whether it answers or not.
+    least_variance : float, optional
+        Floor of the variances that readings state: a smaller one is raised to it, with a note. By
+        default a thousandth of the smallest `noise_variance` of the stations: who claims to measure so
+        much better than the network was meant to is mistaken, or wants to be believed.
 
     Raises
     ------
@@ -184,6 +169,7 @@ class SensorExpert:
     staleness: float = field(default=0.0, kw_only=True)
     aging: Aging | None = field(default=None, kw_only=True)
     cost: float = field(default=0.0, kw_only=True)
+    least_variance: float | None = field(default=None, kw_only=True)
     _places: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -201,6 +187,11 @@ class SensorExpert:
                 f"staleness = {self.staleness} needs aging=: how the variance of an old reading "
                 "grows (tvbandits.aging.Constant() if it does not)"
             )
+        floor = self.least_variance
+        if floor is None:
+            floor = max(min(s.noise_variance for s in stations) / 1000, SMALLEST_VARIANCE)
+        noise_variance_number("least_variance", floor)
+        object.__setattr__(self, "least_variance", float(floor))
         object.__setattr__(self, "stations", stations)
         object.__setattr__(self, "_places", np.array([s.coordinates for s in stations]))
 
@@ -243,11 +234,11 @@ class SensorExpert:
     def _strays(self, points: Array, row: Array, distance: Array) -> list[str]:
         """Notes on points that have no station."""
         notes = [
-            f"no station within {self.tolerance:g} of {_place(points[i])}: "
+            f"no station within {self.tolerance:g} of {place_of(points[i])}: "
             f"the nearest is {self.stations[int(row[i])].id!r}, {distance[i]:.3g} away"
-            for i in range(min(len(points), _MOST_NAMED))
+            for i in range(min(len(points), MOST_NAMED))
         ]
-        return notes + _and_more(len(points) - len(notes), "points without a station")
+        return notes + and_more(len(points) - len(notes), "points without a station")
 
     def _readings(self, ids: list[str], t: float) -> tuple[Reading, ...]:
         try:
@@ -262,7 +253,7 @@ class SensorExpert:
         for reading in readings:
             found: object = reading
             if not isinstance(found, Reading):
-                raise TypeError(f"the transport must return Readings, got {_shown(found)}")
+                raise TypeError(f"the transport must return Readings, got {shown_briefly(found)}")
         return readings
 
     def _judged(
@@ -274,9 +265,11 @@ class SensorExpert:
         for reading in readings:
             name = reading.station
             if not isinstance(name, str) or name not in asked:
-                refused.append(f"a reading of {_shown(name)}, which was not asked, is left out")
+                refused.append(
+                    f"a reading of {shown_briefly(name)}, which was not asked, is left out"
+                )
             elif name in first:
-                refused.append(f"a second reading of {_shown(name)} is left out")
+                refused.append(f"a second reading of {shown_briefly(name)} is left out")
             else:
                 first[name] = reading
         usable = []
@@ -284,22 +277,31 @@ class SensorExpert:
             station = self.stations[asked[name]]
             variance, wrong = self._variance(reading, station.noise_variance, t)
             if wrong:
-                refused.append(f"the reading of {_shown(name)} is refused: {wrong}")
+                refused.append(f"the reading of {shown_briefly(name)} is refused: {wrong}")
             else:
                 usable.append((reading, variance))
-        notes = refused[:_MOST_NAMED]
-        notes += _and_more(len(refused) - len(notes), "readings refused or left out")
+        notes = self._boasts(usable) + refused[:MOST_NAMED]
+        notes += and_more(len(refused) - MOST_NAMED, "readings refused or left out")
         silent = [name for name in asked if name not in first]
         if silent:
-            notes.append(f"no answer from {_named(silent)}")
+            notes.append(f"no answer from {named(silent)}")
         return usable, notes
+
+    def _boasts(self, usable: Sequence[tuple[Reading, float]]) -> list[str]:
+        """A note on readings that state a variance below the floor."""
+        least = self.least_variance
+        assert least is not None
+        names = [r.station for r, _ in usable if r.variance is not None and r.variance < least]
+        return [f"variance raised to {least:.3g} for {named(names)}"] if names else []
 
     def _variance(self, reading: Reading, default: float, t: float) -> tuple[float, str]:
         """Variance of a reading as a statement about time `t`; what is wrong with it, if anything."""
-        wrong = _wrong_with(reading)
+        wrong = wrong_with(reading)
         if wrong:
             return math.nan, wrong
-        variance = default if reading.variance is None else float(reading.variance)
+        assert self.least_variance is not None
+        stated = default if reading.variance is None else float(reading.variance)
+        variance = max(stated, self.least_variance)
         gap = abs(t - reading.time)
         if gap == 0:
             return variance, ""
@@ -321,7 +323,7 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
     for station in stations:
         given: object = station
         if not isinstance(given, Station):
-            raise ValueError(f"stations must be Stations, got {_shown(given)}")
+            raise ValueError(f"stations must be Stations, got {shown_briefly(given)}")
         if len(station.coordinates) != len(stations[0].coordinates):
             raise ValueError(
                 f"station {station.id!r} has {len(station.coordinates)} coordinates, "
@@ -336,50 +338,3 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
             )
         names.add(station.id)
         places[station.coordinates] = station.id
-
-
-def _wrong_with(reading: Reading) -> str:
-    """What makes a reading useless, whatever the time; empty if nothing does."""
-    if not is_finite_number(reading.value):
-        if reading.note:
-            return _clipped(str(reading.note))
-        return f"its value must be a finite number, got {_shown(reading.value)}"
-    if not is_finite_number(reading.time):
-        return f"its time must be a finite number, got {_shown(reading.time)}"
-    if abs(reading.value) > LARGEST_VALUE:
-        return f"its value must be at most {LARGEST_VALUE:g} in size, got {reading.value:g}"
-    if abs(reading.time) >= LARGEST_TIME:
-        return f"its time must be smaller than 2^53 in size, got {reading.time:g}"
-    variance = reading.variance
-    if variance is None:
-        return ""
-    if not (is_finite_number(variance) and variance > 0):
-        return f"its variance must be positive and finite, got {_shown(variance)}"
-    if not SMALLEST_VARIANCE <= variance <= LARGEST_VARIANCE:
-        return (
-            f"its variance must lie in [{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}], "
-            f"got {variance:g}"
-        )
-    return ""
-
-
-def _place(point: Array) -> list[float]:
-    return [float(f"{coordinate:.6g}") for coordinate in point]
-
-
-def _named(names: Sequence[str]) -> str:
-    """Up to five names, and how many more there are."""
-    listed = ", ".join(_shown(name) for name in names[:_MOST_NAMED])
-    return listed + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
-
-
-def _and_more(count: int, what: str) -> list[str]:
-    return [f"and {count} more {what}"] if count > 0 else []
-
-
-def _shown(value: object) -> str:
-    return _clipped(repr(value))
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."

@@ -1,4 +1,4 @@
-"""Experts/wrappers/calibration.py."""
+"""The estimates of an expert's bias and variance ratio; `calibrated` has the model."""
 
 from __future__ import annotations
 

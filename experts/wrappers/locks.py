@@ -7,6 +7,8 @@ import threading
 import weakref
 from types import TracebackType
 
+from tvbandits.core.arrays import flag
+
 
 class SharedLock:
     """A lock of threads that may be forked while another thread holds it.
@@ -22,7 +24,7 @@ class SharedLock:
     """
 
     def __init__(self, *, brief: bool = True) -> None:
-        self.brief = brief
+        self.brief = flag("brief", brief)
         self._lock = threading.RLock()
         _LOCKS.add(self)
 

@@ -6,21 +6,25 @@ import os
 import pty
 import select
 import shlex
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import typer
 
+from benchmarks.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, csv, field
 from tvbandits.cli.data import SPREAD, app, years_of
 from tvbandits.cli.main import spread
 from tvbandits.datasets import ozone
+from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 
 
@@ -51,7 +55,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
 
 def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / "our cache"
-    options = ("--cache", cache, "--base-url", served.url)
+    options = ("--cache", cache, "--base-url", served.url, "--anywhere")
     said = run(capsys, "fetch", "ozone", "--years", "2008", "2009", "--state", "New York", *options)
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
     *lines, command = said.out.splitlines()
@@ -74,14 +78,14 @@ def test_fetch_into_the_folder_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "there"))
-    run(capsys, "fetch", "ozone", "--years", "2008", "--base-url", served.url)
+    run(capsys, "fetch", "ozone", "--years", "2008", "--base-url", served.url, "--anywhere")
     assert (tmp_path / "there" / ZIP).read_bytes() == BODY
 
 
 def test_what_cannot_be_fetched(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--cache", tmp_path, "--base-url", served.url)
+    options = ("--cache", tmp_path, "--base-url", served.url, "--anywhere")
     with pytest.raises(ValueError, match='unknown data set "weather"; there is: ozone'):
         run(capsys, "fetch", "weather", "--years", "2008", *options)
     with pytest.raises(ValueError, match="--years must name at least one year"):
@@ -128,7 +132,7 @@ app(sys.argv[1:], standalone_mode=False)
 
 def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, "fetch", "ozone", "--years", "2008"]
-    command += ["--base-url", served.url, "--cache"]
+    command += ["--base-url", served.url, "--anywhere", "--cache"]
     piped = subprocess.run(
         [*command, str(tmp_path / "a")], capture_output=True, check=True, timeout=60
     )
@@ -181,5 +185,30 @@ def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_info_of_what_was_fetched(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (path,) = fetch_ozone([2008], cache=tmp_path, base_url=served.url)
+    (path,) = fetch_ozone(
+        [2008], cache=tmp_path, base_url=served.url, limits=DownloadLimits(anywhere=True)
+    )
     assert f"--data {path}" in run(capsys, "info", path).out
+
+
+# --- verify
+
+
+def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = tmp_path / "good.db", tmp_path / "bad.db"
+    make(good)
+    make(bad)
+    with closing(sqlite3.connect(bad)) as connection:
+        connection.execute("UPDATE answers SET value = 7 WHERE id = 1")
+        connection.commit()
+    said = run(capsys, "verify", good)
+    assert said.status == 0
+    assert said.out == (
+        f"{good}: 8 questions about 48 points, 48 answers: every row is as it was written\n"
+    )
+    said = run(capsys, "verify", bad, good, tmp_path / "gone.db")
+    assert said.status == 2
+    assert said.out.count("every row is as it was written") == 1
+    damaged, gone = said.err.splitlines()
+    assert damaged.endswith("is damaged: row 1 of the table answers is not as it was written")
+    assert "there is no SQLite file" in gone

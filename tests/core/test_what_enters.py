@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 
 import tvbandits
-from tvbandits.core import returned
+from tvbandits.core import protocols as returned
 from tvbandits.core.arrays import (
     LARGEST_TIME,
     LARGEST_VALUE,

@@ -23,7 +23,7 @@ from tests.places import DATA
 from tvbandits import Candidates, Problem
 from tvbandits.datasets import regression
 from tvbandits.datasets.regression import RegressionProblem, abalone, california
-from tvbandits.policies.names import parse_call
+from tvbandits.policies.names import parameters_of, parse_call
 
 REAL = DATA / "tables"
 
@@ -186,9 +186,9 @@ def test_settings(tmp_path: Path) -> None:
 def test_the_command_line_can_call_it(make: Make, tmp_path: Path) -> None:
     text = "name:bandwidth=3,horizon=7,noise_variance=0.5"
     path = csv(tmp_path / "table.csv", SHELLS if make is abalone else BLOCKS)
-    made = make([path], **parse_call(make, text, given=1))
+    made = make([path], **parse_call(parameters_of(make, given=1), text))
     assert (made.kernel, made.horizon, made.noise_variance) == (RBF(3.0), 7, 0.5)
-    same(make(**parse_call(make, f"{text},files={path}")), made)
+    same(make(**parse_call(parameters_of(make), f"{text},files={path}")), made)
 
 
 def test_references(shells: RegressionProblem) -> None:
@@ -218,7 +218,7 @@ def test_wrong_points_times_and_settings(blocks: RegressionProblem, tmp_path: Pa
         blocks.best(float("inf"))
     with pytest.raises(ValueError, match="bandwidth must be positive and finite, got 0"):
         california(path, bandwidth=0)
-    with pytest.raises(ValueError, match="bandwidth must be positive, got nan"):
+    with pytest.raises(ValueError, match="bandwidth must be positive and finite, got nan"):
         abalone(path, bandwidth=float("nan"))
     with pytest.raises(ValueError, match="noise_variance must be positive and finite, got -1"):
         california(path, noise_variance=-1)

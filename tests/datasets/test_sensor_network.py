@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.places import ROOT
-from tvbandits.core.protocols import Problem
+from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import TableProblem, from_long, sensor_field, sensor_field_from_files
 from tvbandits.datasets.sensor_network.places import kilometres
 from tvbandits.datasets.sensor_network.problem import estimated_noise
 from tvbandits.datasets.sensor_network.readings import as_times
+from tvbandits.experts import SimulatorExpert
 
 SITES = pd.DataFrame({"id": ["7", "8", "9"], "x": [0.0, 1.0, 0.0], "y": [0.0, 0.0, 2.0]})
 TIMES = pd.date_range("2026-01-01", periods=6, freq="10min")
@@ -371,11 +372,15 @@ def test_noise_is_estimated_from_changes() -> None:
     table = pd.DataFrame(noise, columns=["7", "8", "9"])
     problem = made(table, noise_variance=None)
     assert problem.noise_variance == pytest.approx(0.09, rel=0.05)
-    assert problem.noise_variance == pytest.approx(np.diff(noise, axis=0).var() / 2)
+    bends = noise[:-2] - 2 * noise[1:-1] + noise[2:]
+    assert problem.noise_variance == pytest.approx((bends**2).mean() / 6)
     assert f"noise variance {problem.noise_variance:.4g} estimated" in problem.summary
-    # Slow drift adds to it; a jump over a long pause, or over a gap, does not.
+    # A third of a walk's variance a step adds to it; a jump over a long pause, or a gap, does not.
     drift = np.cumsum(0.3 * rng.standard_normal((4000, 3)), axis=0)
-    assert made(table + drift, noise_variance=None).noise_variance > 0.12
+    walked = made(table + drift, noise_variance=None)
+    assert walked.noise_variance == pytest.approx(0.09 + 0.09 / 3, rel=0.1)
+    steady = table + np.arange(4000.0)[:, None] * [0.1, 1.0, -3.0]
+    assert estimated_noise(steady) == pytest.approx(estimated_noise(table))
     paused = table.set_axis(np.r_[0:2000, 9000:11000].astype(float), axis=0)
     paused.iloc[2000:] += 1000
     assert estimated_noise(paused) == pytest.approx(0.09, rel=0.05)
@@ -385,8 +390,27 @@ def test_noise_is_estimated_from_changes() -> None:
     assert estimated_noise(gap) == pytest.approx(0.09, rel=0.05)
 
 
+def test_nothing_is_added_to_readings_unless_asked_for() -> None:
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(rng.standard_normal((50, 3)), columns=["7", "8", "9"])
+    problem = made(table, noise_variance=None)
+    X, t = problem.domain.X[:1], 3.0
+    assert added_noise(problem) == 0.0
+    said = SimulatorExpert(problem).query(X, t)
+    assert said.values[0] == problem.value(X, t)[0]
+    assert said.variance[0] == problem.noise_variance
+    noisy = made(table, noise_variance=None, noise=0.25)
+    assert added_noise(noisy) == 0.25
+    assert noisy.noise_variance == problem.noise_variance + 0.25
+    assert SimulatorExpert(noisy).query(X, t).values[0] != problem.value(X, t)[0]
+    with pytest.raises(ValueError, match="noise must be finite and not negative, got -1"):
+        made(table, noise=-1)
+
+
 def test_noise_that_cannot_be_estimated() -> None:
-    with pytest.raises(ValueError, match=r"noise_variance must be given: .* from 15 changes"):
+    with pytest.raises(
+        ValueError, match=r"noise_variance must be given: .* from 12 differences of"
+    ):
         made(VALUES * 0, noise_variance=None)
 
 

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,14 @@ from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.core.protocols import ExpertDownWarning
 from tvbandits.experts import check_expert
-from tvbandits.experts.sensors.expert import Reading, SensorExpert, Transport, stations_at
+from tvbandits.experts.sensors.expert import SensorExpert, Transport, stations_at
+from tvbandits.experts.sensors.readings import Reading
 from tvbandits.experts.sensors.stub import StubTransport
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
-from tvbandits.experts.mqtt.link import Address  # noqa: E402
+from tvbandits.experts.mqtt import transport as transport_module  # noqa: E402
+from tvbandits.experts.mqtt.link import TLS, Address, Link  # noqa: E402
 from tvbandits.experts.mqtt.messages import Question, answer, object_in, reading_in  # noqa: E402
 from tvbandits.experts.mqtt.station import MQTTStation  # noqa: E402
 from tvbandits.experts.mqtt.transport import MQTTTransport  # noqa: E402
@@ -799,3 +802,113 @@ def test_certificates_are_looked_at(tmp_path: Path) -> None:
             ):
                 stranger.request(IDS, 4.0)
         gc.collect()
+
+
+# --- hostile messages -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "tvbandits/liar",
+        "tvbandits/liar/state/more",
+        "tvbandits/liar/say",
+        "tvbandits/liar/other",
+        "tvbandits//state",
+        "elsewhere/liar/state",
+        "",
+    ],
+)
+def test_a_topic_that_is_not_of_ours_is_none(topic: str) -> None:
+    assert Address("localhost", 1883, "tvbandits", None).split(topic) is None
+
+
+def test_a_message_that_cannot_be_read_does_not_end_the_thread() -> None:
+    class Message:
+        payload = b""
+
+        @property
+        def topic(self) -> str:
+            return b"\xff\xfe".decode()  # as paho does it
+
+    heard: list[str] = []
+
+    def hear(topic: str, _: bytes | bytearray) -> None:
+        heard.append(topic)
+        raise LookupError(topic)
+
+    link = Link(paho.Client(paho.CallbackAPIVersion.VERSION2), (), hear)
+    link._on_message(None, None, Message())
+    link._on_message(None, None, SimpleNamespace(topic="tvbandits/a/state", payload=b""))
+    assert heard == ["tvbandits/a/state"]
+
+
+@needs_broker
+def test_an_unexpected_topic_is_counted_and_answers_go_on(
+    asking: tuple[Liar, MQTTTransport],
+) -> None:
+    liar, transport = asking
+    for _ in range(2):
+        liar.says = lambda question: [answer(question["request"], "liar", TRUTH)]
+        assert transport.request(["liar"], 5.0) == [TRUTH]
+        transport._heard("tvbandits/liar", b"")
+    assert transport.dropped == {"unexpected topic": 2}
+
+
+@needs_broker
+def test_a_kept_offline_does_not_silence_who_answers(asking: tuple[Liar, MQTTTransport]) -> None:
+    liar, transport = asking
+    liar.client.publish("tvbandits/liar/state", "offline", qos=1, retain=True)
+    transport.await_stations([])
+    eventually(lambda: transport._online.get("liar") is False, "not told")
+    liar.says = lambda question: [answer(question["request"], "liar", TRUTH)]
+    transport.request(["liar"], 5.0)  # not waited for, but heard
+    eventually(lambda: transport._online.get("liar") is True, "not heard")
+    assert transport.request(["liar"], 5.0) == [TRUTH]
+    liar.client.publish("tvbandits/liar/state", None, qos=1, retain=True)
+
+
+def test_who_is_online_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_module, "MOST_KNOWN", 3)
+    transport = MQTTTransport()
+    for number in range(9):
+        transport._heard(f"tvbandits/s{number}/state", b"online")
+    assert len(transport._online) == 3
+    assert transport.dropped == {"too many stations": 6}
+
+
+def test_tls_is_a_parameter_and_insecure_has_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("none")
+    for options, match in (
+        ({"ca_file": "nowhere.crt"}, "ca_file must be a file, got 'nowhere.crt'"),
+        ({"key": str(tmp_path / "ca.crt")}, "a key needs its certificate"),
+        ({"insecure": "yes"}, "insecure must be True or False"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            TLS(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tls must be a TLS, or None, got True"):
+        MQTTTransport(tls=True)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tls is for a client that is made here"):
+        MQTTTransport(tls=TLS(), client=quick)
+    with pytest.warns(RuntimeWarning, match="the name in the certificate of .* is not looked at"):
+        MQTTTransport(tls=TLS(insecure=True))
+    careless = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    careless.tls_set()
+    careless.tls_insecure_set(True)
+    with pytest.warns(RuntimeWarning, match="the certificate of the broker is not looked at"):
+        MQTTTransport(client=careless)
+
+
+@needs_broker
+@needs_openssl
+def test_a_broker_with_tls_by_parameter(tmp_path: Path) -> None:
+    made, key = certificate(tmp_path, "broker")
+    options = ("allow_anonymous true", f"certfile {made}", f"keyfile {key}")
+    tls = TLS(ca_file=str(made))
+    with (
+        a_broker(tmp_path, *options) as broker,
+        stations_of(broker, partial(with_certificate, str(made))),
+        MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, tls=tls) as transport,
+    ):
+        assert transport.await_stations(IDS) == ()
+        assert transport.request(IDS, 4.0) == STUB.request(IDS, 4.0)

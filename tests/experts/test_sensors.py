@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Candidates, Expert, ExpertError, policies
+from tvbandits import Answers, Candidates, Expert, ExpertError, policies
 from tvbandits.core.protocols import ExpertDownWarning, ExpertUnavailableError
 from tvbandits.experts import check_expert
-from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
+from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
+from tvbandits.experts.sensors.readings import Reading
 from tvbandits.experts.sensors.stub import StubTransport
 from tvbandits.forgetting.aging import Aging, Constant, Exponential, Linear, Wiener, Window
 
@@ -375,3 +376,42 @@ def test_bad_questions() -> None:
         expert.query(np.zeros((1, 3)), 1.0)
     with pytest.raises(ValueError, match="t must be a finite number, got nan"):
         expert.query(np.zeros((1, 2)), math.nan)
+
+
+@dataclass
+class Saying:
+    """A transport that hands on what a station says."""
+
+    reading: Reading
+
+    def request(self, stations: Sequence[str], t: float) -> list[Reading]:  # noqa: ARG002
+        return [self.reading]
+
+
+def test_notes_are_cleaned_and_cut() -> None:
+    station = stations_at([[0.0]], ["A"], noise_variance=1.0)
+    for note in ("\x1b[2J\x1b]0;owned\x07 gone", "\u202egone", "x\r\ny" * 10_000):
+        said = SensorExpert(station, Saying(Reading("A", 1.0, math.nan, note=note))).query(
+            np.zeros((1, 1)), 1.0
+        )
+        assert said.notes
+        assert all(each.isprintable() and len(each) < 200 for each in said.notes)
+    assert Answers([1.0], 1.0, notes=("\x1b[31mred",)).notes == (" [31mred",)  # type: ignore[arg-type]
+    assert len(Answers([1.0], 1.0, notes=("x" * 9999,)).notes[0]) == 1000  # type: ignore[arg-type]
+
+
+def test_stated_variances_have_the_floor_of_the_network() -> None:
+    station = stations_at([[0.0]], ["A"], noise_variance=4.0)
+    boast = Saying(Reading("A", 1.0, 2.0, variance=1e-30))
+    said = SensorExpert(station, boast).query(np.zeros((1, 1)), 1.0)
+    assert said.variance[0] == 0.004
+    assert said.notes == ("variance raised to 0.004 for 'A'",)
+    believed = SensorExpert(station, boast, least_variance=1e-40).query(np.zeros((1, 1)), 1.0)
+    assert believed.variance[0] == 1e-30
+    for variance in (5e-324, 1e200):
+        poison = Saying(Reading("A", 1.0, 2.0, variance=variance))
+        said = SensorExpert(station, poison).query(np.zeros((1, 1)), 1.0)
+        assert not said.answered[0]
+        assert "its variance must lie in [1e-50, 1e+100]" in said.notes[0]
+    said = SensorExpert(station, Saying(Reading("A", 1.0, 1e308))).query(np.zeros((1, 1)), 1.0)
+    assert "its value must be at most 1e+50 in size" in said.notes[0]

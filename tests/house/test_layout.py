@@ -120,6 +120,7 @@ LAZY = {
     "tvbandits/__main__.py": "Ctrl-C is looked after before anything is imported",
     "tvbandits/cli/main.py": "a command is imported when it is called, so that help is quick",
     "tvbandits/cli/data.py": "the same",
+    "tvbandits/core/files.py": "pyarrow is an extra, imported where a Parquet file is read",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
 }
 """Files that may import late, for the start-up alone: their arrows count like all others."""

@@ -1,4 +1,4 @@
-"""The `data` sub-commands of the command line: fetch, info."""
+"""The `data` sub-commands of the command line: fetch, info, verify."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def fetch_command(
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="A mirror of the EPA's files.")
     ] = None,
+    largest: Annotated[int | None, typer.Option(help="Most bytes of a file.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Longest time of a download.")] = None,
+    anywhere: Annotated[
+        bool, typer.Option("--anywhere", help="Also http, and redirects to other hosts.")
+    ] = False,
 ) -> None:
     """Download a data set, once, and say how to use it.
 
@@ -49,7 +54,8 @@ def fetch_command(
     chosen = years_of(years)
     with leaving():
         from tvbandits.cli import fetching
-    fetching.fetch(chosen, state, cache, base_url)
+    limits = fetching.limits_of(largest, seconds, anywhere)
+    fetching.fetch(chosen, state, cache, base_url, limits)
 
 
 @app.command("info")
@@ -60,6 +66,17 @@ def info_command(
     with leaving():
         from tvbandits.cli import fetching
     if not fetching.tell(files):
+        raise typer.Exit(2)
+
+
+@app.command("verify")
+def verify_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings.")],
+) -> None:
+    """Say whether recordings of an expert's answers are as they were written."""
+    with leaving():
+        from tvbandits.cli import fetching
+    if not fetching.verify(files):
         raise typer.Exit(2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,9 +19,11 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
+from tvbandits.core.protocols import ExpertError
 from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.download import Progress
+from tvbandits.datasets.epa_ozone.download import DownloadLimits, Progress
 from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, fetch_ozone
+from tvbandits.experts import verify_recording
 
 WITHOUT_STATE = "ozone:sites=28"
 """The problem to suggest for the whole country, which has more than a thousand sites."""
@@ -30,11 +32,32 @@ WITHOUT_STATE = "ozone:sites=28"
 messages = Console(stderr=True)
 
 
-def fetch(years: Sequence[int], state: str | None, cache: str | None, base_url: str | None) -> None:
+def limits_of(largest: int | None, seconds: float | None, anywhere: bool) -> DownloadLimits:
+    """The limits of a download, as far as they are given."""
+    usual = DownloadLimits()
+    return DownloadLimits(
+        usual.largest if largest is None else largest,
+        usual.seconds if seconds is None else seconds,
+        anywhere,
+    )
+
+
+def fetch(
+    years: Sequence[int],
+    state: str | None,
+    cache: str | None,
+    base_url: str | None,
+    limits: DownloadLimits,
+) -> None:
     """Download ozone, and say how to use it."""
     with _bars() as progress:
         paths = fetch_ozone(
-            years, state=state, cache=cache, base_url=base_url or AIRDATA_URL, progress=progress
+            years,
+            state=state,
+            cache=cache,
+            base_url=base_url or AIRDATA_URL,
+            progress=progress,
+            limits=limits,
         )
     for path in paths:
         print(path)
@@ -44,17 +67,27 @@ def fetch(years: Sequence[int], state: str | None, cache: str | None, base_url: 
 
 def tell(files: Sequence[Path]) -> bool:
     """Say what files are; whether all of them can be read."""
-    readable = True
+    return _each(files, describe, apart=True)
+
+
+def verify(files: Sequence[Path]) -> bool:
+    """Say whether recordings are as they were written; whether all of them are."""
+    return _each(files, lambda file: f"{file}: {verify_recording(file)}")
+
+
+def _each(files: Sequence[Path], say: Callable[[Path], str], *, apart: bool = False) -> bool:
+    """Print what there is to say of each file, or what is wrong with it; whether nothing is."""
+    good = True
     for place, file in enumerate(files):
-        if place:
+        if place and apart:
             print()
         try:
-            print(describe(file))
-        except ValueError as error:
+            print(say(file))
+        except (ValueError, OSError, ExpertError) as error:
             sys.stdout.flush()
             print("tvbandits: " + " ".join(str(error).split()), file=sys.stderr)
-            readable = False
-    return readable
+            good = False
+    return good
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.domains import Candidates
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Expert, Problem
+from tvbandits.core.protocols import Expert, Problem, added_noise
 from tvbandits.gp.fitting import maximum_likelihood, standardisation
 from tvbandits.gp.fitting.information_gain import information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
@@ -128,7 +128,7 @@ def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> 
     pairs = [(X[i : i + 1], float(t)) for i, t in enumerate(times)]
     rewards = np.array([float(problem.value(x, t)[0]) for x, t in pairs])
     noise = np.array([keyed_normal(seed, stream, x, t)[0] for x, t in pairs])
-    return rewards, rewards + problem.noise_variance**0.5 * noise
+    return rewards, rewards + added_noise(problem) ** 0.5 * noise
 
 
 def _first_sample(problem: Problem, seed: int, horizon: int) -> Observations:

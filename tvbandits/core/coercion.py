@@ -88,6 +88,16 @@ def is_date(value: object) -> bool:
     return isinstance(value, kinds)  # pandas' Timestamp and Timedelta are of these kinds, too
 
 
+LONGEST_NOTE = 1000
+"""So many characters of a note are kept."""
+
+
+def cleaned(text: str, longest: int = LONGEST_NOTE) -> str:
+    """A text of somebody else for people's eyes: no control characters, which a terminal obeys."""
+    plain = "".join(each if each.isprintable() else " " for each in text[: 4 * longest])
+    return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."
+
+
 def shown(value: object) -> str:
     """What was given, for a message: one line, and not too long."""
     try:

@@ -9,7 +9,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats, check_sizes, check_variances, not_negative
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_floats,
+    check_sizes,
+    check_variances,
+    columned,
+    not_negative,
+)
+from tvbandits.core.coercion import cleaned, shown
 from tvbandits.core.observations import Observations
 
 
@@ -92,7 +101,8 @@ class Answers:
     cost : float
         What the whole query cost, in the expert's own unit; finite and not negative.
     notes : tuple of str
-        What people should know about this query, such as why a point was refused.
+        What people should know about this query, such as why a point was refused. Control characters
+        become spaces, and a long note is cut.
 
     Raises
     ------
@@ -137,7 +147,7 @@ class Answers:
         given: object = self.notes
         if isinstance(given, str):
             raise ValueError(f"notes must be a tuple of texts, got the text {self.notes!r}")
-        object.__setattr__(self, "notes", tuple(map(str, self.notes)))
+        object.__setattr__(self, "notes", tuple(cleaned(str(note)) for note in self.notes))
 
     @classmethod
     def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
@@ -305,3 +315,63 @@ class Problem(Protocol):
     def best(self, t: float) -> float:
         """Largest noise-free reward over the domain at time `t`."""
         ...
+
+
+def added_noise(problem: Problem) -> float:
+    """Variance of the noise that is added to a problem's values when they are played.
+
+    That of a told reward, unless the problem says otherwise by `added_noise`, as one does whose values
+    are measurements.
+    """
+    own: float | None = getattr(problem, "added_noise", None)
+    return problem.noise_variance if own is None else own
+
+
+# --- what plugged-in parts return: an aging map, a width, a query plan ---
+
+
+def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Array:
+    """Return what an aging map made of `n` variances: positive, infinite where it is forgotten.
+
+    Raises
+    ------
+    ValueError
+        If a variance is NaN or not positive, or there are not `n` of them.
+    """
+    column = columned(values, n, f"what {name} returns")
+    bad = ~(column > 0)
+    if bad.any():
+        raise ValueError(
+            f"{name} must return positive variances, infinite for what is forgotten; "
+            f"got {column[bad][0]} at position {bad.argmax()}"
+        )
+    return column
+
+
+def as_rows(rows: ArrayLike, most: int, name: str = "the plan") -> Index:
+    """Return row numbers below `most`, no two alike, as integers of shape (k,).
+
+    Raises
+    ------
+    ValueError
+        If they are not flat, not integers, out of range, or one comes twice.
+    """
+    given = np.asarray(rows)
+    if given.size == 0 and given.ndim == 1:
+        return np.empty(0, dtype=np.int64)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise ValueError(f"{name} must give a flat array of row numbers, got {shown(rows)}")
+    outside = (given < 0) | (given >= most)
+    if outside.any():
+        raise ValueError(f"{name} must give rows from 0 to {most - 1}, got {given[outside][0]}")
+    found, counts = np.unique(given, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(f"{name} must give each row once, got row {found[counts > 1][0]} twice")
+    return given.astype(np.int64)
+
+
+def checked_width(width: object, name: str = "the confidence width") -> float:
+    """Return what a width made; a `ValueError` unless it is finite and not negative."""
+    if isinstance(width, np.ndarray) and width.ndim == 0:
+        width = width[()]
+    return not_negative(name, width)

@@ -1,0 +1,98 @@
+"""What a station says, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvbandits.core.arrays import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    is_finite_number,
+)
+from tvbandits.core.coercion import cleaned
+
+MOST_NAMED = 5
+"""So many stations, or points, are named in a note."""
+
+
+_LONGEST_TEXT = 80
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a station says. It is not checked here: the expert judges it.
+
+    Attributes
+    ----------
+    station : str
+        The id of the station.
+    time : float
+        When it was measured, in the bandit's unit of time.
+    value : float
+        What was measured (unit of reward); NaN where there is nothing.
+    variance : float, optional
+        Its noise variance (unit of reward squared); by default the station's.
+    note : str
+        Why there is no value, for people; not looked at where there is one.
+    """
+
+    station: str
+    time: float
+    value: float
+    variance: float | None = None
+    note: str = ""
+
+
+def wrong_with(reading: Reading) -> str:
+    """What makes a reading useless, whatever the time; empty if nothing does."""
+    if not is_finite_number(reading.value):
+        if reading.note:
+            return clipped(cleaned(str(reading.note)))
+        return f"its value must be a finite number, got {shown_briefly(reading.value)}"
+    if not is_finite_number(reading.time):
+        return f"its time must be a finite number, got {shown_briefly(reading.time)}"
+    if abs(reading.value) > LARGEST_VALUE:
+        return f"its value must be at most {LARGEST_VALUE:g} in size, got {reading.value:g}"
+    if abs(reading.time) >= LARGEST_TIME:
+        return f"its time must be smaller than 2^53 in size, got {reading.time:g}"
+    variance = reading.variance
+    if variance is None:
+        return ""
+    if not (is_finite_number(variance) and variance > 0):
+        return f"its variance must be positive and finite, got {shown_briefly(variance)}"
+    if not SMALLEST_VARIANCE <= variance <= LARGEST_VARIANCE:
+        return (
+            f"its variance must lie in [{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}], "
+            f"got {variance:g}"
+        )
+    return ""
+
+
+def place_of(point: Array) -> list[float]:
+    """A point, for a note."""
+    return [float(f"{coordinate:.6g}") for coordinate in point]
+
+
+def named(names: Sequence[str]) -> str:
+    """Up to five names, and how many more there are."""
+    listed = ", ".join(shown_briefly(name) for name in names[:MOST_NAMED])
+    return listed + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+def and_more(count: int, what: str) -> list[str]:
+    """A note on what is not named, if there is any."""
+    return [f"and {count} more {what}"] if count > 0 else []
+
+
+def shown_briefly(value: object) -> str:
+    """What was given, for a note."""
+    return clipped(repr(value))
+
+
+def clipped(text: str) -> str:
+    """A text, cut to what a note has room for."""
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."

@@ -1,0 +1,248 @@
+"""Files and servers that mean no good: refused by name, in little memory and in finite time."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.helpers import hostile_server
+from tests.helpers.hostile_server import Behaviour, hostile
+from tests.helpers.ozone_samples import airdata, field
+from tvbandits.core.files import ReadLimits, current_limits
+from tvbandits.datasets import DownloadLimits, describe, fetch_ozone, load_ozone, reading_limits
+from tvbandits.datasets.sensor_network.readings import read_table
+from tvbandits.experts import CachedLogExpert
+
+
+def bomb_gz(folder: Path) -> Path:
+    path = folder / "bomb.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"t,a,b\n")
+        for _ in range(40):
+            file.write(b"1,2,3\n" * 20_000)
+    return path
+
+
+def bomb_zip(folder: Path) -> Path:
+    path = folder / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb.csv", b"t,a,b\n" + b"1,2,3\n" * 800_000)
+    return path
+
+
+def many_rows(folder: Path) -> Path:
+    path = folder / "rows.csv"
+    path.write_text("t,a,b\n" + "1,2,3\n" * 2000)
+    return path
+
+
+def many_columns(folder: Path) -> Path:
+    path = folder / "columns.csv"
+    path.write_text(",".join(f"s{i}" for i in range(300)) + "\n" + ",".join("1" * 300) + "\n")
+    return path
+
+
+def one_line(folder: Path) -> Path:
+    path = folder / "line.csv"
+    path.write_bytes(b"1" * 5_000_000)
+    return path
+
+
+def parquet(folder: Path) -> Path:
+    pytest.importorskip("pyarrow")
+    path = folder / "small.parquet"
+    pd.DataFrame({f"s{i}": np.zeros(30_000) for i in range(50)}).to_parquet(path)
+    assert path.stat().st_size < 100_000
+    return path
+
+
+CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
+    "gzip": (
+        bomb_gz,
+        {"unpacked_bytes": 10**6},
+        "unpacked bytes or more, and the limit is 1000000",
+    ),
+    "zip": (
+        bomb_zip,
+        {"unpacked_bytes": 10**6},
+        "unpacked bytes or more, and the limit is 1000000",
+    ),
+    "rows": (many_rows, {"rows": 1000}, "1001 rows or more, and the limit is 1000"),
+    "columns": (many_columns, {"columns": 100}, "300 columns or more, and the limit is 100"),
+    "one line": (one_line, {}, "the first line is longer than 4194304 bytes"),
+    "parquet": (parquet, {"unpacked_bytes": 10**6}, "12000000 unpacked bytes or more"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("read", [describe, read_table, CachedLogExpert.from_csv])
+def test_what_is_too_large_is_refused_by_name(
+    case: str, read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    make, limits, match = CASES[case]
+    path = make(tmp_path)
+    if case == "parquet" and read == CachedLogExpert.from_csv:
+        read = CachedLogExpert.from_parquet
+    with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    if limits:
+        (name,) = limits
+        assert f"reading_limits({name}=...)" in str(caught.value)
+        assert f"TVBANDITS_READ_{name.upper()}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = many_rows(tmp_path)
+    with reading_limits(rows=1000):
+        with pytest.raises(ValueError, match="the limit is 1000"):
+            read_table(path)
+        with reading_limits(rows=10_000):
+            assert len(read_table(path)) == 2000
+    monkeypatch.setenv("TVBANDITS_READ_ROWS", "1500")
+    assert current_limits() == ReadLimits(rows=1500)
+    with pytest.raises(ValueError, match="the limit is 1500"):
+        read_table(path)
+    monkeypatch.setenv("TVBANDITS_READ_ROWS", "many")
+    with pytest.raises(ValueError, match="TVBANDITS_READ_ROWS must be a whole number, got 'many'"):
+        read_table(path)
+    with (
+        pytest.raises(
+            ValueError, match="there is no limit 'lines'; there are unpacked_bytes, rows"
+        ),
+        reading_limits(lines=3),
+    ):
+        pass
+
+
+def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
+    rows = airdata(field())
+    rows.loc[rows.index[-1], "Date Local"] = "9999-12-31"
+    wide = pd.concat([rows.assign(**{"Site Num": f"{site:04d}"}) for site in range(40)])
+    path = tmp_path / "ozone.csv"
+    wide.to_csv(path, index=False)
+    with pytest.raises(ValueError, match=r"to 9999-12-31 at \d+ sites are more than 50000000"):
+        load_ozone(path)
+    with pytest.raises(ValueError, match=rf"{path}: .* to 9999-12-31 at .*one of the dates wrong"):
+        describe(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
+def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe"):
+        for read in (describe, read_table, load_ozone, CachedLogExpert.from_csv):
+            with pytest.raises(ValueError, match=f"{path}: not a regular file, but a device or a"):
+                read(path)  # type: ignore[operator]
+
+
+def test_parser_errors_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('x0,t\n1,2\n1,2,3\n"')
+    with pytest.raises(ValueError, match=rf"^{path}: "):
+        CachedLogExpert.from_csv(path)
+    path.with_suffix(".parquet").write_bytes(b"PAR1 and no more")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match=r"log\.parquet: "):
+        CachedLogExpert.from_parquet(path.with_suffix(".parquet"))
+
+
+def test_a_log_of_many_columns_takes_a_moment() -> None:
+    rng = np.random.default_rng(0)
+    names = [f"x{i}" for i in range(3000)]
+    frame = pd.DataFrame(rng.random((3, 3000)), columns=names)
+    frame = frame.assign(t=1.0, value=2.0, variance=0.1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    expert = CachedLogExpert(frame)
+    assert expert.query(frame[names].to_numpy(), 1.0).answered.all()
+    # Quadratic, it was some ten seconds.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 5.0
+
+
+# --- servers --------------------------------------------------------------------------------------
+
+
+SERVERS: dict[str, tuple[Behaviour, DownloadLimits, str]] = {
+    "a body without an end": (
+        hostile_server.endless,
+        DownloadLimits(largest=100_000, anywhere=True),
+        r"bytes or more, and the limit is 100000; give DownloadLimits\(largest=...\)",
+    ),
+    "a byte now and then": (
+        hostile_server.slow,
+        DownloadLimits(seconds=0.5, anywhere=True),
+        r"not whole after 0\.5 seconds .*bytes are kept.*DownloadLimits\(seconds=...\)",
+    ),
+    "a redirect to itself": (
+        hostile_server.round_and_round,
+        DownloadLimits(anywhere=True),
+        "more than 5 redirects",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_hostile_servers(case: str, tmp_path: Path) -> None:
+    behaviour, limits, match = SERVERS[case]
+    with (
+        hostile(behaviour) as url,
+        pytest.raises(OSError, match=match),
+    ):
+        fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
+    kept = sum(path.stat().st_size for path in tmp_path.rglob("*.part"))
+    assert kept <= 100_000
+
+
+def test_a_server_that_promises_too_much_is_not_asked_for_ever(tmp_path: Path) -> None:
+    limits = DownloadLimits(anywhere=True)
+    with hostile(hostile_server.promising) as url:
+        for _ in range(3):
+            with pytest.raises(OSError, match="100 bytes are kept; call again to continue"):
+                fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
+        with pytest.raises(OSError, match=r"promises more bytes than it sends; what came has been"):
+            fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
+    assert not list(tmp_path.rglob("*.part*"))
+
+
+def test_https_from_the_same_host_unless_told_otherwise(tmp_path: Path) -> None:
+    here = "https://example.org/file"
+    strict = DownloadLimits()
+    strict.check("https://example.org/elsewhere", here)
+    for url, match in (
+        ("http://example.org/file", "not https"),
+        ("https://169.254.169.254/latest", "sends us to another host, 169.254.169.254"),
+        ("https://example.org:8443/file", "sends us to another host"),
+        ("file:///etc/passwd", "neither http nor https"),
+    ):
+        with pytest.raises(OSError, match=match):
+            strict.check(url, here)
+    DownloadLimits(anywhere=True).check("http://10.0.0.1/file", here)
+    with (
+        hostile(hostile_server.away) as url,
+        pytest.raises(OSError, match=r"127\.0\.0\.1.*: not https"),
+    ):
+        fetch_ozone(2008, cache=tmp_path, base_url=url)
+
+
+def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
+    for arguments in (["/dev/zero"], [str(tmp_path)]):
+        done = subprocess.run(
+            [sys.executable, "-m", "tvbandits", "data", "info", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,282 @@
+"""Reading tables from files that may be broken, hostile or not meant: within limits, by name.
+
+A few megabytes can unpack to gigabytes, and a device never ends. So every file is looked at before it is
+read, what is unpacked is counted while it is, and what goes beyond a limit is an error that names the
+file, the limit, and how to raise it.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from tvbandits.core.arrays import whole_number
+
+File = str | os.PathLike[str]
+
+
+ENVIRONMENT = "TVBANDITS_READ_"
+"""Environment variables that raise a limit: this, and the limit's name in capitals."""
+
+
+_LONGEST_HEADING = 1 << 22
+"""Bytes of the first line of a csv."""
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """How large a table may be that is read from a file.
+
+    Attributes
+    ----------
+    unpacked_bytes : int
+        Bytes of a file after unpacking it, or of the cells of a Parquet file at 8 bytes each.
+    rows : int
+    columns : int
+    """
+
+    unpacked_bytes: int = 500_000_000
+    rows: int = 20_000_000
+    columns: int = 20_000
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            whole_number(field.name, getattr(self, field.name))
+
+    def check(self, name: str, found: int) -> None:
+        """Raise a `ValueError` that says how to raise the limit `name`, if `found` exceeds it."""
+        most = getattr(self, name)
+        if found > most:
+            what = name.replace("_", " ")
+            raise ValueError(
+                f"{found} {what} or more, and the limit is {most}; if the file is to be trusted, read "
+                f"it within reading_limits({name}=...), or set {ENVIRONMENT}{name.upper()}"
+            )
+
+
+_limits: ContextVar[ReadLimits | None] = ContextVar("read_limits", default=None)
+
+
+def current_limits() -> ReadLimits:
+    """The limits that hold now: those of `reading_limits`, or of the environment, or the default.
+
+    Raises
+    ------
+    ValueError
+        If an environment variable is no whole number.
+    """
+    given = _limits.get()
+    if given is not None:
+        return given
+    changes = {}
+    for field in fields(ReadLimits):
+        text = os.environ.get(f"{ENVIRONMENT}{field.name.upper()}", "").strip()
+        if text:
+            if not text.isdigit():
+                raise ValueError(
+                    f"{ENVIRONMENT}{field.name.upper()} must be a whole number, got {text!r}"
+                )
+            changes[field.name] = int(text)
+    return ReadLimits(**changes)
+
+
+@contextlib.contextmanager
+def reading_limits(**changes: int) -> Iterator[ReadLimits]:
+    """Other limits for what is read inside the block: `with reading_limits(rows=10**9): ...`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such limit, or it is no whole number of at least 1.
+    """
+    known = [field.name for field in fields(ReadLimits)]
+    for name in changes:
+        if name not in known:
+            raise ValueError(f"there is no limit {name!r}; there are {', '.join(known)}")
+    limits = replace(current_limits(), **changes)
+    token = _limits.set(limits)
+    try:
+        yield limits
+    finally:
+        _limits.reset(token)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn what reading a file may raise into a `ValueError` of one line that names it and why."""
+    try:
+        yield
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{path}: the file is empty") from None
+    except OSError as error:
+        reason = " ".join((error.strerror or str(error)).split())
+        raise ValueError(f"{path}: {reason}") from None
+    except MemoryError:
+        raise ValueError(f"{path}: there is not enough memory to read it") from None
+    except (
+        ValueError,
+        RuntimeError,
+        EOFError,
+        NotImplementedError,
+        OverflowError,
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+    ) as error:
+        reason = " ".join(str(error).split())  # parser errors can run over several lines
+        raise ValueError(f"{path}: {reason.removeprefix(f'{path}: ')}") from None
+
+
+def check_regular(path: Path) -> None:
+    """Raise a `ValueError` for what is no file that ends: a device, a pipe, a folder."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "Is a directory")
+    if not stat.S_ISREG(mode):
+        raise ValueError("not a regular file, but a device or a pipe")
+
+
+class Counted(io.RawIOBase):
+    """A stream that is read until more than the limit of unpacked bytes has come."""
+
+    def __init__(self, stream: IO[bytes], limits: ReadLimits | None = None) -> None:
+        self._stream, self._limits = stream, limits or current_limits()
+        self._count = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """As of any raw stream; a `ValueError` beyond the limit."""
+        chunk = self._stream.read(len(buffer))
+        self._count += len(chunk)
+        self._limits.check("unpacked_bytes", self._count)
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+    def close(self) -> None:
+        """Close what is behind it, too."""
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def bounded(stream: IO[bytes]) -> io.BufferedReader:
+    """A stream that counts what comes out of it, to read tables from."""
+    return io.BufferedReader(Counted(stream), 1 << 16)
+
+
+@contextlib.contextmanager
+def unpacked(path: Path) -> Iterator[io.BufferedReader]:
+    """What is in a file, unpacked (.gz, .bz2, .xz, or a .zip of one file) and counted.
+
+    Raises
+    ------
+    ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError
+        If it is no regular file, or cannot be unpacked; see `naming`.
+    """
+    check_regular(path)
+    limits = current_limits()
+    with contextlib.ExitStack() as stack:
+        suffix = path.suffix.lower()
+        if suffix == ".zip":
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            inside = archive.namelist()
+            if len(inside) != 1:
+                raise ValueError(f"expected one file in the zip, got {len(inside)}")
+            stream: IO[bytes] = archive.open(inside[0])
+        else:
+            openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+            stream = openers.get(suffix, open)(path, "rb")
+        yield stack.enter_context(io.BufferedReader(Counted(stream, limits), 1 << 16))
+
+
+def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.DataFrame:
+    """The table of a csv, its size checked while it is read.
+
+    Parameters
+    ----------
+    stream : binary stream
+        From `unpacked` or `bounded`; must allow `peek` by being buffered.
+    separators : str
+        Which of these is the commonest in the first line separates the cells.
+    options
+        As of `pandas.read_csv`.
+    """
+    limits = current_limits()
+    heading = stream.readline(_LONGEST_HEADING)
+    if len(heading) == _LONGEST_HEADING:
+        raise ValueError(f"the first line is longer than {_LONGEST_HEADING} bytes: not a table")
+    separator = max(separators, key=lambda each: heading.count(each.encode()))
+    limits.check("columns", heading.count(separator.encode()) + 1)
+    whole = io.BufferedReader(_Rejoined(heading, stream), 1 << 16)
+    frame: pd.DataFrame = pd.read_csv(whole, sep=separator, nrows=limits.rows + 1, **options)
+    limits.check("rows", len(frame))
+    return frame
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream with what was already read of it before it."""
+
+    def __init__(self, start: bytes, stream: IO[bytes]) -> None:
+        self._start, self._stream = start, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk, self._start = self._start[: len(buffer)], self._start[len(buffer) :]
+        chunk = chunk or self._stream.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is in the Parquet format, by its first bytes or its name."""
+    check_regular(path)
+    with path.open("rb") as file:
+        start = file.read(4)
+    return start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq")
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    """The table of a Parquet file, its size checked before it is read.
+
+    Raises
+    ------
+    ValueError
+        If it is too large, or pyarrow, which reads it, is not there: what to install.
+    """
+    check_regular(path)
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ValueError(
+            'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
+        ) from error
+    limits = current_limits()
+    with ParquetFile(path) as file:
+        about = file.metadata
+        limits.check("rows", about.num_rows)
+        limits.check("columns", about.num_columns)
+        packed = sum(
+            about.row_group(group).total_byte_size for group in range(about.num_row_groups)
+        )
+        # Cells that are all alike take no room in the file, and 8 bytes each in memory.
+        limits.check("unpacked_bytes", max(packed, 8 * about.num_rows * about.num_columns))
+    return pd.read_parquet(path)
