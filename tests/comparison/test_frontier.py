@@ -237,7 +237,7 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     )
     assert (said.status, said.err) == (
         0,
-        f"wrote rows.csv.gz, summary.csv, run.json, frontier.csv, frontier.png in {out}\n",
+        f"wrote rows.csv.gz, summary.csv, regret.png, run.json, frontier.csv, frontier.png in {out}\n",
     )
     assert f"{SMALL}, width 2, 1 seed, 12 steps, regret in ppb" in said.out
     policies = frontier.policies([1, 2], ["plausible", "random"])
@@ -346,7 +346,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
         (["nope"], 'unknown problem "nope"; there are: '),
         ([SMALL, "--seeds", "0"], "--seeds must be at least 1, got 0"),
         ([SMALL, "--jobs", "0"], "--jobs must be at least 1, or -1 .*, got 0"),
-        ([SMALL, "--horizon", "0"], "--horizon must be at least 1, got 0"),
+        ([SMALL, "--horizon", "0"], "--horizon must be a whole number of at least 1, got 0"),
         ([], "Missing argument"),
     ],
 )
