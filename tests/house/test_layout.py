@@ -16,6 +16,7 @@ from tests.places import ROOT
 
 ORDER = [
     "core",
+    "core.display",
     "core.domains",
     "gp.kernels",
     "gp.fitting",

@@ -18,9 +18,8 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import generator_of
 from tvbandits.bandit.state import Info, State
 from tvbandits.core.arrays import Array, as_points, as_time
-from tvbandits.core.display import as_html
+from tvbandits.core.display import as_html, history_of
 from tvbandits.core.domains.parameters import has_names
-from tvbandits.core.history import history_of
 
 
 class Looking:

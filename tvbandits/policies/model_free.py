@@ -12,7 +12,7 @@ from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.bandit.state import Info
 from tvbandits.bandit.told import checked_told
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
-from tvbandits.core.history import history_of
+from tvbandits.core.display import history_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 
@@ -35,6 +35,8 @@ class ModelFree(ABC):
     def __init__(
         self, domain: Domain, seed: int | np.random.Generator, minimise: bool = False
     ) -> None:
+        if not isinstance(getattr(domain, "dimension", None), int):
+            raise ValueError(f"domain must be a domain such as Candidates(X), got {domain!r}")
         self._domain = domain
         rng = as_generator(seed)
         self._rng = rng.spawn(1)[0] if rng is seed else rng
