@@ -6,7 +6,7 @@ import math
 import pickle
 import random
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from tvbandits import Answers, Bandit, Box, Candidates, Info, Observations, Reci
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Source
+from tvbandits.experts import Budgeted, CallableExpert
 from tvbandits.forgetting.aging import Linear
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
@@ -695,3 +696,28 @@ def test_rewards_are_kept_as_observations() -> None:
     assert (bandit.state.rewards.source == Source.REWARD).all()
     assert len(bandit.state.answers) == 0
     assert bandit.info.queries.asked == 0
+
+
+def test_what_an_expert_knows_goes_on_with_the_state() -> None:
+    def made(expert: Any) -> Bandit:
+        return policies.sparq_gp_ucb(LINE, KERNEL, NOISE, expert=expert)
+
+    def budgeted() -> Budgeted:
+        return Budgeted(CallableExpert(lambda X, t: np.sin(X[:, 0] + t / 9), NOISE), total=20)
+
+    bandit = made(budgeted())
+    for t in range(1, 5):
+        x = bandit.ask(t)
+        bandit.tell(x, np.sin(x[:, 0]), t)
+    state = pickle.loads(pickle.dumps(bandit.state))
+    recipe = bandit.recipe
+    assert recipe.asking is not None
+    fresh = replace(recipe, asking=replace(recipe.asking, expert=budgeted()))
+    resumed = Bandit.from_state(fresh, state)
+    for t in range(5, 20):
+        for each in (bandit, resumed):
+            x = each.ask(t)
+            each.tell(x, np.sin(x[:, 0]), t)
+    # Without what it had spent, the second expert would have answered 20 questions more.
+    assert resumed.info.queries.total_answered == bandit.info.queries.total_answered == 20
+    assert resumed.state == bandit.state

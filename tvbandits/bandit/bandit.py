@@ -30,6 +30,7 @@ from tvbandits.bandit.told import (
     visited_with,
 )
 from tvbandits.core.arrays import Array, as_generator, whole_number
+from tvbandits.core.protocols import restored, state_of
 from tvbandits.queries.consultation import show
 
 MOST_POINTS = 100_000
@@ -57,7 +58,8 @@ class Bandit(Looking):
         """Continue from `state` as if nothing had happened in between, bit for bit.
 
         The recipe may also be another one than the state comes from: what was told stays, and what
-        was computed from it by other parts is computed again.
+        was computed from it by other parts is computed again. An expert of the same kind is given back
+        what it knew, such as how much of its budget is spent.
 
         Raises
         ------
@@ -76,6 +78,10 @@ class Bandit(Looking):
         recipe.domain.check(state.visited, "points played")
         bandit = cls(recipe)
         bandit._state = state_for(recipe, state)
+        expert = consulting.expert_of(recipe)
+        known = state_of(expert)
+        if known is not None and state.expert and known["kind"] == state.expert["kind"]:
+            restored(expert, state.expert)
         return bandit
 
     def ask(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +17,11 @@ from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import generator_of
-from tvbandits.bandit.state import Info, State
+from tvbandits.bandit.state import Info, State, same_value
 from tvbandits.core.arrays import Array, as_points, as_time
 from tvbandits.core.display import as_html, history_of
 from tvbandits.core.domains.parameters import has_names
+from tvbandits.core.protocols import state_of
 
 
 class Looking:
@@ -60,8 +62,13 @@ class Looking:
 
     @property
     def state(self) -> State:
-        """Everything it has learned, frozen."""
-        return self._state
+        """Everything it has learned, frozen, with what its expert knows where that can be taken."""
+        with self._lock:
+            expert = None if self._recipe.asking is None else self._recipe.asking.expert
+            known = state_of(expert)
+            if known is not None and not same_value(known, self._state.expert):
+                self._state = replace(self._state, expert=known)
+            return self._state
 
     @property
     def info(self) -> Info:

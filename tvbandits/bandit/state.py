@@ -272,6 +272,8 @@ class State:
         Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB.
     since : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
+    expert : mapping or None
+        What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     info : Info
         For people; does not count in equality.
     """
@@ -290,6 +292,7 @@ class State:
     domain: Domain
     spent: float = 0.0
     since: tuple[int, int] = (0, 0)
+    expert: Mapping[str, Any] | None = None
     info: Info = field(default_factory=Info, compare=False)
 
     @property
