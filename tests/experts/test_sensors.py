@@ -292,6 +292,7 @@ def test_a_bandit_goes_on_without_its_stations() -> None:
     bandit = policies.sparq_gp_ucb(
         Candidates(X), RBF(1.0), 0.1, expert=SensorExpert(STATIONS, transport), seed=1
     )
+    bandit.tell(X[:1], [1.0], t=0.0)  # the schedule has no questions for the first decision
     with pytest.warns(ExpertDownWarning, match="3 stations cannot be reached: Connect"):
         bandit.tell(X, [1.0, 2.0, 3.0], t=1.0)
     assert "ConnectionError: no route" in bandit.info.queries.notes[0]
