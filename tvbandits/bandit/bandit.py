@@ -130,10 +130,10 @@ class Bandit(Looking):
             rng = self._generator(state)
             state = replace(state, questions=replace(state.questions, available=free))
             with self._model.one_thread(state):
-                if consulting.due_before_ask(self._recipe, state, now):
-                    model = self._model
+                about = consulting.about_before_ask(self._recipe, state, now)
+                if about is not None:
                     state = consulting.with_answers_of_the_expert(
-                        self._recipe, model, state, now, rng
+                        self._recipe, self._model, state, about, rng
                     )
                 return self._asked(state, now, n, rng)
 

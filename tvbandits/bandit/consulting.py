@@ -40,12 +40,18 @@ def about_after_tell(state: State, latest: float) -> float:
     return latest if state.asked_for is None else max(latest, state.asked_for)
 
 
-def due_before_ask(recipe: Recipe, state: State, now: float) -> bool:
-    """Whether a decision at the time `now` is preceded by questions."""
-    asking = recipe.asking
-    if asking is None or asking.expert is None or recipe.consult != "before ask":
-        return False
-    return _is_new(state.questions, now)
+def about_before_ask(recipe: Recipe, state: State, now: float) -> float | None:
+    """The time that a decision at `now` is preceded by questions about; None: by no questions.
+
+    Where the expert is asked after a tell, a decision whose rewards have not come by the next one has
+    its questions then.
+    """
+    asking, last = recipe.asking, state.asked_for
+    if asking is None or asking.expert is None:
+        return None
+    if recipe.consult == "before ask":
+        return now if _is_new(state.questions, now) else None
+    return last if last is not None and last < now and state.questions.due else None
 
 
 def _is_new(questions: Questions, about: float) -> bool:
