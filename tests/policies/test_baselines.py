@@ -28,6 +28,13 @@ def played(player: Player, steps: int) -> Array:
     return play(player, lambda _, t: [math.sin(t)], [float(step) for step in range(steps)])
 
 
+def drawn(player: Player) -> Array:
+    """What it would play, without leaving a point out: one that is out does not come again."""
+    X = player.ask()
+    player.drop(X)
+    return X
+
+
 def test_every_candidate_is_equally_likely() -> None:
     rows = SQUARE.index(played(Uniform(SQUARE, seed=1), 1800))
     assert chisquare(np.bincount(rows, minlength=9)).pvalue > 1e-3
@@ -121,9 +128,9 @@ def test_what_was_told_may_be_overwritten(make: Callable[..., Player]) -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"X": [[0.0, 0.0]], "y": [math.nan]}, "y must be finite, got nan"),
+    ({"X": [[0.0, 0.0]], "y": [-math.inf]}, r"y must be at most 1e\+50 in size, got -inf"),
     ({"X": [[0.0, 0.0]], "y": [1.0, 2.0]}, r"y must have shape \(1,\), got \(2,\)"),
-    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": 1.0}, r"y must have shape \(2,\), got \(1,\)"),
+    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": 1.0}, r"y must have shape \(2,\), got \(\)"),
     ({"X": [[0.0, 0.0]], "y": [[1.0], [1.0, 2.0]]}, "y must be numeric"),
     ({"X": [[0.0]], "y": [1.0]}, r"X must have shape \(n, 2\), got \(1, 1\)"),
     ({"X": np.empty((0, 2)), "y": []}, r"X must have at least one point, got shape \(0, 2\)"),
@@ -135,7 +142,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"X": [[0.0, 0.0]], "y": [1.0], "t": math.inf}, "t must be finite, got inf"),
     ({"X": [[0.0, 0.0]], "y": [1.0], "variance": 0.0}, "variance must be positive, got 0.0"),
     # Wrong in the second row: the first must not have been learned by then.
-    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": [9.0, math.nan]}, "y must be finite, got nan"),
+    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": [9.0, math.inf]}, r"got inf at position 1"),
     ({"X": [[0.0, 0.0], [0.5, 0.3]], "y": [9.0, 9.0]}, "in row 1 is none"),
 ]
 
@@ -178,7 +185,7 @@ def test_exploration_falls_as_it_says(options: dict[str, Any], expected: list[fl
 
 
 def counts_after(player: Player, asks: int) -> NDArray[np.int64]:
-    rows = [int(SQUARE.index(player.ask())[0]) for _ in range(asks)]
+    rows = [int(SQUARE.index(drawn(player))[0]) for _ in range(asks)]
     return np.bincount(rows, minlength=9)
 
 
@@ -217,13 +224,13 @@ def test_means_are_those_of_each_point(domain: Candidates | Box) -> None:
         for x, reward in zip(spots[rows], rewards, strict=True):
             seen.setdefault(tuple(x), []).append(reward)
         best = max(seen, key=lambda x: np.mean(seen[x]))
-        np.testing.assert_array_equal(player.ask(), [best])
+        np.testing.assert_array_equal(drawn(player), [best])
 
 
 def test_minus_zero_is_zero() -> None:
     player = EpsilonGreedy(BOX, epsilon=0.0)
     player.tell([[0.0, 1.0], [-0.0, 1.0], [1.0, 1.0]], [4.0, -4.0, 1.0])
-    np.testing.assert_array_equal(player.ask(), [[1.0, 1.0]])
+    np.testing.assert_array_equal(drawn(player), [[1.0, 1.0]])
 
 
 def test_the_first_point_is_uniform() -> None:
@@ -347,7 +354,7 @@ def test_tournaments_are_drawn_with_replacement(tournament: int) -> None:
     player = RegularisedEvolution(line, population=6, tournament=tournament, mutation=1e-9, seed=2)
     order = np.random.default_rng(1).permutation(6)
     player.tell(order[:, None], order)  # the point is its rank
-    ranks = np.rint([player.ask()[0, 0] for _ in range(2000)]).astype(np.int64)
+    ranks = np.rint([drawn(player)[0, 0] for _ in range(2000)]).astype(np.int64)
     at_most = (np.arange(7) / 6) ** tournament  # the winner's rank is at most r
     assert chisquare(np.bincount(ranks, minlength=6), 2000 * np.diff(at_most)).pvalue > 1e-3
 
@@ -355,7 +362,7 @@ def test_tournaments_are_drawn_with_replacement(tournament: int) -> None:
 def test_mutants_are_the_nearest_in_standardised_inputs() -> None:
     player = RegularisedEvolution(SCATTER, population=1, tournament=1, mutation=5, seed=1)
     player.tell(SCATTER.X[17], 1.0)
-    found = [int(SCATTER.index(player.ask())[0]) for _ in range(1000)]
+    found = [int(SCATTER.index(drawn(player))[0]) for _ in range(1000)]
     apart = np.linalg.norm((SCATTER.X - SCATTER.X[17]) / SCATTER.X.std(axis=0), axis=1)
     nearest = np.argsort(apart)[1:6]
     assert set(found) == set(nearest)
@@ -367,7 +374,7 @@ def test_few_candidates_are_all_neighbours() -> None:
     two = Candidates([[1.0, 3.0], [2.0, 3.0]])  # one coordinate never changes
     player = RegularisedEvolution(two, population=1, seed=1)
     player.tell([1.0, 3.0], 1.0)
-    np.testing.assert_array_equal(player.ask(), [[2.0, 3.0]])
+    np.testing.assert_array_equal(drawn(player), [[2.0, 3.0]])
     alone = RegularisedEvolution(Candidates([[1.0, 3.0]]), population=1)
     for _ in range(3):
         np.testing.assert_array_equal(played(alone, 1), [[1.0, 3.0]])
@@ -376,11 +383,11 @@ def test_few_candidates_are_all_neighbours() -> None:
 def test_mutants_in_a_box_are_gaussian() -> None:
     player = RegularisedEvolution(BOX, population=1, tournament=1, mutation=0.05, seed=1)
     player.tell([0.0, 2.5], 1.0)
-    points = np.array([player.ask()[0] for _ in range(500)])
+    points = np.array([drawn(player)[0] for _ in range(500)])
     for column, middle, side in zip(points.T, (0.0, 2.5), (2.0, 5.0), strict=True):
         assert kstest((column - middle) / (0.05 * side), "norm").pvalue > 1e-3
     player.tell([1.0, 5.0], 1.0)
-    corner = np.array([player.ask()[0] for _ in range(500)])
+    corner = np.array([drawn(player)[0] for _ in range(500)])
     assert (corner <= [1.0, 5.0]).all()
     clipped = (corner == [1.0, 5.0]).sum(axis=0)
     assert (abs(clipped - 250) < 4 * math.sqrt(125)).all()
@@ -407,7 +414,7 @@ def test_mutants_in_a_box_are_gaussian() -> None:
             {"mutation": math.inf},
             "mutation, a share of a Box, must be positive.*got inf",
         ),
-        (object(), {}, "mutations are known on Candidates and on a Box, got <object"),
+        (object(), {}, r"domain must be a domain such as Candidates\(X\) or .*; got <object"),
     ],
 )
 def test_wrong_parts_of_evolution_are_refused(

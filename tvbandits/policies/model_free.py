@@ -15,6 +15,7 @@ from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_numb
 from tvbandits.core.history import history_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.queries.asking import check_part
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""
@@ -35,6 +36,7 @@ class ModelFree(ABC):
     def __init__(
         self, domain: Domain, seed: int | np.random.Generator, minimise: bool = False
     ) -> None:
+        check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
         self._domain = domain
         rng = as_generator(seed)
         self._rng = rng.spawn(1)[0] if rng is seed else rng
