@@ -127,7 +127,7 @@ class ModelFree(ABC):
         self._learn(rewards.X, self._sign * rewards.y)
         self._seen = self._seen.append(rewards)
         self._failed = self._failed.append(told.failed.X, told.failed.t)
-        self._pending = self._pending.without(told.X)
+        self._pending = self._pending.without(told.X, told.t)
         self._told += len(rewards)
         return self.info
 
