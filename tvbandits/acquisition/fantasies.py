@@ -7,6 +7,7 @@ whose stale bound is the largest need their variance now.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -68,6 +69,7 @@ def imagine(
     inputs: Callable[[Array], Array],
     noise: float,
     width: Width,
+    joint: bool = False,
 ) -> Fantasy:
     """The fantasy that suits the posterior.
 
@@ -82,7 +84,13 @@ def imagine(
     noise : float
         Noise variance of the imagined observations, in prior units.
     width : Width
+    joint : bool
+        Whether points beyond the dictionary of a sparse posterior lower the variance around them: for
+        points that are out, and for a number of points that is asked for. A batch rule adds its points
+        to what the dictionary spans, and to nothing else ([BB] Algorithm 1).
     """
+    if joint and posterior.dictionary_size is not None:
+        return JointFantasy(posterior, domain, surface, inputs, noise, width)
     if isinstance(domain, Candidates) and surface and isinstance(posterior, LazyBounds):
         return LazyFantasy(posterior, domain, surface, inputs, noise, width)
     return PlainFantasy(posterior, domain, surface, inputs, noise, width)
@@ -195,9 +203,7 @@ class LazyFantasy:
         """cov_start(x, x_i)^2 / (var_start(x) v) at every candidate x ([BB] Lemma 3)."""
         points = self.inputs(self.domain.X)
         prior = np.asarray(self.surface.kernel(points[i : i + 1], points))[0]
-        half = linalg.solve_lower(self.start.factor, z)
-        twist = linalg.solve_lower(self.start.factor, half, transposed=True) - z
-        covariance = prior + self.start.times_embedding(twist)
+        covariance = _on_surface(self.start, prior, z)
         return _shares(covariance, self.start.on_surface()[1], self.noise)
 
 
@@ -251,6 +257,102 @@ class PlainFantasy:
         X = self.surface.points
         covariance = self.start.cross_covariance(z, self.inputs(X))[0]
         return _shares(covariance, self._variance(self.start, X), self.noise)
+
+
+class JointFantasy:
+    """A posterior on a dictionary, and on what the dictionary leaves out of the kernel.
+
+    With its covariance c as of now, an observation of f(p) with noise variance v leaves
+    var(x) - c(x, p)^2 / (var(p) + v): also where x and p are beyond the dictionary, whose own update
+    would leave the variance there as it was.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        domain: Domain,
+        surface: Surface | None,
+        inputs: Callable[[Array], Array],
+        noise: float,
+        width: Width,
+    ) -> None:
+        self.start, self.domain, self.surface = posterior, domain, surface
+        self.inputs, self.noise, self.width = inputs, noise, width
+        self.added = inputs(np.empty((0, domain.dimension)))
+        # Lower factor of the covariance of what would be observed, and on a finite domain the variances.
+        self.factor = np.empty((0, 0))
+        self.reach = np.empty((0, 0 if surface is None else len(surface.points)))
+        self.variance = np.empty(0) if surface is None else posterior.on_surface()[1].copy()
+        self.looks = len(self.variance)
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound."""
+        x, _ = self.domain.maximise(self.bounds, rng)
+        return x
+
+    def bounds(self, X: Array) -> Array:
+        """Upper confidence bounds at points (m, d) of the domain, shape (m,)."""
+        return np.asarray(self.width.mean(X) + self.width.times * np.sqrt(self._variances(X)))
+
+    def means_changed(self) -> None:
+        """They are asked for at every look."""
+
+    def add(self, x: Array, noise: float | None = None) -> Step:
+        """Shrink the variances as if `x` had been observed."""
+        noise = self.noise if noise is None else noise
+        z = self.inputs(x[None, :])
+        start = float(self.start.predict(z)[1][0])
+        row = self._solved(z)[:, 0]
+        now = max(start - float(row @ row), 0.0)
+        pivot = math.sqrt(now + noise)
+        k = len(row)
+        grown = np.zeros((k + 1, k + 1))
+        grown[:k, :k], grown[k, :k], grown[k, k] = self.factor, row, pivot
+        if self.surface is not None:
+            fresh = (self._covariance(x, z) - row @ self.reach) / pivot
+            self.reach = np.vstack([self.reach, fresh])
+            self.variance = np.maximum(self.variance - fresh**2, 0.0)
+        self.factor, self.added = grown, np.concatenate([self.added, z])
+        return Step(start / noise, now / noise, lambda: self._local(x, z))
+
+    def _solved(self, Z: Array) -> Array:
+        """L^-1 c(added, Z), shape (k, n)."""
+        if len(self.added) == 0:
+            return np.empty((0, len(Z)))
+        return linalg.solve_lower(self.factor, self.start.cross_covariance(self.added, Z))
+
+    def _variances(self, X: Array) -> Array:
+        if self.surface is not None:
+            if X is self.surface.points:
+                return self.variance
+            assert isinstance(self.domain, Candidates)  # they have fixed points
+            return self.variance[self.domain.index(X)]
+        self.looks += len(X)
+        Z = self.inputs(X)
+        left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
+        return np.asarray(np.maximum(left, 0.0))
+
+    def _covariance(self, x: Array, z: Array) -> Array:
+        """c(x, .) at the fixed points, shape (A,)."""
+        assert self.surface is not None
+        points = self.inputs(self.surface.points)
+        if not isinstance(self.start, LazyBounds):
+            return np.asarray(self.start.cross_covariance(z, points)[0])
+        assert isinstance(self.domain, Candidates)
+        embedded = self.start.embedding_on_surface(self.domain.index(x[None, :]))[0]
+        return _on_surface(self.start, self.surface.kernel(z, points)[0], embedded)
+
+    def _local(self, x: Array, z: Array) -> Array:
+        if self.surface is None:
+            raise ValueError("the local rule needs a finite domain: give Candidates")
+        return _shares(self._covariance(x, z), self.start.on_surface()[1], self.noise)
+
+
+def _on_surface(posterior: LazyBounds, prior: Array, z: Array) -> Array:
+    """Posterior covariance (A,) of the fixed points and a point of embedding `z`, from the prior one."""
+    half = linalg.solve_lower(posterior.factor, z)
+    twist = linalg.solve_lower(posterior.factor, half, transposed=True) - z
+    return np.asarray(prior + posterior.times_embedding(twist))
 
 
 def _shares(covariance: Array, variance: Array, noise: float) -> Array:

@@ -112,7 +112,13 @@ class UpperConfidenceBound:
         view, most = decision.view, decision.batching.largest if decision.n is None else decision.n
         masked = Width(allowed.only(width.mean), width.times)
         fantasy: Fantasy = imagine(
-            view.posterior, decision.domain, view.surface, view.inputs, noise, masked
+            view.posterior,
+            decision.domain,
+            view.surface,
+            view.inputs,
+            noise,
+            masked,
+            joint=len(decision.pending) > 0 or decision.n not in (None, 1),
         )
         for x, its_noise in zip(decision.pending, decision.pending_noise, strict=True):
             fantasy.add(x, float(its_noise))

@@ -13,10 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import (
-    Among,
-    available,
-)
+from tvbandits.acquisition.availability import Among, Available, available
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit import consulting
 from tvbandits.bandit.looking import Looking
@@ -64,7 +61,7 @@ class Bandit(Looking):
         Raises
         ------
         ValueError
-            If a point that was played lies outside the recipe's domain.
+            If a point that was played, or that is pending, lies outside the recipe's domain.
         """
         given: tuple[object, object] = (recipe, state)
         if not (isinstance(given[0], Recipe) and isinstance(given[1], State)):
@@ -76,6 +73,7 @@ class Bandit(Looking):
                 f"the recipe's domain of {recipe.domain.dimension}"
             )
         recipe.domain.check(state.visited, "points played")
+        recipe.domain.check(state.pending.X, "points pending")
         bandit = cls(recipe)
         bandit._state = state_for(recipe, state)
         expert = consulting.expert_of(recipe)
@@ -128,21 +126,30 @@ class Bandit(Looking):
                 whole_number("n", n, at_most=MOST_POINTS)
             free = available(self._recipe.domain, among, context)
             rng = self._generator(state)
-            state = replace(state, questions=replace(state.questions, available=free))
+            # Questions about a decision keep to what was available; nobody else looks at that.
+            kept = None if self._recipe.asking is None else free
+            state = replace(state, questions=replace(state.questions, available=kept))
             with self._model.one_thread(state):
                 about = consulting.about_before_ask(self._recipe, state, now)
                 if about is not None:
                     state = consulting.with_answers_of_the_expert(
                         self._recipe, self._model, state, about, rng
                     )
-                return self._asked(state, now, n, rng)
+                return self._asked(state, now, n, free, rng)
 
-    def _asked(self, state: State, now: float, n: int | None, rng: np.random.Generator) -> Array:
+    def _asked(
+        self,
+        state: State,
+        now: float,
+        n: int | None,
+        free: Available | None,
+        rng: np.random.Generator,
+    ) -> Array:
         """Choose, and put the state in place."""
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        X, looks = self._recipe.acquisition.choose(self._decision(state, now, beta, n), rng)
+        X, looks = self._recipe.acquisition.choose(self._decision(state, now, beta, n, free), rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -156,7 +163,9 @@ class Bandit(Looking):
         )
         return X
 
-    def _decision(self, state: State, now: float, beta: float, n: int | None) -> Decision:
+    def _decision(
+        self, state: State, now: float, beta: float, n: int | None, free: Available | None = None
+    ) -> Decision:
         """What the acquisition is asked."""
         recipe, out = self._recipe, state.pending
         most = None if recipe.asking is None else recipe.asking.informed_width
@@ -173,7 +182,7 @@ class Bandit(Looking):
             pending=out.X[heard],
             pending_noise=noise[heard],
             taken=out.X[out.t == now],
-            available=state.questions.available,
+            available=free,
         )
 
     def tell(
@@ -230,7 +239,7 @@ class Bandit(Looking):
                 expert = consulting.expert_of(self._recipe)
                 if expert is not None and len(told.rewards):
                     show(expert, told.rewards)
-                if consulting.due_after_tell(self._recipe, before, state, told.latest):
+                if consulting.due_after_tell(self._recipe, before, state, told):
                     about = consulting.about_after_tell(state, told.latest)
                     state = consulting.with_answers_of_the_expert(
                         self._recipe, self._model, state, about, rng
@@ -254,7 +263,7 @@ class Bandit(Looking):
             state,
             rewards=rewards,
             failed=failed,
-            pending=state.pending.without(told.X),
+            pending=state.pending.without(told.X, told.t),
             visited=visited,
             time=told.latest if state.time is None else max(state.time, told.latest),
             asked_for=state.asked_for if out else None,

@@ -13,6 +13,7 @@ from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
+from tvbandits.bandit.told import Told
 from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations, Source
@@ -26,13 +27,21 @@ DRAWN = 256
 """Points drawn from a domain that is not finite, for a plan to choose from."""
 
 
-def due_after_tell(recipe: Recipe, before: State, after: State, latest: float) -> bool:
-    """Whether a tell is followed by questions: once a decision, and never for a late reward."""
+def due_after_tell(recipe: Recipe, before: State, after: State, told: Told) -> bool:
+    """Whether a tell is followed by questions: once a decision, and never for a late reward.
+
+    Rewards of points that were asked belong to a decision, which is due or has had its questions. Those
+    of points that nobody asked are news of their own, if their time is.
+    """
     asking = recipe.asking
     if asking is None or asking.expert is None or recipe.consult != "after tell":
         return False
-    late = before.time is not None and latest < before.time
-    return not late and _is_new(after.questions, about_after_tell(after, latest))
+    latest = told.latest
+    if before.time is not None and latest < before.time:
+        return False
+    unasked = len(before.pending) - len(after.pending) < len(told.X)
+    due = after.questions.due
+    return due or (unasked and _is_new(after.questions, about_after_tell(after, latest)))
 
 
 def about_after_tell(state: State, latest: float) -> float:

@@ -55,7 +55,15 @@ def state_for(recipe: Recipe, state: State) -> State:
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.kernel == state.model.kernel)
     )
-    return replace(state, domain=recipe.domain, posterior=state.posterior if same else None)
+    questions = state.questions
+    if state.domain != recipe.domain:
+        questions = replace(questions, available=None)  # it speaks of points of the other one
+    return replace(
+        state,
+        domain=recipe.domain,
+        posterior=state.posterior if same else None,
+        questions=questions,
+    )
 
 
 def _first_scaling(recipe: Recipe) -> Scaling:

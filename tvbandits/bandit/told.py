@@ -21,16 +21,20 @@ class Told:
     ----------
     X : array of shape (n, d)
         All points.
-    latest : float
-        The latest time of all.
+    t : array of shape (n,)
     rewards : Observations
     failed : Plays
     """
 
     X: Array
-    latest: float
+    t: Array
     rewards: Observations
     failed: Plays
+
+    @property
+    def latest(self) -> float:
+        """The latest time of all."""
+        return float(self.t.max())
 
 
 def checked_told(
@@ -72,7 +76,7 @@ def checked_told(
     times = as_times(_times_asked(pending, points, asked_for) if t is None else t, n)
     read = ~np.isnan(rewards)
     told = Observations(points[read], times[read], rewards[read], variances[read])
-    return Told(points, float(times.max()), told, Plays(points[~read], times[~read]))
+    return Told(points, times, told, Plays(points[~read], times[~read]))
 
 
 def checked_answers(

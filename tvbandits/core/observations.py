@@ -145,10 +145,12 @@ class Plays:
             return self
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
 
-    def first(self, x: Array) -> int | None:
-        """The first row that is the point `x` (d,), if there is one."""
+    def first(self, x: Array, t: float | None = None) -> int | None:
+        """The first row that is the point `x` (d,), if there is one; of the time `t` before others."""
         rows = np.flatnonzero((x == self.X).all(axis=1))
-        return int(rows[0]) if len(rows) else None
+        of_time = rows if t is None else rows[self.t[rows] == t]
+        found = of_time if len(of_time) else rows
+        return int(found[0]) if len(found) else None
 
     def dropped(self, X: Array) -> Plays:
         """As `without`; a `ValueError` names the first of the points that is not here."""
@@ -159,11 +161,14 @@ class Plays:
             left = left.without(x[None, :])
         return left
 
-    def without(self, X: Array) -> Plays:
-        """Less the first row of each of the points `X` (n, d), as far as they are here."""
+    def without(self, X: Array, t: Array | None = None) -> Plays:
+        """Less the first row of each of the points `X` (n, d), as far as they are here.
+
+        With times `t` (n,), rows of these times come before others of the same point.
+        """
         left = self
-        for x in X:
-            row = left.first(x)
+        for i, x in enumerate(X):
+            row = left.first(x, None if t is None else float(t[i]))
             if row is not None:
                 left = Plays(np.delete(left.X, row, axis=0), np.delete(left.t, row))
         return left

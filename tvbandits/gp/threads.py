@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 _lock = threading.Lock()
 _blocks = 0
 _before: list[tuple[Any, int]] = []
+"""The libraries that are limited, and how many threads each had."""
 
 
 @cache
@@ -23,7 +24,10 @@ def _libraries() -> list[Any]:
 
 
 def _forget() -> None:
-    """Start anew in a child process: who held the lock in the parent is not there."""
+    """Start anew in a child process: who held the lock in the parent is not there.
+
+    What was limited in the parent is so in the child, and stays listed: its next block lifts that.
+    """
     global _lock, _blocks
     _lock, _blocks = threading.Lock(), 0
 
@@ -45,15 +49,23 @@ def one_blas_thread(small: bool = True) -> Iterator[None]:
     with _lock:
         if _blocks == 0:
             # Where there is one thread already, as in a comparison, nothing needs to be set.
-            _before[:] = [(lib, n) for lib in _libraries() if (n := lib.get_num_threads()) != 1]
+            if not _before:
+                _before.extend(
+                    (lib, n) for lib in _libraries() if (n := lib.get_num_threads()) != 1
+                )
             for lib, _ in _before:
                 lib.set_num_threads(1)
         _blocks += 1
+        entered = _lock
     try:
         yield
     finally:
         with _lock:
-            _blocks -= 1
-            if _blocks == 0:
-                for lib, threads in _before:
-                    lib.set_num_threads(threads)
+            if (
+                entered is _lock
+            ):  # else this is a child process, which does not end its parent's block
+                _blocks -= 1
+                if _blocks == 0:
+                    for lib, threads in _before:
+                        lib.set_num_threads(threads)
+                    _before.clear()

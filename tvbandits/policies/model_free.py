@@ -15,6 +15,7 @@ from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_numb
 from tvbandits.core.display import history_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.queries.asking import check_part
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""
@@ -35,8 +36,7 @@ class ModelFree(ABC):
     def __init__(
         self, domain: Domain, seed: int | np.random.Generator, minimise: bool = False
     ) -> None:
-        if not isinstance(getattr(domain, "dimension", None), int):
-            raise ValueError(f"domain must be a domain such as Candidates(X), got {domain!r}")
+        check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
         self._domain = domain
         rng = as_generator(seed)
         self._rng = rng.spawn(1)[0] if rng is seed else rng
@@ -127,7 +127,7 @@ class ModelFree(ABC):
         self._learn(rewards.X, self._sign * rewards.y)
         self._seen = self._seen.append(rewards)
         self._failed = self._failed.append(told.failed.X, told.failed.t)
-        self._pending = self._pending.without(told.X)
+        self._pending = self._pending.without(told.X, told.t)
         self._told += len(rewards)
         return self.info
 
