@@ -108,7 +108,7 @@ def _plays(history: Any) -> list[tuple[float, Any]]:
     ]
 
 
-# --- commands -------------------------------------------------------------------------------------------
+# --- commands ------------------------------------------------------------------------------------
 
 
 def commands() -> list[tuple[str, str]]:
@@ -172,7 +172,7 @@ def test_a_quick_command_runs(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert len(capsys.readouterr().out.splitlines()) >= 8
 
 
-# --- links ----------------------------------------------------------------------------------------------
+# --- links ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
