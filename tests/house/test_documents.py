@@ -15,41 +15,41 @@ import typer.main
 from tests.places import ROOT
 from tvbandits.cli.main import SEVERAL, app, spread
 from tvbandits.cli.problems import READS_FILES, make_problem
-from tvbandits.comparison.compare import as_width
+from tvbandits.comparison.compare import as_width, simulated
 from tvbandits.comparison.entrants import makers_of
 from tvbandits.policies.names import parse_spec
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(tvbandits [^`.]+)`")
+SAVED = re.compile(r"`(\w+)\.py`:\s*\Z")
+"""The sentence before a block that is to be saved as a module."""
 
 
 class Block(NamedTuple):
-    """A block of a page; `output` is what stands right below it, where something does."""
+    """A block of a page: `output` stands right below it, and the page saves it as `module`, if so."""
 
     page: str
     line: int
     kind: str
     text: str
     output: str | None
+    module: str | None
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
 
 def blocks_of(path: Path) -> list[Block]:
-    page = path.read_text(encoding="utf-8")
+    page, name = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
     found = list(FENCED.finditer(page))
     blocks = []
     for block, after in zip(found, [*found[1:], None], strict=False):
-        shown = (
-            after is not None
-            and after[1] == "text"
-            and not page[block.end() : after.start()].strip()
-        )
+        below = after is not None and not page[block.end() : after.start()].strip()
+        output = after[2] if after is not None and below and after[1] == "text" else None
+        saved = SAVED.search(page[: block.start()])
         line = page.count("\n", 0, block.start()) + 1
-        output = after[2] if after is not None and shown else None
-        blocks.append(Block(str(path.relative_to(ROOT)), line, block[1], block[2], output))
+        blocks.append(Block(name, line, block[1], block[2], output, saved and saved[1]))
     return blocks
 
 
@@ -125,7 +125,7 @@ def commands() -> list[tuple[str, str]]:
         said += [
             (path.name, " ".join(each.split())) for each in INLINE.findall(FENCED.sub("", text))
         ]
-    return [(where, line) for where, line in said if "..." not in line]
+    return [(where, line) for where, line in said if "..." not in line and "--help" not in line]
 
 
 COMMANDS = sorted({line for _, line in commands()})
@@ -147,22 +147,36 @@ def test_commands_are_found() -> None:
     assert len(COMMANDS) >= 10
 
 
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules that the pages save, where they can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for block in PYTHON:
+        if block.module is not None:
+            (tmp_path / f"{block.module}.py").write_text(block.text, encoding="utf-8")
+            monkeypatch.delitem(sys.modules, block.module, raising=False)
+
+
+@pytest.mark.usefixtures("saved")
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_can_be_said(line: str) -> None:
+    check_command(line)
+
+
+def check_command(line: str) -> None:
     _, given = parsed(line)
     for text in given.get("problem") or ():
-        name, _ = parse_spec(text)
-        if name not in READS_FILES and ":" not in name and "." not in name:
+        if parse_spec(text)[0] not in READS_FILES:
             assert make_problem(text, [], None).horizon > 0
-    makers_of(given.get("policy") or ["uniform"], None)
+    makers_of(given.get("policy") or ["uniform"], simulated)
     as_width(given.get("confidence"))
 
 
 def test_a_command_that_is_wrong_is_noticed() -> None:
     with pytest.raises(ValueError, match="tv-gp-ucbx"):
-        test_a_command_can_be_said("tvbandits compare drifting-bump --policy tv-gp-ucbx")
+        check_command("tvbandits compare drifting-bump --policy tv-gp-ucbx")
     with pytest.raises(Exception, match="--polices"):
-        test_a_command_can_be_said("tvbandits compare drifting-bump --polices uniform")
+        check_command("tvbandits compare drifting-bump --polices uniform")
 
 
 @pytest.mark.parametrize("name", ["problems", "policies"])
