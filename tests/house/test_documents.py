@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shlex
 import sys
@@ -194,6 +195,25 @@ def test_links_to_files_lead_somewhere(path: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", FENCED.sub("", path.read_text(encoding="utf-8"))):
         if not link.startswith("http"):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_files_that_are_named_exist(path: Path) -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text(encoding="utf-8"))
+    for name in named:
+        assert (ROOT / name).is_file() or (ROOT / "tvbandits" / name).is_file(), name
+
+
+def test_modules_that_are_named_exist() -> None:
+    """`tvbandits.a.b` and `tvbandits.a.b.name`, wherever a page says so."""
+    named = {
+        name
+        for path in PAGES
+        for name in re.findall(r"`(tvbandits(?:\.\w+)+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) >= 10
+    for name in sorted(named):
+        assert pkgutil.resolve_name(name) is not None
 
 
 def test_the_readme_is_short() -> None:
