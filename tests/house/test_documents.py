@@ -1,0 +1,220 @@
+"""The pages: every block of code runs alone, every command can be said, every picture is there."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import shlex
+import sys
+import types
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer.main
+
+from tests.places import ROOT
+from tvbandits.cli.main import SEVERAL, app, spread
+from tvbandits.cli.problems import READS_FILES, make_problem
+from tvbandits.comparison.compare import as_width, simulated
+from tvbandits.comparison.entrants import makers_of
+from tvbandits.policies.names import parse_spec
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(tvbandits [^`.]+)`")
+SAVED = re.compile(r"`(\w+)\.py`:\s*\Z")
+"""The sentence before a block that is to be saved as a module."""
+
+
+class Block(NamedTuple):
+    """A block of a page: `output` stands right below it, and the page saves it as `module`, if so."""
+
+    page: str
+    line: int
+    kind: str
+    text: str
+    output: str | None
+    module: str | None
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks_of(path: Path) -> list[Block]:
+    page, name = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+    found = list(FENCED.finditer(page))
+    blocks = []
+    for block, after in zip(found, [*found[1:], None], strict=False):
+        below = after is not None and not page[block.end() : after.start()].strip()
+        output = after[2] if after is not None and below and after[1] == "text" else None
+        saved = SAVED.search(page[: block.start()])
+        line = page.count("\n", 0, block.start()) + 1
+        blocks.append(Block(name, line, block[1], block[2], output, saved and saved[1]))
+    return blocks
+
+
+BLOCKS = [block for path in PAGES for block in blocks_of(path)]
+PYTHON = [block for block in BLOCKS if block.kind == "python"]
+
+
+def run(block: Block, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
+    """What a block leaves behind, run with nothing but itself in an empty folder."""
+    module = types.ModuleType("page")  # a module, so that its classes can be pickled
+    monkeypatch.setitem(sys.modules, "page", module)
+    monkeypatch.chdir(folder)
+    # At its own line, so that a traceback names the line of the page.
+    code = compile("\n" * block.line + block.text, str(ROOT / block.page), "exec")
+    exec(code, vars(module))
+    return vars(module)
+
+
+def test_pages_have_blocks() -> None:
+    with_code = {block.page for block in PYTHON}
+    assert {"README.md", "docs/a-real-campaign.md", "docs/your-own-expert.md"} <= with_code
+    assert len(PYTHON) >= 30
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_a_block_runs_alone_and_prints_what_the_page_says(
+    block: Block,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(block, monkeypatch, tmp_path)
+    if block.output is not None:
+        assert capsys.readouterr().out == block.output
+
+
+def test_the_ten_lines_follow_the_drift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any option; uniform choice loses 0.82 a step."""
+    (block,) = [
+        block
+        for block in PYTHON
+        if block.page == "README.md"
+        and "policies.tv_gp_ucb(domain, RBF(1.0), noise_variance=0.01)" in block.text
+    ]
+    assert block.text.count("\n") <= 14
+    left = run(block, monkeypatch, tmp_path)
+    history = left["bandit"].history
+    missed = [1 - left["hill"](x, t)[0] for t, x in _plays(history)]
+    assert len(missed) == 200
+    assert sum(missed) / 200 <= 0.35
+
+
+def _plays(history: Any) -> list[tuple[float, Any]]:
+    return [
+        (row["time"], row[["x0"]].to_numpy(dtype=float)[None, :]) for _, row in history.iterrows()
+    ]
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every `tvbandits ...` of the pages: of console blocks, and of sentences."""
+    said = [
+        (str(block), line.partition("  #")[0].strip())
+        for block in BLOCKS
+        if block.kind == "console"
+        for line in block.text.replace("\\\n", " ").splitlines()
+        if line.startswith("tvbandits ")
+    ]
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        said += [
+            (path.name, " ".join(each.split())) for each in INLINE.findall(FENCED.sub("", text))
+        ]
+    return [(where, line) for where, line in said if "..." not in line and "--help" not in line]
+
+
+COMMANDS = sorted({line for _, line in commands()})
+
+
+def parsed(line: str) -> tuple[str, dict[str, Any]]:
+    """The name of the command, and its parameters as the command line reads them."""
+    command: Any = typer.main.get_command(app)
+    name, rest = "tvbandits", spread(shlex.split(line)[1:], SEVERAL)
+    context = command.make_context(name, rest)
+    while hasattr(command, "resolve_command"):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+    return name, context.params
+
+
+def test_commands_are_found() -> None:
+    assert len(COMMANDS) >= 10
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules that the pages save, where they can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for block in PYTHON:
+        if block.module is not None:
+            (tmp_path / f"{block.module}.py").write_text(block.text, encoding="utf-8")
+            monkeypatch.delitem(sys.modules, block.module, raising=False)
+
+
+@pytest.mark.usefixtures("saved")
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_can_be_said(line: str) -> None:
+    check_command(line)
+
+
+def check_command(line: str) -> None:
+    _, given = parsed(line)
+    for text in given.get("problem") or ():
+        if parse_spec(text)[0] not in READS_FILES:
+            assert make_problem(text, [], None).horizon > 0
+    makers_of(given.get("policy") or ["uniform"], simulated)
+    as_width(given.get("confidence"))
+
+
+def test_a_command_that_is_wrong_is_noticed() -> None:
+    with pytest.raises(ValueError, match="tv-gp-ucbx"):
+        check_command("tvbandits compare drifting-bump --policy tv-gp-ucbx")
+    with pytest.raises(Exception, match="--polices"):
+        check_command("tvbandits compare drifting-bump --polices uniform")
+
+
+@pytest.mark.parametrize("name", ["problems", "policies"])
+def test_a_quick_command_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"tvbandits {name}" in COMMANDS
+    app([name], standalone_mode=False)
+    assert len(capsys.readouterr().out.splitlines()) >= 8
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_to_files_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", FENCED.sub("", path.read_text(encoding="utf-8"))):
+        if not link.startswith("http"):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_files_that_are_named_exist(path: Path) -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text(encoding="utf-8"))
+    for name in named:
+        assert (ROOT / name).is_file() or (ROOT / "tvbandits" / name).is_file(), name
+
+
+def test_modules_that_are_named_exist() -> None:
+    """`tvbandits.a.b` and `tvbandits.a.b.name`, wherever a page says so."""
+    named = {
+        name
+        for path in PAGES
+        for name in re.findall(r"`(tvbandits(?:\.\w+)+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) >= 10
+    for name in sorted(named):
+        assert pkgutil.resolve_name(name) is not None
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
