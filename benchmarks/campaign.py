@@ -2,9 +2,9 @@
 
     python -m benchmarks.campaign [--seeds 5] [--steps 200]
 
-On the drifting bump, for the frugal policy, learned TV-GP-UCB and a window, at the default width:
-average regret of a plain run, of four points a step at the same number of plays (also of the best of the four),
-of rewards that come four steps late, and of a tenth of the candidates away at every step.
+On the drifting bump, for the frugal policy, learned TV-GP-UCB and a window, at the default width: the
+average regret of a plain run, of four points a step at the same number of plays (also of the best of the
+four), of rewards that come four steps late, and of a tenth of the candidates away at every step.
 """
 
 from __future__ import annotations

@@ -24,13 +24,6 @@ SQUARE = Candidates.grid([(0.0, 1.0), (0.0, 2.0)], 3)
 BOX = Box([[-1.0, 1.0], [0.0, 5.0]])
 
 
-def drawn(player: Any) -> Array:
-    """What it would play now; given up at once, so that nothing is out when it is asked again."""
-    x = player.ask()
-    player.drop(x)
-    return np.asarray(x)
-
-
 def played(player: Player, steps: int) -> Array:
     return play(player, lambda _, t: [math.sin(t)], [float(step) for step in range(steps)])
 
