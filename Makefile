@@ -11,7 +11,7 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy tv-gp-ucb --policy sparq-gp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-kernels lint types docs wheel benchmarks clean
+.PHONY: demo test test-kernels lint types wheel benchmarks clean
 
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tvbandits needs Python 3.11 or newer; set PYTHON=python3.11")'
