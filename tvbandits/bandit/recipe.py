@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio
-from tvbandits.acquisition.confidence import Confidence, Theory, as_confidence
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Confidence, Fixed, as_confidence
 from tvbandits.acquisition.ucb import Acquisition, UpperConfidenceBound
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
@@ -50,7 +50,7 @@ class Recipe:
         How the posterior is computed: exactly, on a dictionary of inducing points, or, for sums of
         space-time terms, by a Kalman filter.
     confidence : Confidence
-        The width beta.
+        The width beta; a constant 2 by default, and `Theory()` is the theorem's.
     mean : float or "online"
         A number is the fixed prior mean of the reward, with the kernel in the unit of reward squared.
         "online" learns a centre and a scale from the rewards seen; the kernel then describes the
@@ -88,7 +88,7 @@ class Recipe:
     noise_variance: float
     aging: Aging = field(default_factory=Constant)
     posterior: Exact | Nystrom | StateSpace = field(default_factory=Exact)
-    confidence: Confidence = field(default_factory=Theory)
+    confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)
     batching: Batching = field(default_factory=Batching)

@@ -17,14 +17,19 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from tvbandits.acquisition.batch_rules import Batching, GlobalRatio, LocalRatio, ProductRatio
-from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Confidence
+from tvbandits.acquisition.confidence import (
+    DEFAULT_WIDTH,
+    BBKBProgramWidth,
+    BBKBWidth,
+    BKBWidth,
+    Confidence,
+)
 from tvbandits.acquisition.thompson import ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.setting import (
-    DEFAULT_WIDTH,
     Common,
     Look,
     Mean,

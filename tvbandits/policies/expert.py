@@ -2,7 +2,7 @@
 
 References
 ----------
-H. Mauduit, E. Berthier and A. Simonetto. Time-varying Gaussian process bandit optimization with
+E. Mauduit, E. Berthier and A. Simonetto. Time-varying Gaussian process bandit optimization with
     experts: no-regret in logarithmically-many side queries. 2025. ([S]; SparQ-GP-UCB)
 
 `frugal_gp_ucb` is this package's own.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative
 from tvbandits.core.protocols import Domain, Expert
@@ -21,7 +22,6 @@ from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.setting import (
-    DEFAULT_WIDTH,
     Common,
     Learn,
     Look,

@@ -38,10 +38,6 @@ Mean: TypeAlias = float | Literal["online"]
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
 
-DEFAULT_WIDTH = 2.0
-"""A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
-explores so much where the reward drifts that it is often close to uniform choice."""
-
 OPTIONS = {
     "domain": ("Domain", "Where it may play."),
     "kernel": (

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
@@ -31,7 +32,6 @@ from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies import theory
 from tvbandits.policies.setting import (
-    DEFAULT_WIDTH,
     Common,
     Learn,
     Look,
