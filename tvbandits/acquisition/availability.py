@@ -100,12 +100,19 @@ def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     """A mask of the candidates, out of a mask, row numbers or a function."""
     if callable(among):
         return _as_mask(among(domain.X), len(domain)).copy()
+    if np.ma.is_masked(among):
+        raise ValueError(f"among must have no masked values, got {among!r}")
     given = np.asarray(among)
     if given.dtype == bool:
         return _as_mask(given, len(domain)).copy()
     numbers = as_floats(among, "among")
     if numbers.ndim != 1 or (numbers != np.rint(numbers)).any():
         raise ValueError(f"among must be a mask or row numbers of the candidates, got {among!r}")
+    if len(np.unique(numbers)) < len(numbers):
+        # What is meant as a mask of zeros and ones would name the first two rows again and again.
+        raise ValueError(
+            f"among must name each row once, got {among!r}; a mask must be of truth values (bool)"
+        )
     outside = (numbers < 0) | (numbers >= len(domain))
     if outside.any():
         raise ValueError(

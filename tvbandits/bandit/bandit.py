@@ -106,7 +106,8 @@ class Bandit(Looking):
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask.
         context : array of shape (c,), optional
-            Values of the context columns of `Candidates`: only rows with these are available.
+            Values of the context columns of `Candidates`: only rows with these are available; without
+            it, all rows are.
 
         Raises
         ------

@@ -212,7 +212,10 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
 
 def is_finite_number(value: object) -> bool:
     """Whether `value` is a plain real number, neither NaN nor infinite, and no truth value."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    # A span of time is an integer to numpy.
+    if isinstance(value, bool | np.timedelta64):
+        return False
+    if not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:
         return math.isfinite(value)
@@ -300,7 +303,7 @@ def whole_number(name: str, value: object, at_least: int = 1, at_most: int = LAR
     ValueError
         If it is not of an integer type (3.0 is not, nor is True), or out of bounds.
     """
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not (whole and value >= at_least):  # type: ignore[operator]
         pointed = isinstance(value, float) and value.is_integer()
         hint = ": write it without a decimal point" if pointed else ""

@@ -45,6 +45,10 @@ class ModelFree(ABC):
         self._failed = self._pending = Plays.none(domain.dimension)
         self._told = 0
 
+    def __repr__(self) -> str:
+        out = f", {len(self._pending)} out" if len(self._pending) else ""
+        return f"<{type(self).__name__} on {self._domain!r}, {self._told} rewards told{out}>"
+
     @property
     def info(self) -> Info:
         """The numbers of rewards told, and of readings that failed."""

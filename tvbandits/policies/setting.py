@@ -29,6 +29,7 @@ from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.queries.asking import check_part
 
 # --- the options that every recipe has ---------------------------------------------------------------
 
@@ -169,6 +170,7 @@ def learned_kernel(
     domain: Domain, kernel: Any | None, every: Every, posterior: Posterior | None
 ) -> tuple[Any, Every, Exact | Nystrom | StateSpace]:
     """Kernel to start from, rule and posterior of a bandit that learns its kernel."""
+    check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     if kernel is not None and not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {kernel!r}")
     own = kernel is not None and is_space_time(kernel)

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import finite_number
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
@@ -256,6 +257,7 @@ def tv_gp_ucb(
         start, rule, posterior = learned_kernel(domain, kernel, rule, posterior)
         common = Common(confidence, posterior, mean, seed, minimise)
         return assembled(domain, start, noise_variance, common, learn=rule)
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
     learning_rule("epsilon", epsilon, learn)
     if kernel is None:
         raise ValueError(

@@ -24,7 +24,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, not_negative
 from tvbandits.core.linalg import first_largest
 from tvbandits.queries import k_dpp
 from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
@@ -96,8 +96,7 @@ class KDPP:
             raise ValueError(
                 f"schedule must be a function of t or a whole number >= 0, got {self.schedule!r}"
             )
-        if not (math.isfinite(self.sweeps) and self.sweeps >= 0):
-            raise ValueError(f"sweeps must be finite and not negative, got {self.sweeps}")
+        not_negative("sweeps", self.sweeps)
         if self.accuracy is not None and not 0 < self.accuracy < 1:
             raise ValueError(f"accuracy must lie in (0, 1), got {self.accuracy}")
 
