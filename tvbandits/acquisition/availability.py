@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats
-from tvbandits.core.domains import Candidates
+from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.protocols import Domain
 
 Among = ArrayLike | Callable[[Array], ArrayLike] | None
@@ -132,12 +132,17 @@ def _as_mask(said: ArrayLike, n: int) -> NDArray[np.bool_]:
     return mask
 
 
+APART = 1e-3
+"""Share of a box's side: points that are nearer to each other along all coordinates are one point."""
+
 TRIED = 65_536
 """So many points of a domain that is not finite are tried before none of them counts as available."""
 
 
 class Allowed:
     """What is left to choose from: available, and not chosen already where there is anything else.
+
+    On a box, points that differ by less than a thousandth of its sides count as one.
 
     Parameters
     ----------
@@ -150,6 +155,8 @@ class Allowed:
 
     def __init__(self, domain: Domain, available: Available | None, taken: Array) -> None:
         self._domain, self._available = domain, available
+        bounds = domain.bounds if isinstance(domain, Box) else np.zeros((domain.dimension, 2))
+        self._apart = APART * (bounds[:, 1] - bounds[:, 0])
         self._taken: list[Array] = []
         for x in taken:
             self.exclude(x)
@@ -158,7 +165,7 @@ class Allowed:
         """Which of the points `X` (m, d) of the domain may be chosen, shape (m,)."""
         mask = np.ones(len(X), dtype=bool) if self._available is None else self._available(X).copy()
         for x in self._taken:
-            mask &= ~(x == X).all(axis=1)
+            mask &= ~(np.abs(x - X) <= self._apart).all(axis=1)
         return mask
 
     @property
@@ -227,9 +234,12 @@ class Allowed:
     def _tried(self, rng: np.random.Generator) -> Array:
         """Points (m, d) out of many at random that may be chosen."""
         X = self._domain.sample(TRIED, rng)
-        X = X[self(X)]
-        if len(X) == 0:
+        free = self(X)
+        if not free.any():
+            self._taken.clear()
+            free = self(X)
+        if not free.any():
             raise NothingAvailableError(
                 f"among says that none of {TRIED} points of {self._domain!r} is available"
             )
-        return X
+        return X[free]

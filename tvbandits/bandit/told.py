@@ -114,18 +114,18 @@ def _values_and_variance(
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
     """The times that points were asked for."""
-    times, left = np.full(len(points), otherwise), pending
-    for i, x in enumerate(points):
-        row = left.first(x)
+    times = np.full(len(points), otherwise)
+    for i, row in enumerate(pending.rows_of(points)):
         if row is not None:
-            times[i] = left.t[row]
-            left = left.without(x[None, :])
+            times[i] = pending.t[row]
     return times
 
 
 def visited_with(visited: Array, X: Array) -> Array:
-    """`visited` and those rows of `X` that are not in it, each once."""
-    for x in X:
+    """`visited` and those rows of `X` that are not in it, each once, in their order."""
+    # A long batch repeats few points: each of them is looked for once.
+    _, first = np.unique(X, axis=0, return_index=True)
+    for x in X[np.sort(first)]:
         if not (visited == x).all(axis=1).any():
             visited = np.concatenate([visited, x[None, :]])
     visited.setflags(write=False)

@@ -145,33 +145,35 @@ class Plays:
             return self
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
 
-    def first(self, x: Array, t: float | None = None) -> int | None:
-        """The first row that is the point `x` (d,), if there is one; of the time `t` before others."""
-        rows = np.flatnonzero((x == self.X).all(axis=1))
-        of_time = rows if t is None else rows[self.t[rows] == t]
-        found = of_time if len(of_time) else rows
-        return int(found[0]) if len(found) else None
-
-    def dropped(self, X: Array) -> Plays:
-        """As `without`; a `ValueError` names the first of the points that is not here."""
-        left = self
-        for x in X:
-            if left.first(x) is None:
-                raise ValueError(f"{x.tolist()} is not pending; {len(left)} points are")
-            left = left.without(x[None, :])
-        return left
-
-    def without(self, X: Array, t: Array | None = None) -> Plays:
-        """Less the first row of each of the points `X` (n, d), as far as they are here.
+    def rows_of(self, X: Array, t: Array | None = None) -> list[int | None]:
+        """The row of each of the points `X` (n, d), each row once, the first first; None where none is left.
 
         With times `t` (n,), rows of these times come before others of the same point.
         """
-        left = self
-        for i, x in enumerate(X):
-            row = left.first(x, None if t is None else float(t[i]))
-            if row is not None:
-                left = Plays(np.delete(left.X, row, axis=0), np.delete(left.t, row))
-        return left
+        waiting: dict[bytes, list[int]] = {}
+        for row, x in enumerate(self.X + 0.0):  # -0.0 is 0.0
+            waiting.setdefault(x.tobytes(), []).append(row)
+        found: list[int | None] = []
+        for i, x in enumerate(X + 0.0):
+            rows = waiting.get(x.tobytes(), [])
+            of_time = (k for k, row in enumerate(rows) if t is not None and self.t[row] == t[i])
+            found.append(rows.pop(next(of_time, 0)) if rows else None)
+        return found
+
+    def dropped(self, X: Array) -> Plays:
+        """As `without`; a `ValueError` names the first of the points that is not here."""
+        rows = self.rows_of(X)
+        if None in rows:
+            left = len(self) - rows.index(None)
+            raise ValueError(f"{X[rows.index(None)].tolist()} is not pending; {left} points are")
+        return self.without(X)
+
+    def without(self, X: Array, t: Array | None = None) -> Plays:
+        """Less a row for each of the points `X` (n, d), at the times `t` (n,), as in `rows_of`."""
+        rows = [row for row in self.rows_of(X, t) if row is not None]
+        if not rows:
+            return self
+        return Plays(np.delete(self.X, rows, axis=0), np.delete(self.t, rows))
 
 
 def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:

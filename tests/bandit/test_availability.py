@@ -1,0 +1,300 @@
+"""What may be played now: stations in maintenance, constraints, and contexts."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.players import (
+    INTERVAL,
+    KERNEL,
+    LINE,
+    NOISE,
+    ON_INTERVAL,
+    VARIANTS,
+    Known,
+    made,
+    noisy,
+    warmed,
+)
+from tests.oracles.states import fingerprint
+from tvbandits import Bandit, Candidates, Recipe, policies
+from tvbandits.acquisition.availability import NothingAvailableError
+from tvbandits.core.arrays import Array
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import GreedyVariance, RandomPoints
+
+PLANE = np.stack(np.meshgrid(np.linspace(0, 5, 11), [0.0, 1.0, 2.0], indexing="ij"), axis=-1)
+CONTEXTS = Candidates(PLANE.reshape(-1, 2), context=[1])
+
+
+def right(X: Array) -> Array:
+    """Only the right part of the interval."""
+    return np.asarray(X[:, 0] >= 7.25)
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_mask_rows_and_a_function_say_the_same(variant: str) -> None:
+    mask = right(LINE.X)
+    rows = np.flatnonzero(mask)
+    players = [warmed(made(variant)) for _ in range(4)]
+    forms: list[Any] = [mask, rows, rows[::-1].tolist(), right]
+    for t in (10.0, 11.0):
+        found = [p.ask(t, n=3, among=form) for p, form in zip(players, forms, strict=True)]
+        assert right(found[0]).all()
+        for player, X in zip(players, found, strict=True):
+            np.testing.assert_array_equal(X, found[0])
+            player.tell(X, noisy(X, t), t)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_everything_available_is_no_condition(variant: str) -> None:
+    if variant in ("uniform", "eps-greedy", "evolution"):
+        pytest.skip("they draw a point that is available in another way")
+    free, asked = (warmed(made(variant)) for _ in range(2))
+    for t in (10.0, 11.0):
+        X = free.ask(t)
+        np.testing.assert_array_equal(X, asked.ask(t, among=np.ones(41, dtype=bool)))
+        for each in (free, asked):
+            each.tell(X, noisy(X, t), t)
+
+
+def test_it_is_the_best_of_what_is_available() -> None:
+    bandit = warmed(made("gp-ucb"))
+    mean, deviation = bandit.predict(LINE.X, 10.0)
+    bound = mean + 2.0 * deviation
+    rows = np.argsort(bound)[:11]  # the worst ones
+    assert LINE.index(bandit.ask(10.0, among=rows))[0] == rows[-1]
+    bandit.drop(bandit.pending)
+    best = rows[np.argmax(mean[rows])]
+    np.testing.assert_array_equal(bandit.recommend(10.0, among=rows), LINE.X[best])
+    np.testing.assert_array_equal(bandit.recommend(10.0), LINE.X[np.argmax(mean)])
+
+
+@pytest.mark.parametrize("variant", ON_INTERVAL)
+def test_a_function_on_a_box(variant: str) -> None:
+    player = warmed(made(variant, INTERVAL), INTERVAL)
+    for t in (10.0, 11.0, 12.0):
+        X = player.ask(t, n=2, among=right)
+        assert right(X).all()
+        player.tell(X, noisy(X, t), t)
+    if isinstance(player, Bandit):
+        assert right(player.recommend(13.0, among=right)[None]).all()
+
+
+def test_a_part_of_a_box_that_a_search_hardly_meets() -> None:
+    """A strip of a thousandth: the sample of the search does not meet it, points at random do."""
+    bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
+    found = [bandit.ask(10.0, n=1, among=lambda X: abs(X[:, 0] - 6.0) < 0.005) for _ in range(2)]
+    assert (abs(np.concatenate(found) - 6.0) < 0.005).all()
+
+
+def test_the_best_part_of_a_box_is_climbed() -> None:
+    bandit = made("gp-ucb", INTERVAL, mean=0.0)
+    bandit.tell([[1.0], [4.0], [9.5]], [0.2, 1.5, -1.0], 1.0)
+    grid = np.linspace(4.5, 6.0, 1501)[:, None]
+    mean, deviation = bandit.predict(grid, 2.0)
+    x = bandit.ask(2.0, among=lambda X: (X[:, 0] >= 4.5) & (X[:, 0] <= 6.0))
+    bound = mean + 2.0 * deviation
+    found = bandit.predict(x, 2.0)
+    assert float(found[0][0] + 2.0 * found[1][0]) >= bound.max() - 1e-3
+
+
+# --- contexts -------------------------------------------------------------------------------------
+
+
+def test_a_context_is_given_and_not_chosen() -> None:
+    bandit = policies.gp_ucb(CONTEXTS, RBF([1.0, 1.0]), NOISE, seed=1)
+    for t in range(1, 13):
+        given = float(t % 3)
+        X = bandit.ask(float(t), n=2, context=[given])
+        np.testing.assert_array_equal(X[:, 1], [given, given])
+        bandit.tell(X, np.sin(X[:, 0] + X[:, 1]), float(t))
+        mean, _ = bandit.predict(CONTEXTS.X, t + 1.0)
+        here = np.flatnonzero(CONTEXTS.X[:, 1] == 2.0)
+        best = bandit.recommend(t + 1.0, context=[2.0])
+        np.testing.assert_array_equal(best, CONTEXTS.X[here[np.argmax(mean[here])]])
+
+
+def test_a_context_and_a_mask_are_both_kept() -> None:
+    bandit = policies.gp_ucb(CONTEXTS, RBF([1.0, 1.0]), NOISE)
+    X = bandit.ask(1.0, n=3, among=CONTEXTS.X[:, 0] > 3.9, context=[1.0])
+    assert (X[:, 0] > 3.9).all()
+    assert (X[:, 1] == 1.0).all()
+    with pytest.raises(NothingAvailableError, match=r"in the context \[2\.0\]"):
+        bandit.ask(1.0, among=CONTEXTS.X[:, 1] == 0.0, context=[2.0])
+
+
+# --- maintenance ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_tenth_of_the_stations_away_and_none_of_them_chosen(variant: str) -> None:
+    rng = np.random.default_rng(2)
+    stations = Candidates(rng.uniform(0, 10, (40, 1)))
+    expert = Known()
+    player = made(variant, stations, expert)
+    played = 0
+    for t in map(float, range(1, 201)):
+        away = rng.choice(40, 4, replace=False)
+        there = np.ones(40, dtype=bool)
+        there[away] = False
+        # Batches grow as the variance falls: later on, one point at a time.
+        X = player.ask(t, n=None if t <= 9 else 1, among=there)
+        assert there[stations.index(X)].all()
+        if t % 40 == 0 and isinstance(player, Bandit):
+            assert there[stations.index(player.recommend(t, among=there))].all()
+        player.tell(X, noisy(X, t), t)
+        played += len(X)
+        for points, about in expert.asked:
+            assert about == t
+            assert there[stations.index(points)].all()
+        expert.asked.clear()
+    assert player.info.told == played
+    assert len(player.pending) == 0
+
+
+# --- questions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("consult", ["after tell", "before ask"])
+@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
+@pytest.mark.parametrize("about", ["domain", "played"])
+def test_only_what_is_available_is_asked_about(about: Any, domain: Any, consult: Any) -> None:
+    expert = Known()
+    asking = Asking(RandomPoints(4), expert, about=about)
+    recipe = Recipe(domain, KERNEL, NOISE, asking=asking, consult=consult)
+    bandit = Bandit(recipe, seed=1)
+    for t in map(float, range(1, 9)):
+        left = t % 2 == 0
+
+        def free(X: Array, left: bool = left) -> Array:
+            return np.asarray(X[:, 0] < 5.0) if left else np.asarray(X[:, 0] >= 5.0)
+
+        X = bandit.ask(t, among=free)
+        assert free(X).all()
+        bandit.tell(X, noisy(X, t), t)
+    asked = [(points, t) for points, t in expert.asked if len(points)]
+    assert len(asked) >= 6
+    for points, t in asked:
+        assert ((points[:, 0] < 5.0) == (t % 2 == 0)).all()
+
+
+def test_questions_to_carry_keep_to_what_is_available() -> None:
+    recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(GreedyVariance(3), about="domain"))
+    bandit = Bandit(recipe, seed=1)
+    assert right(bandit.questions(1.0, among=right)).all()
+    bandit.ask(2.0, among=np.arange(5))
+    assert set(LINE.index(bandit.questions(2.0))) <= set(range(5))  # those of the decision
+    bandit.ask(3.0, among=np.arange(5))
+    assert right(bandit.questions(3.0, among=right)).all()  # or what is said now
+
+
+def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
+    """So that a bandit on a box can be saved whatever says what is available."""
+    bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
+    bandit.ask(10.0, among=lambda X: X[:, 0] > 3.0)
+    again = pickle.loads(pickle.dumps(bandit.state))
+    assert again == bandit.state
+    assert bandit.state.questions.available is None
+
+
+def test_availability_of_another_domain_is_left_behind() -> None:
+    asking = Asking(RandomPoints(2), Known(), about="domain")
+    bandit = Bandit(Recipe(LINE, KERNEL, NOISE, asking=asking), seed=1)
+    x = bandit.ask(1.0, among=np.arange(20))
+    wider = Candidates(np.linspace(0.0, 20.0, 81)[:, None])
+    again = Bandit.from_state(Recipe(wider, KERNEL, NOISE, asking=asking), bandit.state)
+    again.tell(x, [0.3], 1.0)
+    assert again.info.queries.asked == 2
+    assert again.ask(2.0).shape == (1, 1)
+
+
+# --- nothing, and what is wrong ---------------------------------------------------------------------
+
+NOTHING: dict[str, tuple[Any, str]] = {
+    "empty mask": (np.zeros(41, dtype=bool), "none of the 41 candidates is available"),
+    "no rows": ([], "none of the 41 candidates is available"),
+    "a function": (
+        lambda X: np.zeros(len(X), dtype=bool),
+        "none of the 41 candidates is available",
+    ),
+}
+WRONG: dict[str, tuple[Any, str]] = {
+    "short mask": (np.ones(40, dtype=bool), r"True or False for 41 points, got shape \(40,\)"),
+    "matrix": (np.ones((41, 1), dtype=bool), r"got shape \(41, 1\) of bool"),
+    "row outside": ([3, 41], "among must be row numbers from 0 to 40, got 41"),
+    "row negative": ([-1], "among must be row numbers from 0 to 40, got -1"),
+    "half a row": ([1.5], r"mask or row numbers of the candidates, got \[1\.5\]"),
+    "one number": (3, "mask or row numbers of the candidates, got 3"),
+    "texts": (["a"], "among must be numeric"),
+    "function of numbers": (lambda X: X[:, 0], r"got shape \(41,\) of float64"),
+    "function of one": (lambda X: np.array(True), r"got shape \(\) of bool"),  # noqa: ARG005
+}
+calls: dict[str, Callable[[Any, Any], Any]] = {
+    "ask": lambda bandit, among: bandit.ask(10.0, among=among),
+    "recommend": lambda bandit, among: bandit.recommend(10.0, among=among),
+    "questions": lambda bandit, among: bandit.questions(10.0, among=among),
+}
+
+
+@pytest.mark.parametrize("call", calls)
+@pytest.mark.parametrize("wrong", [*NOTHING, *WRONG])
+def test_wrong_availability_changes_nothing(wrong: str, call: str) -> None:
+    among, match = {**NOTHING, **WRONG}[wrong]
+    bandit, twin = (warmed(made("sparq-gp-ucb")) for _ in range(2))
+    state = bandit.state
+    error = NothingAvailableError if wrong in NOTHING else ValueError
+    with pytest.raises(error, match=match):
+        calls[call](bandit, among)
+    assert bandit.state is state
+    for t in (10.0, 11.0):
+        X = bandit.ask(t, among=np.arange(20))
+        np.testing.assert_array_equal(X, twin.ask(t, among=np.arange(20)))
+        for each in (bandit, twin):
+            each.tell(X, noisy(X, t), t)
+    assert fingerprint(bandit.state) == fingerprint(twin.state)
+
+
+@pytest.mark.parametrize("call", ["ask", "recommend"])
+def test_nothing_of_a_box(call: str) -> None:
+    bandit, twin = (warmed(made("gp-ucb", INTERVAL), INTERVAL) for _ in range(2))
+    state = bandit.state
+    with pytest.raises(NothingAvailableError, match="among says that none of 65536 points of Box"):
+        calls[call](bandit, lambda X: np.zeros(len(X), dtype=bool))
+    with pytest.raises(ValueError, match=r"among must be a function .* got array\(\[0, 1\]\)"):
+        calls[call](bandit, np.arange(2))
+    with pytest.raises(ValueError, match=r"True or False for \d+ points, got shape \(\d+, 1\)"):
+        calls[call](bandit, lambda X: X > 3.0)
+    with pytest.raises(ValueError, match="context is for Candidates with context columns, got Box"):
+        bandit.ask(10.0, context=[1.0])
+    assert bandit.state is state
+    np.testing.assert_array_equal(bandit.ask(10.0), twin.ask(10.0))
+
+
+@pytest.mark.parametrize("variant", ["uniform", "eps-greedy", "evolution"])
+def test_wrong_availability_changes_no_baseline(variant: str) -> None:
+    player, twin = (warmed(made(variant)) for _ in range(2))
+    for among, match in [*NOTHING.values(), *WRONG.values()]:
+        with pytest.raises(ValueError, match=match):
+            player.ask(10.0, among=among)
+    np.testing.assert_array_equal(player.ask(10.0, n=5), twin.ask(10.0, n=5))
+
+
+def test_contexts_that_are_wrong() -> None:
+    bandit = policies.gp_ucb(CONTEXTS, RBF([1.0, 1.0]), NOISE)
+    with pytest.raises(ValueError, match="nearest context is"):
+        bandit.ask(1.0, context=[1.5])
+    with pytest.raises(ValueError, match="context must have shape"):
+        bandit.ask(1.0, context=[1.0, 2.0])
+    with pytest.raises(ValueError, match="candidates without context columns have no context"):
+        made("gp-ucb").ask(1.0, context=[1.0])
+    assert len(bandit.pending) == 0

@@ -1,0 +1,443 @@
+"""Points that are out: what they do to the next ones, and how they end."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tests.helpers.players import (
+    INTERVAL,
+    KERNEL,
+    LINE,
+    NOISE,
+    ON_INTERVAL,
+    VARIANTS,
+    WITH_MODEL,
+    distinct,
+    made,
+    noisy,
+    step,
+    warmed,
+    wave,
+)
+from tests.oracles.dense import Dense
+from tests.oracles.sparse import Sparse
+from tvbandits import Bandit, Candidates, Recipe, policies
+from tvbandits.acquisition.batch_rules import Batching, One
+from tvbandits.acquisition.confidence import Fixed
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.datasets import DriftingBump
+from tvbandits.experts import SimulatorExpert
+from tvbandits.forgetting.aging import Exponential, Wiener
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.state_space import StateSpace
+
+FEW = Candidates(np.array([[0.0], [1.0], [4.0]]))
+BUMP = DriftingBump(horizon=150)
+
+
+# --- points differ --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [0, 9])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_points_differ_on_candidates(variant: str, known: int) -> None:
+    """So many at once, one after the other, and both mixed."""
+    player = warmed(made(variant), steps=known)
+    t = known + 1.0
+    X = player.ask(t, n=4)
+    assert X.shape == (4, 1)
+    np.testing.assert_array_equal(player.pending, X)
+    out = X
+    for n in (1, 3, 1):
+        X = player.ask(t, n=n)
+        assert len(X) == n
+        out = np.concatenate([out, X])
+    assert distinct(out) == len(out) == 9
+    np.testing.assert_array_equal(player.pending, out)
+
+
+@pytest.mark.parametrize("known", [0, 9])
+@pytest.mark.parametrize("variant", ON_INTERVAL)
+def test_points_differ_on_a_box(variant: str, known: int) -> None:
+    player = warmed(made(variant, INTERVAL), INTERVAL, steps=known)
+    out = [player.ask(known + 1.0, n=4), *(player.ask(known + 1.0, n=1) for _ in range(4))]
+    INTERVAL.check(np.concatenate(out))
+    assert distinct(np.concatenate(out)) == 8
+
+
+@pytest.mark.parametrize("variant", [name for name in WITH_MODEL if name in ON_INTERVAL])
+def test_what_is_unknown_is_spread_over(variant: str) -> None:
+    """Not a cluster around one point: also where a sparse posterior's dictionary has no points."""
+    player = warmed(made(variant, INTERVAL, confidence=20.0), INTERVAL)
+    out = np.concatenate([player.ask(10.0, n=1) for _ in range(4)])[:, 0]
+    unknown = np.sort(out[out > 6.0])
+    assert len(unknown) >= 2
+    assert np.diff(unknown).min() > 0.5
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_where_there_are_no_more_points_they_come_again(variant: str) -> None:
+    player = made(variant, FEW)
+    X = player.ask(1.0, n=7)
+    counts = np.bincount(FEW.index(X), minlength=3)
+    assert sorted(counts) == [2, 2, 3]
+    assert player.ask(1.0, n=2).shape == (2, 1)
+    player.tell(X, np.zeros(7), 1.0)
+    assert len(player.pending) == 2
+
+
+def test_a_batch_of_the_rule_stays_its_own() -> None:
+    """Without n, the rule alone says how many: n does not change how it counts."""
+    asked, free = (made("bbkb") for _ in range(2))
+    for each in (asked, free):
+        warmed(each)
+    assert len(asked.ask(10.0, n=3)) == 3
+    assert len(free.ask(10.0)) == len(made_and_warmed_bbkb().ask(10.0))
+
+
+def made_and_warmed_bbkb() -> Any:
+    return warmed(made("bbkb"))
+
+
+# --- variances after points that are out ------------------------------------------------------------
+
+SPACE_TIME = {
+    "space": KERNEL,
+    "drift": OnSpace(Matern(1.5, nu=2.5)) * Drift(0.1),
+    "sum": OnSpace(RBF(2.0)) + OnSpace(RBF(1.0)) * OnTime(Matern(8.0, nu=0.5)),
+}
+TIMES = np.array([1.0, 2.5, 3.0, 4.5, 6.0, 6.5])
+TOLD = np.array([[0.0], [1.25], [2.5], [2.5], [3.75], [5.0]])
+
+
+def inputs(kernel: Any, X: Array, t: Any) -> Array:
+    spaced = kernel is SPACE_TIME["space"]
+    return X if spaced else np.column_stack([X, np.broadcast_to(t, len(X))])
+
+
+def expected_noise(kernel: Any, x: Array, t: float, now: float, aged: float) -> float:
+    """(k (1 - r^2) + v) / r^2 with the correlation r of the reward then and now."""
+    if kernel is SPACE_TIME["space"]:
+        return aged
+    here, then = np.append(x, now)[None], np.append(x, t)[None]
+    k = float(kernel(here)[0, 0])
+    r2 = (float(kernel(here, then)[0, 0]) / k) ** 2
+    return (k * (1 - r2) + aged) / r2
+
+
+AGED = {
+    "none": (None, lambda _age: NOISE),
+    "wiener": (Wiener(0.02), lambda age: NOISE + 0.02 * age),
+    "weights": (Exponential(0.8), lambda age: NOISE / 0.8**age),
+}
+
+
+@pytest.mark.parametrize("aging", AGED)
+@pytest.mark.parametrize("name", SPACE_TIME)
+@pytest.mark.parametrize("posterior", ["exact", "nystrom", "all points"])
+def test_the_next_point_is_that_of_a_dense_restatement(
+    posterior: str, name: str, aging: str
+) -> None:
+    """Each pending point is observed at its mean: bounds keep their mean, and lose variance."""
+    kernel, (map_, grown) = SPACE_TIME[name], AGED[aging]
+    if name == "sum" and posterior != "exact":
+        pytest.skip("the sparse posterior filters separable kernels only")
+    rule: Any = {"exact": Exact(), "nystrom": Nystrom(0.5), "all points": Nystrom(1e9)}[posterior]
+    parts: Any = {} if map_ is None else {"aging": map_}
+    recipe = Recipe(LINE, kernel, NOISE, mean=0.2, confidence=Fixed(3.0), posterior=rule, **parts)
+    bandit = Bandit(recipe, seed=1)
+    for x, t in zip(TOLD, TIMES, strict=True):
+        bandit.tell(x, noisy(x[None], t), t)
+    now, asked = 9.0, []
+    for t in (7.0, 7.5, 8.0, 8.0, now):
+        mean, deviation = bandit.predict(LINE.X, t)
+        p = bandit.state.posterior
+        x = bandit.ask(t)
+        variance = left_after(bandit, kernel, asked, t, grown)
+        bound = mean + 3.0 * np.sqrt(np.maximum(variance, 0.0))
+        for out, at in asked:
+            if at == t:
+                bound[LINE.index(out)[0]] = -np.inf
+        row = int(LINE.index(x)[0])
+        assert bound[row] == pytest.approx(bound.max(), abs=1e-7)
+        if len(asked) > 1:
+            assert (variance <= deviation**2 + 1e-9).all()
+            assert (variance < 0.5 * deviation**2).any()
+        asked.append((x[0], t))
+        assert p is None or bandit.info.posterior.in_use == 6
+
+
+def left_after(bandit: Bandit, kernel: Any, asked: Any, t: float, grown: Any) -> Array:
+    """Variances at all candidates at the time t, by one dense update for each point that is out."""
+    p: Any = bandit.state.posterior
+    here = inputs(kernel, LINE.X, t)
+    rows = [int(LINE.index(x)[0]) for x, _ in asked]
+    C = p.cross_covariance(here, here)  # itself held against dense formulas with the posteriors
+    noise = [expected_noise(kernel, x, at, t, grown(t - at)) for x, at in asked]
+    if not rows:
+        return np.diagonal(C).copy()
+    cross = C[:, rows]
+    A = C[np.ix_(rows, rows)] + np.diag(noise)
+    return np.asarray(np.diagonal(C) - np.einsum("ij,ji->i", cross, np.linalg.solve(A, cross.T)))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_covariance_of_that_restatement_is_dense(sparse: bool) -> None:
+    recipe = Recipe(LINE, KERNEL, NOISE, mean=0.0, posterior=Nystrom(0.5) if sparse else Exact())
+    bandit = Bandit(recipe, seed=1)
+    bandit.tell(TOLD, wave(TOLD, TIMES), TIMES)
+    bandit.ask(7.0)
+    p: Any = bandit.state.posterior
+    data = (TOLD, np.zeros((6, 1)), np.full(6, NOISE))
+    oracle = Sparse(KERNEL, p.dictionary.rows.Z, *data) if sparse else Dense(KERNEL, *data)
+    np.testing.assert_allclose(
+        p.cross_covariance(LINE.X, LINE.X), oracle.covariance(LINE.X, LINE.X), atol=1e-8
+    )
+
+
+def test_a_learned_kernel_counts_points_that_are_out() -> None:
+    """On the filter: the bound that is chosen by is a dense one with the fantasies as observations."""
+    bandit = policies.tv_gp_ucb(LINE, None, NOISE, learn=6, confidence=3.0, seed=2)
+    for t in range(1, 14):
+        X = LINE.X[[(7 * t) % 41]]
+        bandit.tell(X, noisy(X, float(t)), float(t))
+    assert isinstance(bandit.recipe.posterior, StateSpace)
+    assert bandit.info.model.fits > 0
+    asked: list[tuple[Array, float]] = []
+    for t in (14.0, 14.0, 15.0, 16.5):
+        mean, _ = bandit.predict(LINE.X, t)
+        x = bandit.ask(t)
+        kernel, scale = bandit.state.model.kernel, bandit.info.model.scale
+        seen = bandit.state.rewards
+        v = seen.variance / scale**2
+        noise = [NOISE / scale**2 for _ in asked]
+        spoken = [
+            expected_noise(kernel, a, at, t, n) for (a, at), n in zip(asked, noise, strict=True)
+        ]
+        Z = np.column_stack([seen.X, seen.t])
+        if asked:
+            Z = np.vstack([Z, *[np.append(a, t) for a, _ in asked]])
+        oracle = Dense(kernel, Z, np.zeros((len(Z), 1)), np.append(v, spoken))
+        at = np.column_stack([LINE.X, np.full(41, t)])
+        bound = mean + 3.0 * scale * oracle.deviation(at)
+        for a, then in asked:
+            if then == t:
+                bound[LINE.index(a)[0]] = -np.inf
+        assert bound[LINE.index(x)[0]] == pytest.approx(bound.max(), abs=2e-3 * scale)
+        asked.append((x[0], t))
+
+
+def test_a_point_that_says_nothing_any_more_is_no_reason() -> None:
+    """Long after it was asked, a point that is still out tells nothing about now."""
+    kernel = OnSpace(KERNEL) * OnTime(RBF(2.0))
+    recipe = Recipe(LINE, kernel, NOISE, mean=0.0, confidence=Fixed(2.0))
+    bandit, free = Bandit(recipe, seed=1), Bandit(recipe, seed=1)
+    for each in (bandit, free):
+        each.tell(TOLD, wave(TOLD, TIMES), TIMES)
+    bandit.ask(7.0)
+    np.testing.assert_array_equal(bandit.ask(500.0), free.ask(500.0))
+    assert len(bandit.pending) == 2
+
+
+# --- how they end ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2]])
+def test_telling_ends_them_in_any_order(variant: str, order: list[int]) -> None:
+    player = made(variant)
+    X = player.ask(1.0, n=4)
+    for done, row in enumerate(order, 1):
+        player.tell(X[[row]], noisy(X[[row]], 1.0), 1.0)
+        left = [i for i in range(4) if i not in order[:done]]
+        np.testing.assert_array_equal(player.pending, X[left])
+    assert player.info.told == 4
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_reward_without_a_time_takes_the_time_it_was_asked_for(variant: str) -> None:
+    player = made(variant)
+    X = np.concatenate([player.ask(t, n=1) for t in (2.0, 3.5, 4.0)])
+    assert distinct(X) == 3
+    player.tell(X[[1]], [0.5])
+    player.tell(X[[2, 0]], [0.1, 0.2])
+    table = player.history.query("kind == 'reward'")[["time", "x0", "reward"]].to_numpy()
+    expected = [[2.0, X[0, 0], 0.2], [3.5, X[1, 0], 0.5], [4.0, X[2, 0], 0.1]]
+    np.testing.assert_array_equal(table, expected)
+    assert len(player.pending) == 0
+
+
+def test_one_point_that_is_out_for_two_times() -> None:
+    """A reward with a time ends the one of its time; one without takes the time that is left."""
+    bandit = made("gp-ucb", FEW)
+    bandit.ask(1.0, n=3)
+    bandit.ask(2.0, n=3)
+    x = FEW.X[[1]]
+    bandit.tell(x, [0.5], 2.0)
+    left = bandit.state.pending
+    assert left.t[(x == left.X).all(axis=1)].tolist() == [1.0]
+    bandit.tell(x, [0.25])
+    np.testing.assert_array_equal(bandit.state.rewards.t, [2.0, 1.0])
+    assert len(bandit.pending) == 4
+    # It is not out any more: the next one is a play of its own, one unit after the latest time.
+    bandit.tell(x, [0.0])
+    assert bandit.state.rewards.t[-1] == 3.0
+
+
+def test_what_nobody_asked_for_ends_nothing() -> None:
+    bandit = made("gp-ucb")
+    X = bandit.ask(3.0, n=2)
+    other = LINE.X[[row for row in range(41) if LINE.X[row] not in X][:1]]
+    bandit.tell(other, [0.4], 3.0)
+    np.testing.assert_array_equal(bandit.pending, X)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_dropped_points_are_forgotten(variant: str) -> None:
+    player, twin = (warmed(made(variant)) for _ in range(2))
+    X = player.ask(10.0, n=3)
+    twin.ask(10.0, n=3)
+    for each in (player, twin):
+        each.drop(X[[1]])
+    np.testing.assert_array_equal(player.pending, X[[0, 2]])
+    for each in (player, twin):
+        each.drop(X[[2, 0]])
+    assert len(player.pending) == 0
+    assert player.info.told == 9
+    with pytest.raises(ValueError, match=r"is not pending; 0 points are"):
+        player.drop(X[[0]])
+    np.testing.assert_array_equal(step(player, 10.0, 1), step(twin, 10.0, 1))
+
+
+def test_after_a_drop_it_decides_as_if_it_had_not_asked() -> None:
+    """Except for draws: an exact posterior on candidates makes none."""
+    player, twin = (warmed(made("gp-ucb")) for _ in range(2))
+    player.drop(player.ask(10.0, n=3))
+    np.testing.assert_array_equal(player.ask(10.0), twin.ask(10.0))
+
+
+def test_pending_is_a_copy() -> None:
+    bandit = made("gp-ucb")
+    X = bandit.ask(1.0, n=2)
+    bandit.pending[:] = 99.0
+    X[:] = -1.0
+    assert set(LINE.index(bandit.pending)) <= set(range(41))
+    assert repr(bandit).endswith("0 rewards told, 2 out, at the start>")
+
+
+# --- going on -------------------------------------------------------------------------------------
+
+
+def resumed(player: Any) -> Any:
+    if not isinstance(player, Bandit):
+        return pickle.loads(pickle.dumps(player))
+    return Bandit.from_state(*pickle.loads(pickle.dumps((player.recipe, player.state))))
+
+
+@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_goes_on_bit_for_bit_with_points_out(variant: str, domain: Any) -> None:
+    if variant not in ON_INTERVAL and domain is INTERVAL:
+        pytest.skip("it needs candidates")
+    player = warmed(made(variant, domain), domain)
+    X = np.concatenate([player.ask(10.0, n=3), player.ask(11.0, n=1)])
+    copy = resumed(player)
+    for each in (player, copy):
+        each.tell(X[[2]], [0.3])
+    for t in (12.0, 13.0):
+        np.testing.assert_array_equal(step(player, t, 2), step(copy, t, 2))
+    for each in (player, copy):  # late, and again after that
+        each.tell(X[[3]], [-0.2])
+    np.testing.assert_array_equal(step(player, 14.0, 2), step(copy, 14.0, 2))
+    np.testing.assert_array_equal(player.pending, copy.pending)
+    pd.testing.assert_frame_equal(player.history, copy.history, check_exact=True)
+    if isinstance(player, Bandit):
+        assert player.state == copy.state
+        for one, other in zip(player.predict(LINE.X), copy.predict(LINE.X), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_state_with_points_out_of_another_domain_is_refused() -> None:
+    bandit = warmed(made("gp-ucb"))
+    bandit.ask(10.0, n=2)
+    seen = Candidates(np.unique(bandit.state.visited, axis=0))
+    recipe = Recipe(seen, KERNEL, NOISE)
+    with pytest.raises(ValueError, match="points pending must be candidates"):
+        Bandit.from_state(recipe, bandit.state)
+    bandit.drop(bandit.pending)
+    assert Bandit.from_state(recipe, bandit.state).ask(10.0).shape == (1, 1)
+
+
+# --- what they are worth --------------------------------------------------------------------------
+
+
+def delayed(bandit: Bandit, delay: int, seed: int, steps: int) -> float:
+    """Average regret on the drifting bump where a reward comes `delay` steps late."""
+    waiting, lost = [], 0.0
+    for t in map(float, range(1, steps + 1)):
+        x = bandit.ask(t)
+        value = BUMP.value(x, t)
+        lost += BUMP.best(t) - float(value[0])
+        waiting.append((x, value + 0.1 * keyed_normal(seed, 1, x, t), t))
+        if len(waiting) > delay:
+            bandit.tell(*waiting.pop(0))
+    return lost / steps
+
+
+def sliding(seed: int) -> Bandit:
+    return policies.sw_gp_ucb(BUMP.domain, RBF(3.5), 0.01, window=25, seed=seed)
+
+
+def asking(seed: int) -> Bandit:
+    return policies.frugal_gp_ucb(
+        BUMP.domain,
+        None,
+        0.01,
+        expert=SimulatorExpert(BUMP, seed=seed),
+        consult="before ask",
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize(("make", "seeds"), [(sliding, 3), (asking, 1)])
+def test_late_rewards_still_explore(make: Any, seeds: int) -> None:
+    at_once, late = (np.mean([delayed(make(s), d, s, 60) for s in range(seeds)]) for d in (0, 4))
+    assert late <= 1.5 * at_once
+
+
+def test_without_knowing_what_is_out_late_rewards_cost_more() -> None:
+    """A reward that stands still, a wide domain: who forgets what is out plays everything five times."""
+
+    def regret(known: bool) -> float:
+        grid = Candidates.grid([(0.0, 5.0), (0.0, 5.0)], [21, 21])
+        value = np.exp(-((grid.X - [4.0, 1.0]) ** 2).sum(axis=1))
+        bandit = policies.gp_ucb(grid, RBF(1.0), NOISE, mean=0.0, seed=1)
+        waiting, lost = [], 0.0
+        for t in map(float, range(1, 61)):
+            x = bandit.ask(t)
+            if not known:
+                bandit.drop(x)
+            y = float(value[grid.index(x)[0]])
+            lost += 1.0 - y
+            waiting.append((x, [y], t))
+            if len(waiting) > 4:
+                bandit.tell(*waiting.pop(0))
+        return lost
+
+    assert regret(True) < 0.7 * regret(False)
+
+
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom()])
+def test_one_batch_rule_is_one_point_whatever_is_out(posterior: Any) -> None:
+    recipe = Recipe(LINE, KERNEL, NOISE, posterior=posterior, batching=Batching(One()))
+    bandit = Bandit(recipe)
+    assert [len(bandit.ask(1.0)) for _ in range(3)] == [1, 1, 1]

@@ -1,0 +1,112 @@
+"""Every policy of the package, found in its register, on a line and on an interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Answers, Box, Candidates
+from tvbandits.acquisition.confidence import Fixed
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.policies import POLICIES, Setting
+
+LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
+INTERVAL = Box([[0.0, 10.0]], samples=32, starts=1)
+KERNEL, NOISE = RBF(1.5), 0.01
+
+
+def wave(X: Array, t: Any) -> Array:
+    """A drifting reward."""
+    return np.asarray(np.sin(X[:, 0] + 0.1 * np.asarray(t)))
+
+
+def noisy(X: Array, t: Any) -> Array:
+    return wave(X, t) + 0.1 * keyed_normal(0, 3, X, np.broadcast_to(t, len(X)))
+
+
+@dataclass
+class Known:
+    """An expert that answers `sign * wave`, and keeps what it was asked."""
+
+    sign: float = 1.0
+    variance: float = 0.02
+    asked: list[tuple[Array, float]] = field(default_factory=list)
+
+    def query(self, X: Array, t: float) -> Answers:
+        self.asked.append((X.copy(), t))
+        return Answers(self.sign * (wave(X, t) + 0.1 * keyed_normal(0, 4, X, t)), self.variance)
+
+
+def setting(domain: Any = LINE, expert: Any = None, seed: int = 3) -> Setting:
+    return Setting(
+        domain,
+        KERNEL,
+        NOISE,
+        horizon=60,
+        variation=0.1,
+        scale=1.0,
+        epsilon=0.03,
+        information_gain=10.0,
+        confidence=Fixed(2.0),
+        expert=lambda: Known() if expert is None else expert,
+        seed=seed,
+    )
+
+
+def variants() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Every policy as it is, and every one that takes one on the sparse posterior."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for name, policy in POLICIES.items():
+        # One point an ask: what a batch of samples repeats is no matter of what is out.
+        options: dict[str, Any] = {"batch": 1} if "batch" in policy.parameters else {}
+        found[name] = (name, options)
+        if "posterior" in policy.parameters and name not in ("frugal-gp-ucb", "bkb", "bbkb"):
+            fixed = {"epsilon": 0.05} if name == "tv-gp-ucb" else {}
+            found[f"{name} sparse"] = (name, {**options, **fixed, "posterior": "nystrom"})
+    found["tv-gp-ucb fixed"] = ("tv-gp-ucb", {"epsilon": 0.05})
+    found["thompson exact"] = ("thompson", {"batch": 1, "posterior": "exact"})
+    return found
+
+
+VARIANTS = variants()
+WITH_MODEL = [name for name in VARIANTS if name not in ("uniform", "eps-greedy", "evolution")]
+FINITE_ONLY = [name for name in VARIANTS if name.startswith("thompson")]
+ON_INTERVAL = [name for name in VARIANTS if name not in FINITE_ONLY]
+MINIMISING = [
+    name for name, (policy, _) in VARIANTS.items() if "minimise" in POLICIES[policy].parameters
+]
+
+
+def made(variant: str, domain: Any = LINE, expert: Any = None, seed: int = 3, **more: Any) -> Any:
+    name, options = VARIANTS[variant]
+    return POLICIES[name].make(setting(domain, expert, seed), **{**options, **more})
+
+
+def warmed(player: Any, domain: Any = LINE, steps: int = 9) -> Any:
+    """After rewards of points in one half of the domain, so that the other is unknown."""
+    rng = np.random.default_rng(5)
+    for t in range(1, steps + 1):
+        X = domain.check(np.round(rng.uniform(0, 5, (1, 1)) * 4) / 4)
+        player.tell(X, noisy(X, float(t)), float(t))
+    return player
+
+
+def step(player: Any, t: float, n: int | None = None, sign: float = 1.0) -> Array:
+    X = player.ask(t, n)
+    player.tell(X, sign * noisy(X, t), t)
+    return np.asarray(X)
+
+
+def distinct(X: Array) -> int:
+    """Points that differ by more than rounding."""
+    return len(np.unique(np.round(X / 1e-6), axis=0))
+
+
+def log_times(steps: int) -> list[float]:
+    """Uneven times."""
+    return [t + 0.3 * math.sin(3 * t) for t in range(1, steps + 1)]
