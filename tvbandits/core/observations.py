@@ -146,7 +146,7 @@ class Plays:
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
 
     def rows_of(self, X: Array, t: Array | None = None) -> list[int | None]:
-        """The row of each of the points `X` (n, d), each row once, the first first; None where none is left.
+        """The row of each of the points `X` (n, d), each row once and the first first; else None.
 
         With times `t` (n,), rows of these times come before others of the same point.
         """
