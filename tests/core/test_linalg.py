@@ -240,3 +240,15 @@ def test_square_root_of_any_rank(n: int, r: int, seed: int, scale: float) -> Non
 def test_square_root_keeps_no_rounding_noise() -> None:
     assert linalg.square_root(np.outer([1.0, 2.0, 2.0], [1.0, 2.0, 2.0])).shape == (3, 1)
     assert linalg.square_root(np.zeros((3, 3))).shape == (3, 0)
+
+
+def test_a_stack_is_whitened_as_each_is() -> None:
+    rng = np.random.default_rng(0)
+    roots = rng.standard_normal((3, 4, 4))
+    A, B = roots @ np.swapaxes(roots, 1, 2) + np.eye(4), rng.standard_normal((3, 4, 2))
+    factors, whitened = linalg.whitened_each(A, B)
+    for a, b, L, w in zip(A, B, factors, whitened, strict=True):
+        np.testing.assert_allclose(L @ L.T, a, atol=1e-12)
+        np.testing.assert_allclose(w.T @ w, b.T @ np.linalg.inv(a) @ b, atol=1e-10)
+    with pytest.raises(linalg.FactorisationError, match="not positive definite"):
+        linalg.whitened_each(-A, B)

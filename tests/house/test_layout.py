@@ -26,6 +26,7 @@ ORDER = [
     "forgetting",
     "acquisition",
     "queries",
+    "queries.bank",
     "bandit",
     "bandit.plots",
     "policies",

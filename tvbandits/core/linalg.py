@@ -262,3 +262,28 @@ def square_root(A: Array) -> Array:
     values, vectors = eigenpairs(A)
     kept = values > 1e-14 * float(values.max(initial=0.0))
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
+    """Cholesky factors L of a stack of positive definite matrices, and L^-1 B of each.
+
+    Parameters
+    ----------
+    A : array of shape (M, n, n)
+    B : array of shape (M, n, c)
+
+    Returns
+    -------
+    factors : array of shape (M, n, n)
+    whitened : array of shape (M, n, c)
+
+    Raises
+    ------
+    FactorisationError
+        If one of them is not positive definite.
+    """
+    try:
+        factors = np.linalg.cholesky(A)
+    except np.linalg.LinAlgError as error:
+        raise FactorisationError("a covariance of innovations is not positive definite") from error
+    return np.asarray(factors), np.asarray(np.linalg.solve(factors, B))

@@ -1,0 +1,92 @@
+"""A bank of models on networks of sensors: regret, coverage and time, beside players without a model.
+
+python -m benchmarks.bank VALUES SITES [--noise-variance V] [--answers B] [--seeds N]
+
+VALUES and SITES are tables as `tvbandits.datasets.sensor_field` reads them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.datasets import TableProblem, sensor_field
+from tvbandits.queries.bank.all_read import AllRead
+from tvbandits.queries.bank.bank import Bank
+from tvbandits.queries.bank.questions import questions
+
+
+class Played(NamedTuple):
+    """Regret of each step, whether 95% intervals one step ahead held, and seconds of each step."""
+
+    regret: Array
+    covered: Array
+    seconds: Array
+
+
+def play(problem: TableProblem, answers: int, seed: int) -> Played:
+    """Play the best mean; after each reward ask about so many places, or read all of them."""
+    rng = np.random.default_rng([seed, 7])
+    noise = np.sqrt(problem.noise_variance)
+    values, sites = problem.values, len(problem.points)
+    bank, asked, row = Bank.of(problem.points, problem.noise_variance), 0, int(rng.integers(sites))
+    regret, covered, seconds = [], [], []
+    for step, truth in enumerate(values):
+        regret.append(truth.max() - truth[row])
+        started = time.perf_counter()
+        bank = bank.observe([row], truth[[row]] + noise * rng.standard_normal(1), None, step)
+        if answers:
+            rows = questions(bank.beliefs(step + 1.0), answers, asked)
+            asked += len(rows)
+            told = truth[rows] + noise * rng.standard_normal(len(rows))
+            bank = bank.observe(rows, told, None, step)
+        forecast = bank.predict(step + 1.0)
+        row = int(forecast.mean.argmax())
+        seconds.append(time.perf_counter() - started)
+        if step + 1 < len(values):
+            off = np.abs(values[step + 1] - forecast.mean)
+            covered.append((off < 1.96 * forecast.deviation).mean())
+    return Played(np.array(regret), np.array(covered), np.array(seconds))
+
+
+def all_read(problem: TableProblem) -> float:
+    """Mean regret of the forecaster that reads every place at every step."""
+    reference, regret = AllRead(len(problem.points)), []
+    reference.read(problem.values[0])
+    for truth in problem.values[1:]:
+        regret.append(truth.max() - truth[reference.forecast().argmax()])
+        reference.read(truth)
+    return float(np.mean(regret))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("values")
+    parser.add_argument("sites")
+    parser.add_argument("--noise-variance", type=float, required=True)
+    parser.add_argument("--answers", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=10)
+    given = parser.parse_args()
+    problem = sensor_field(given.values, given.sites, noise_variance=given.noise_variance)
+    known = problem.references()
+    print(problem)
+    print(f"uniform {known.uniform:.3f}, best fixed {known.best_fixed:.3f}")
+    print(f"last step's best {known.last_best:.3f}, forecast with all read {all_read(problem):.3f}")
+    for answers, seeds in ((given.answers, given.seeds), (len(problem.points), 1)):
+        runs = [play(problem, answers, seed) for seed in range(seeds)]
+        means = np.array([run.regret.mean() for run in runs])
+        half = 1.96 * means.std(ddof=1) / np.sqrt(seeds) if seeds > 1 else 0.0
+        coverage = np.mean([run.covered.mean() for run in runs])
+        slow = 1e3 * np.median(np.concatenate([run.seconds for run in runs]))
+        print(
+            f"bank, {answers} answers a step: {means.mean():.3f} +- {half:.3f}, "
+            f"coverage {coverage:.3f}, {slow:.1f} ms a step"
+        )
+
+
+if __name__ == "__main__":
+    main()
