@@ -21,7 +21,7 @@ from tvbandits.bandit.state import Info, State, same_value
 from tvbandits.core.arrays import Array, as_points, as_time
 from tvbandits.core.display import as_html, history_of
 from tvbandits.core.domains.parameters import has_names
-from tvbandits.core.protocols import state_of
+from tvbandits.core.protocols import CallWithinCallError, state_of
 
 
 class Looking:
@@ -157,7 +157,7 @@ class Looking:
         """One call at a time: other threads wait, and a call from inside of a call is refused."""
         with self._lock:
             if self._busy:
-                raise RuntimeError(
+                raise CallWithinCallError(
                     f"{call} was called from inside of a call of the same bandit, such as by its expert"
                 )
             self._busy = True

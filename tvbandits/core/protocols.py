@@ -38,10 +38,15 @@ class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - a warning 
     """
 
 
+class CallWithinCallError(RuntimeError):
+    """A bandit was called from inside of one of its own calls, such as by the expert that it asks."""
+
+
 MISTAKES = (
     ArithmeticError,
     AssertionError,
     AttributeError,
+    CallWithinCallError,
     ImportError,
     LookupError,
     NameError,

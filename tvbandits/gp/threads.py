@@ -35,6 +35,21 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def _limit(library: Any, threads: int) -> None:
+    """Set how many threads a library takes, whichever thread of Python this is.
+
+    threadpoolctl 3.8 lets one thread alone set the number, the first to do so; what others set is
+    silently nothing. Here the first block to begin sets it, and the last to end, which may be in
+    another thread, sets it back.
+    """
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(threads)
+    if release is not None:
+        release(force=True)
+
+
 @contextmanager
 def one_blas_thread(small: bool = True) -> Iterator[None]:
     """Limit BLAS to one thread inside of the block, if what it computes is small.
@@ -50,22 +65,20 @@ def one_blas_thread(small: bool = True) -> Iterator[None]:
         if _blocks == 0:
             # Where there is one thread already, as in a comparison, nothing needs to be set.
             if not _before:
-                _before.extend(
-                    (lib, n) for lib in _libraries() if (n := lib.get_num_threads()) != 1
-                )
+                known = ((lib, lib.get_num_threads()) for lib in _libraries())
+                _before.extend((lib, threads) for lib, threads in known if threads != 1)
             for lib, _ in _before:
-                lib.set_num_threads(1)
+                _limit(lib, 1)
         _blocks += 1
         entered = _lock
     try:
         yield
     finally:
         with _lock:
-            if (
-                entered is _lock
-            ):  # else this is a child process, which does not end its parent's block
+            # In a child that was forked inside of the block, it is its parent's to end.
+            if entered is _lock:
                 _blocks -= 1
                 if _blocks == 0:
                     for lib, threads in _before:
-                        lib.set_num_threads(threads)
+                        _limit(lib, threads)
                     _before.clear()

@@ -1,0 +1,475 @@
+"""Questions and answers: how many, about what, about when, and whenever they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
+from tests.oracles.dense import Dense
+from tests.oracles.states import fingerprint
+from tvbandits import Answers, Bandit, Recipe, policies
+from tvbandits.acquisition.confidence import Fixed
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import GreedyVariance, RandomPoints
+from tvbandits.queries.pool import Choice, Pool
+
+Consult = Literal["after tell", "before ask"]
+NAN = float("nan")
+DRIFT = OnSpace(KERNEL) * Drift(0.1)
+
+
+def bandit_with(expert: Any, consult: Consult = "after tell", k: int = 2, **parts: Any) -> Bandit:
+    asking: dict[str, Any] = {"about": "domain"}
+    asking |= {
+        n: parts.pop(n) for n in ("reuse_answers", "most_answers", "informed_width") if n in parts
+    }
+    plan = parts.pop("plan", None) or RandomPoints(k)
+    recipe = Recipe(
+        parts.pop("domain", LINE),
+        parts.pop("kernel", KERNEL),
+        NOISE,
+        **{"confidence": Fixed(2.0), "mean": 0.1, **parts},
+        asking=Asking(plan, expert, **asking),
+        consult=consult,
+    )
+    return Bandit(recipe, seed=1)
+
+
+# --- a budget is per decision -----------------------------------------------------------------------
+
+Tell = Callable[[Bandit, Array, float], Any]
+
+
+def one_by_one(bandit: Bandit, X: Array, t: float) -> None:
+    for x in X:
+        bandit.tell(x, noisy(x[None], t), t)
+
+
+def at_once(bandit: Bandit, X: Array, t: float) -> None:
+    bandit.tell(X, noisy(X, t), t)
+
+
+def without_times(bandit: Bandit, X: Array, t: float) -> None:
+    for x in X[::-1]:
+        bandit.tell(x, noisy(x[None], t))
+
+
+def in_two_parts(bandit: Bandit, X: Array, t: float) -> None:
+    at_once(bandit, X[:1], t)
+    if len(X) > 1:
+        at_once(bandit, X[1:], t)
+
+
+def played_in_turn(bandit: Bandit, X: Array, t: float) -> None:
+    """The points of a decision are played one after the other, at times of their own."""
+    for i, x in enumerate(X):
+        bandit.tell(x, noisy(x[None], t + 0.1 * i), t + 0.1 * i)
+
+
+def with_failures(bandit: Bandit, X: Array, t: float) -> None:
+    for i, x in enumerate(X):
+        bandit.tell(x, [NAN] if i % 2 == 0 else noisy(x[None], t), t)
+
+
+def all_failed(bandit: Bandit, X: Array, t: float) -> None:
+    bandit.tell(X, np.full(len(X), NAN), t)
+
+
+HOW: dict[str, Tell] = {
+    each.__name__: each  # type: ignore[attr-defined]
+    for each in (
+        one_by_one,
+        at_once,
+        without_times,
+        in_two_parts,
+        played_in_turn,
+        with_failures,
+        all_failed,
+    )
+}
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("consult", ["after tell", "before ask"])
+def test_two_questions_a_decision_however_rewards_are_told(consult: Any, how: str, n: int) -> None:
+    expert = Known()
+    bandit = bandit_with(expert, consult)
+    for t in range(1, 13):
+        X = bandit.ask(float(t), n=n)
+        HOW[how](bandit, X, float(t))
+        assert bandit.info.queries.total_asked == 2 * t
+        assert bandit.state.questions.decisions == t
+    assert [len(points) for points, _ in expert.asked] == [2] * 12
+    assert [int(about) for _, about in expert.asked] == list(range(1, 13))
+    assert len(bandit.pending) == 0
+
+
+@pytest.mark.parametrize("consult", ["after tell", "before ask"])
+def test_two_questions_a_decision_where_rewards_come_late(consult: Any) -> None:
+    expert = Known()
+    bandit = bandit_with(expert, consult)
+    waiting = []
+    for t in map(float, range(1, 21)):
+        waiting.append((bandit.ask(t), t))
+        if len(waiting) > 4:
+            X, then = waiting.pop(0)
+            bandit.tell(X, noisy(X, then), then)
+        # Never about a past that is known: about the decision that is out.
+        assert all(about <= t for _, about in expert.asked)
+    assert len(expert.asked) == (16 if consult == "after tell" else 20)
+    assert [about for _, about in expert.asked] == (
+        list(range(5, 21)) if consult == "after tell" else list(range(1, 21))
+    )
+
+
+def test_a_late_reward_asks_nothing() -> None:
+    expert = Known()
+    bandit = bandit_with(expert)
+    for t in (1.0, 2.0, 3.0):
+        X = bandit.ask(t)
+        bandit.tell(X, noisy(X, t), t)
+    assert len(expert.asked) == 3
+    state = bandit.state
+    bandit.tell(LINE.X[[4]], [0.3], 1.5)
+    bandit.tell(LINE.X[[4, 5]], [0.3, 0.2], [0.5, 2.5])
+    assert len(expert.asked) == 3
+    assert bandit.state.answers is state.answers
+    assert bandit.info.told == 6
+
+
+def test_rewards_that_nobody_asked_for_are_news_once_a_time() -> None:
+    expert = Known()
+    bandit = bandit_with(expert)
+    for t in (1.0, 1.0, 2.0, 2.0, 2.0, 3.5):
+        bandit.tell(LINE.X[[3]], [0.1], t)
+    assert [about for _, about in expert.asked] == [1.0, 2.0, 3.5]
+
+
+def test_before_ask_is_about_the_time_of_the_decision() -> None:
+    expert = Known()
+    bandit = bandit_with(expert, "before ask", confidence=Fixed(0.0))
+    X = bandit.ask(10.5)
+    bandit.tell(X, noisy(X, 10.5), 10.5)
+    bandit.ask(30.0)
+    assert [about for _, about in expert.asked] == [10.5, 30.0]
+    np.testing.assert_array_equal(bandit.state.answers.t, [30.0, 30.0])
+    # Nothing has been told since: a second look at the same decision asks nothing more.
+    bandit.ask(30.0)
+    assert len(expert.asked) == 2
+
+
+def test_after_tell_is_about_the_time_told_before_ask_decides_with_it() -> None:
+    """The same questions about the same time serve the next decision, or this one."""
+    after, before = (bandit_with(Known(), each, k=41) for each in ("after tell", "before ask"))
+    for bandit in (after, before):
+        X = LINE.X[[20]]
+        bandit.tell(X, noisy(X, 1.0), 1.0)
+    assert len(after.state.answers) == 41
+    assert len(before.state.answers) == 0
+    x = before.ask(2.0)
+    np.testing.assert_array_equal(before.state.answers.t, np.full(41, 2.0))
+    mean, deviation = before.predict(LINE.X, 2.0)
+    assert LINE.index(x)[0] == np.argmax(mean + 2.0 * deviation)
+    assert deviation.max() < 0.15  # it knows the whole line
+
+
+# --- what the plan is shown -------------------------------------------------------------------------
+
+
+@dataclass
+class Looking:
+    """A plan that keeps the pools it is shown, and asks about the first points."""
+
+    pools: list[Pool] = field(default_factory=list)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+        self.pools.append(pool)
+        return Choice(np.arange(3))
+
+
+@pytest.mark.parametrize("consult", ["after tell", "before ask"])
+def test_beliefs_are_about_the_decision_that_answers_are_for(consult: Any) -> None:
+    plan = Looking()
+    bandit = bandit_with(Known(), consult, plan=plan, kernel=DRIFT, reuse_answers=True)
+    for t in (1.0, 2.0, 4.5):
+        X = LINE.X[[int(8 * t)]]
+        bandit.ask(t)
+        bandit.drop(bandit.pending)
+        # What is known when the plan looks, spoken about at the decision's time.
+        bandit.tell(X, noisy(X, t), t)
+    pool, beliefs = plan.pools[-1], plan.pools[-1].believed()
+    decision = 5.5 if consult == "after tell" else 4.5
+    told = bandit.state.rewards if consult == "after tell" else bandit.state.rewards.take(slice(2))
+    answers = bandit.state.answers.take(slice(-3))
+    seen = told.append(answers)
+    data = Dense(DRIFT, np.column_stack([seen.X, seen.t]), (seen.y - 0.1)[:, None], seen.variance)
+    at = np.column_stack([LINE.X, np.full(41, decision)])
+    np.testing.assert_array_equal(pool.points, LINE.X)
+    np.testing.assert_allclose(beliefs.mean, 0.1 + data.mean(at)[:, 0], atol=1e-8)
+    np.testing.assert_allclose(beliefs.deviation, data.deviation(at), atol=1e-8)
+    asked = np.column_stack([LINE.X[[7]], [4.5]])
+    np.testing.assert_allclose(beliefs.reach([7]), data.covariance(asked, at), atol=1e-8)
+    assert (pool.told, pool.asked, pool.decisions) == (len(told), 6, 3)
+
+
+def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
+    plan = Looking()
+    expert = Known(variance=0.3)
+    bandit = bandit_with(expert, plan=plan, informed_width=1.0)
+    for t in (1.0, 2.0, 3.0):
+        expert.variance = 0.3 * t
+        bandit.ask(t)
+        bandit.tell(LINE.X[[3]], [0.1], t)
+    assert [pool.believed().noise_variance for pool in plan.pools] == [NOISE, 0.3, 0.6]
+    bandit.answer(LINE.X[:3], [0.1, 0.2, 0.3], 3.0, variance=[0.5, 0.7, 4.0])
+    bandit.ask(4.0)
+    bandit.tell(LINE.X[[3]], [0.1], 4.0)
+    assert plan.pools[-1].believed().noise_variance == 0.7  # the middle one
+
+
+def test_a_plan_spends_more_where_answers_are_good() -> None:
+    """The gain of a question falls with the variance of its answer."""
+    shown = []
+    for variance in (0.001, 10.0):
+        plan = Looking()
+        bandit = bandit_with(Known(variance=variance), plan=plan)
+        for t in (1.0, 2.0):
+            bandit.ask(t)
+            bandit.tell(LINE.X[[3]], [0.1], t)
+        shown.append(plan.pools[-1].believed().gains([20], np.arange(41))[0])
+    assert shown[0] > 2 * shown[1] > 0.0
+
+
+# --- questions to carry -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("consult", ["after tell", "before ask"])
+def test_carried_questions_are_those_that_an_expert_is_asked(consult: Any) -> None:
+    expert = Known()
+    asking, carrying = bandit_with(expert, consult, k=3), bandit_with(None, consult, k=3)
+    for t in map(float, range(1, 9)):
+        if consult == "before ask":
+            carried(carrying, t)
+        X = asking.ask(t, n=2)
+        np.testing.assert_array_equal(carrying.ask(t, n=2), X)
+        for each in (asking, carrying):
+            each.tell(X, noisy(X, t), t)
+        if consult == "after tell":
+            carried(carrying, t)
+        np.testing.assert_array_equal(carrying.state.answers.X, asking.state.answers.X)
+        np.testing.assert_array_equal(carrying.state.answers.y, asking.state.answers.y)
+        assert carrying.info.queries.total_asked == asking.info.queries.total_asked == 3 * t
+    for one, other in zip(asking.predict(LINE.X), carrying.predict(LINE.X), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert asking.state == carrying.state
+
+
+def carried(bandit: Bandit, t: float, parts: Sequence[slice] = (slice(None),)) -> Array:
+    """Ask what is to be asked, and bring the answers in parts."""
+    points = bandit.questions(t)
+    said = Known().query(points, t) if len(points) else Answers.none(0)
+    for part in parts:
+        if len(points[part]):
+            bandit.answer(points[part], said.values[part], t, said.variance[part])
+    return points
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_answers_in_parts_are_the_answers(reuse: bool) -> None:
+    whole, parts = (bandit_with(None, "before ask", k=4, reuse_answers=reuse) for _ in range(2))
+    for t in map(float, range(1, 7)):
+        carried(whole, t)
+        carried(parts, t, (slice(0, 1), slice(1, 1), slice(1, 3), slice(3, None)))
+        X = whole.ask(t)
+        np.testing.assert_array_equal(parts.ask(t), X)
+        for each in (whole, parts):
+            each.tell(X, noisy(X, t), t)
+    assert whole.state == parts.state
+    assert len(whole.state.answers) == (24 if reuse else 4)
+    assert whole.info.queries.total_answered == parts.info.queries.total_answered == 24
+
+
+def test_questions_that_nobody_answers_lose_nothing() -> None:
+    """The bandit goes on with what it has; the questions count as asked."""
+    bandit, alone = bandit_with(None, "before ask", k=3), bandit_with(None, "before ask", k=3)
+    for t in map(float, range(1, 7)):
+        assert len(bandit.questions(t)) == 3
+        assert len(bandit.questions(t)) == 0  # the decision has had its own
+        bandit.drop(bandit.ask(t))
+        alone.drop(alone.ask(t))
+        for each in (bandit, alone):
+            each.tell(LINE.X[[int(t)]], [0.1], t)
+    assert (bandit.info.queries.total_asked, bandit.info.queries.total_answered) == (18, 0)
+    for one, other in zip(bandit.predict(LINE.X), alone.predict(LINE.X), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_questions_may_be_refused_in_part() -> None:
+    bandit = bandit_with(None, "before ask", k=3)
+    points = bandit.questions(1.0)
+    info = bandit.answer(points, [NAN, 0.4, NAN], 1.0)
+    assert (info.queries.answered, info.queries.refused) == (1, 2)
+    np.testing.assert_array_equal(bandit.state.answers.X, points[[1]])
+    np.testing.assert_array_equal(bandit.state.answers.variance, [NOISE])
+    info = bandit.answer(points[:1], [NAN], 1.0)
+    assert (info.queries.total_answered, info.queries.total_refused) == (1, 3)
+    assert len(bandit.state.answers) == 1
+
+
+def test_the_default_time_of_questions_and_answers() -> None:
+    after, before = (bandit_with(None, each) for each in ("after tell", "before ask"))
+    for bandit in (after, before):
+        points = bandit.questions()
+        assert bandit.state.questions.latest == 1.0
+        bandit.answer(points, [0.1, 0.2])
+        np.testing.assert_array_equal(bandit.state.answers.t, [1.0, 1.0])
+        X = bandit.ask(7.25)
+        bandit.questions()
+        assert bandit.state.questions.latest == 7.25  # the decision that is out
+        bandit.tell(X, [0.1], 7.25)
+    after.questions(8.0)
+    before.questions()
+    assert before.state.questions.latest == 8.25
+    after.answer(LINE.X[:1], [0.5])
+    assert after.state.answers.t[-1] == 8.0
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_an_answer_that_comes_two_steps_late_speaks_about_its_own_time(reuse: bool) -> None:
+    bandit = bandit_with(None, "before ask", kernel=DRIFT, k=3, reuse_answers=reuse)
+    late: list[tuple[Array, float]] = []
+    used: list[tuple[Array, float]] = []
+    for t in map(float, range(1, 9)):
+        late.append((bandit.questions(t), t))
+        if len(late) > 2:
+            points, then = late.pop(0)
+            bandit.answer(points, noisy(points, then), then, variance=0.05)
+            used = [*used, (points, then)] if reuse else [(points, then)]
+        X = bandit.ask(t)
+        seen = bandit.state.rewards
+        Z = np.column_stack([seen.X, seen.t])
+        y, v = seen.y, seen.variance
+        for points, then in used:
+            Z = np.vstack([Z, np.column_stack([points, np.full(3, then)])])
+            y, v = np.append(y, noisy(points, then)), np.append(v, np.full(3, 0.05))
+        oracle = Dense(DRIFT, Z, (y - 0.1)[:, None], v)
+        at = np.column_stack([LINE.X, np.full(41, t)])
+        mean, deviation = bandit.predict(LINE.X, t)
+        np.testing.assert_allclose(mean, 0.1 + oracle.mean(at)[:, 0], atol=1e-8)
+        np.testing.assert_allclose(deviation, oracle.deviation(at), atol=1e-8)
+        bandit.tell(X, noisy(X, t), t)
+    assert len(bandit.state.answers) == (18 if reuse else 3)
+
+
+def test_late_answers_do_not_push_newer_ones_out() -> None:
+    bandit = bandit_with(None, "before ask")
+    bandit.answer(LINE.X[[1, 2]], [0.1, 0.2], 5.0)
+    bandit.answer(LINE.X[[3]], [0.3], 3.0)
+    np.testing.assert_array_equal(bandit.state.answers.t, [5.0, 5.0, 3.0])
+    bandit.answer(LINE.X[[4]], [0.4], 6.0)
+    np.testing.assert_array_equal(bandit.state.answers.t, [6.0])
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_no_more_answers_than_the_recipe_keeps(most: int) -> None:
+    bandit = bandit_with(None, "before ask", reuse_answers=True, most_answers=most)
+    for t in (1.0, 2.0, 3.0, 4.0):
+        bandit.answer(LINE.X[[1, 2]], [t, t], t)
+    np.testing.assert_array_equal(bandit.state.answers.y, [1.0, 1, 2, 2, 3, 3, 4, 4][-most:])
+
+
+def test_an_answer_informs_the_next_decision_and_no_other() -> None:
+    bandit = bandit_with(None, "before ask", informed_width=0.0)
+    bandit.tell(LINE.X[[10, 30]], [0.9, -0.5], 1.0)
+    bandit.questions(2.0)
+    bandit.answer(LINE.X[[40]], [0.2], 2.0)
+    mean, deviation = bandit.predict(LINE.X, 2.0)
+    x = bandit.ask(2.0)
+    bandit.drop(x)
+    assert LINE.index(x)[0] == np.argmax(mean)
+    assert LINE.index(bandit.ask(2.0))[0] == np.argmax(mean + 2.0 * deviation) != np.argmax(mean)
+
+
+def test_a_recipe_without_expert_never_asks_anybody() -> None:
+    bandit = policies.sparq_gp_ucb(LINE, RBF(1.5), NOISE, expert=None, queries=GreedyVariance(2))
+    for t in (1.0, 2.0, 3.0):
+        X = bandit.ask(t)
+        bandit.tell(X, noisy(X, t), t)
+    assert bandit.info.queries.total_asked == 0
+    assert len(bandit.questions(3.0)) == 2
+
+
+# --- wrong calls ------------------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[Callable[[Bandit], Any], str]] = {
+    "questions at NaN": (lambda b: b.questions(NAN), "t must be a finite number, got nan"),
+    "questions at noon": (lambda b: b.questions("noon"), "t must be a finite number, got 'noon'"),  # type: ignore[arg-type]
+    "answer of none": (
+        lambda b: b.answer(LINE.X[:2], [0.1], 1.0),
+        r"values must have shape \(2,\), got \(1,\)",
+    ),
+    "answer one for two": (
+        lambda b: b.answer(LINE.X[:2], 0.1, 1.0),
+        r"values must have shape \(2,\), got \(\)",
+    ),
+    "answer infinite": (
+        lambda b: b.answer(LINE.X[:2], [0.1, np.inf], 1.0),
+        "values must be at most .* got inf at position 1",
+    ),
+    "answer text": (lambda b: b.answer(LINE.X[:1], ["high"], 1.0), "values must be numeric"),
+    "answer elsewhere": (lambda b: b.answer([[10.2]], [0.1], 1.0), "the nearest candidate"),
+    "answer of two numbers": (lambda b: b.answer([[1.0, 2.0]], [0.1], 1.0), r"X must have shape"),
+    "answer at NaN": (lambda b: b.answer(LINE.X[:1], [0.1], NAN), "t must be a finite number"),
+    "answer at times": (
+        lambda b: b.answer(LINE.X[:2], [0.1, 0.2], [1.0, 2.0]),  # type: ignore[arg-type]
+        "t must be a finite number",
+    ),
+    "answer variance zero": (
+        lambda b: b.answer(LINE.X[:1], [0.1], 1.0, variance=0.0),
+        r"variance must be positive, got 0\.0",
+    ),
+    "answer variances": (
+        lambda b: b.answer(LINE.X[:1], [0.1], 1.0, variance=[0.1, 0.1]),
+        r"variance must have shape \(1,\), got \(2,\)",
+    ),
+    "drop what is not out": (lambda b: b.drop(LINE.X[[0]]), "is not pending; 0 points are"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_calls(wrong: str) -> None:
+    call, match = WRONG[wrong]
+    bandit, twin = (bandit_with(None, "before ask") for _ in range(2))
+    for each in (bandit, twin):
+        carried(each, 1.0)
+        each.tell(each.ask(1.0), [0.3], 1.0)
+    state = bandit.state
+    with pytest.raises(ValueError, match=match):
+        call(bandit)
+    assert bandit.state is state
+    for t in (2.0, 3.0):
+        np.testing.assert_array_equal(carried(bandit, t), carried(twin, t))
+        X = bandit.ask(t)
+        np.testing.assert_array_equal(X, twin.ask(t))
+        for each in (bandit, twin):
+            each.tell(X, noisy(X, t), t)
+    assert fingerprint(bandit.state) == fingerprint(twin.state)
+
+
+def test_who_has_no_plan_has_no_questions() -> None:
+    bandit = policies.gp_ucb(LINE, KERNEL, NOISE)
+    with pytest.raises(ValueError, match="there is nothing to ask: the recipe has no query plan"):
+        bandit.questions()
+    with pytest.raises(
+        ValueError, match="there is nothing to answer: the recipe has no query plan"
+    ):
+        bandit.answer(LINE.X[:1], [0.1])

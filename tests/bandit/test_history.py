@@ -1,0 +1,194 @@
+"""The table of what was told, answered and asked; and when two states are equal."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.helpers.players import (
+    INTERVAL,
+    KERNEL,
+    LINE,
+    NOISE,
+    VARIANTS,
+    WITH_MODEL,
+    Known,
+    made,
+    step,
+    warmed,
+)
+from tests.oracles.states import fingerprint
+from tvbandits import Bandit, Candidates, Recipe, Space, policies
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import RandomPoints
+
+COLUMNS = ["time", "x0", "reward", "variance", "source", "kind"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_is_an_empty_table_with_all_its_columns(variant: str) -> None:
+    table = made(variant).history
+    assert list(table.columns) == COLUMNS
+    assert len(table) == 0
+
+
+def test_every_kind_has_its_row() -> None:
+    asking = Asking(RandomPoints(1), about="domain", reuse_answers=True)
+    bandit = Bandit(Recipe(LINE, KERNEL, NOISE, asking=asking, consult="before ask"), seed=1)
+    bandit.tell(LINE.X[[4]], [0.5], 3.0, variance=0.2)
+    bandit.answer(LINE.X[[9, 8]], [0.25, np.nan], 2.5, variance=0.3)
+    bandit.tell(LINE.X[[7, 6]], [np.nan, -0.5], [1.0, 4.0])
+    out = bandit.ask(5.0)
+    expected = pd.DataFrame(
+        [
+            (1.0, 1.75, np.nan, np.nan, "bandit", "failed"),
+            (2.5, 2.25, 0.25, 0.3, "expert", "answer"),
+            (3.0, 1.0, 0.5, 0.2, "bandit", "reward"),
+            (4.0, 1.5, -0.5, NOISE, "bandit", "reward"),
+            (5.0, out[0, 0], np.nan, np.nan, "bandit", "pending"),
+        ],
+        columns=COLUMNS,
+    )
+    pd.testing.assert_frame_equal(bandit.history, expected)
+    bandit.drop(out)
+    pd.testing.assert_frame_equal(bandit.history, expected.iloc[:-1])
+
+
+def test_equal_times_stay_in_the_order_of_telling() -> None:
+    bandit = made("gp-ucb")
+    for row, t in ((4, 2.0), (9, 1.0), (3, 2.0), (5, 1.0)):
+        bandit.tell(LINE.X[[row]], [float(row)], t)
+    assert bandit.history["reward"].tolist() == [9.0, 5.0, 4.0, 3.0]
+
+
+def test_the_table_is_a_copy() -> None:
+    bandit = warmed(made("gp-ucb"))
+    kept = fingerprint(bandit.state)
+    table = bandit.history
+    table["reward"] = 0.0
+    table["x0"] = -1.0
+    assert fingerprint(bandit.state) == kept
+    assert (bandit.history["reward"] != 0.0).all()
+
+
+def test_named_parameters_are_columns() -> None:
+    space = Space(temperature=(10.0, 80.0), mode=["a", "b"])
+    bandit = policies.gp_ucb(space, KERNEL, NOISE)
+    bandit.tell([{"temperature": 20.0, "mode": "b"}], [1.0], 1.0)
+    table = bandit.history
+    assert list(table.columns) == [
+        "time",
+        "temperature",
+        "mode",
+        "reward",
+        "variance",
+        "source",
+        "kind",
+    ]
+    assert table.loc[0, ["temperature", "mode"]].tolist() == [20.0, "b"]
+
+
+def test_two_coordinates_are_two_columns() -> None:
+    plane = Candidates(np.random.default_rng(0).random((9, 2)))
+    bandit = policies.gp_ucb(plane, KERNEL, NOISE)
+    bandit.tell(plane.X[[3]], [1.0], 1.0)
+    np.testing.assert_array_equal(bandit.history[["x0", "x1"]], plane.X[[3]])
+
+
+# --- equality ---------------------------------------------------------------------------------------
+
+
+def asking_bandit(k: int, **more: Any) -> Bandit:
+    recipe = Recipe(LINE, KERNEL, NOISE, mean=0.0, asking=Asking(RandomPoints(k), **more))
+    return Bandit(recipe, seed=1)
+
+
+def test_two_and_eight_questions_asked_are_two_states() -> None:
+    """Nothing was answered: all that differs is how many were asked, and the draws."""
+    two, eight = asking_bandit(2, about="domain"), asking_bandit(8, about="domain")
+    for each in (two, eight):
+        each.questions(1.0)
+    same_draws = replace(eight.state, random=two.state.random)
+    assert two.state != same_draws
+    questions = replace(same_draws.questions, asked=2)
+    assert two.state == replace(same_draws, questions=questions)
+
+
+@pytest.mark.parametrize("variant", WITH_MODEL)
+def test_a_copy_is_equal_and_goes_on_alike(variant: str) -> None:
+    bandit = warmed(made(variant))
+    step(bandit, 10.0, 2)
+    bandit.ask(11.0)
+    recipe, state = pickle.loads(pickle.dumps((bandit.recipe, bandit.state)))
+    assert state == bandit.state
+    copy = Bandit.from_state(recipe, state)
+    assert copy.state == bandit.state
+    for t in (11.0, 12.0):
+        step(bandit, t, 2)
+        assert copy.state != bandit.state
+        step(copy, t, 2)
+        assert copy.state == bandit.state
+
+
+@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
+def test_looking_changes_nothing(domain: Any) -> None:
+    bandit, twin = (warmed(made("sparq-gp-ucb", domain), domain) for _ in range(2))
+    state = bandit.state
+    bandit.predict(LINE.X, 10.0)
+    bandit.recommend(12.0)
+    bandit.history.head()
+    repr(bandit)
+    bandit._repr_html_()
+    assert bandit.state is state
+    for each in (bandit, twin):
+        step(each, 10.0, 2)
+    assert bandit.state == twin.state
+
+
+CHANGES: dict[str, Any] = {
+    "a reward": lambda b: b.tell(LINE.X[[3]], [0.5], 10.0),
+    "a failed reading": lambda b: b.tell(LINE.X[[3]], [np.nan], 10.0),
+    "an ask": lambda b: b.ask(10.0),
+    "a drop": lambda b: b.drop(b.pending[:1]),
+    "questions": lambda b: b.questions(10.0),
+    "an answer": lambda b: b.answer(LINE.X[[3]], [0.5], 9.0),
+    "a refusal": lambda b: b.answer(LINE.X[[3]], [np.nan], 9.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_decides_the_future_counts(change: str) -> None:
+    bandit, twin = (asking_bandit(2) for _ in range(2))
+    for each in (bandit, twin):
+        warmed(each)
+        each.ask(9.5)
+    assert bandit.state == twin.state
+    CHANGES[change](bandit)
+    assert (bandit.state == twin.state) == (change == "a refusal")
+    CHANGES[change](twin)
+    assert bandit.state == twin.state
+
+
+def test_one_bit_is_another_state() -> None:
+    bandit, twin = (warmed(made("gp-ucb")) for _ in range(2))
+    bandit.tell(LINE.X[[3]], [0.5], 10.0)
+    twin.tell(LINE.X[[3]], [np.nextafter(0.5, 1.0)], 10.0)
+    assert bandit.state != twin.state
+    assert bandit.state != "a state"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(bandit.state)
+
+
+def test_what_only_informs_does_not_count() -> None:
+    bandit = warmed(made("sparq-gp-ucb", expert=Known()))
+    info = replace(bandit.info, told=99, beta=7.0)
+    assert replace(bandit.state, info=info) == bandit.state
+    again = Bandit.from_state(bandit.recipe, replace(bandit.state, info=info))
+    for t in (10.0, 11.0):
+        np.testing.assert_array_equal(step(again, t, 2), step(bandit, t, 2))
+    assert again.state == bandit.state

@@ -1,0 +1,134 @@
+"""Smaller is better: the mirror image of maximising, to the last bit."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.players import (
+    INTERVAL,
+    LINE,
+    MINIMISING,
+    ON_INTERVAL,
+    VARIANTS,
+    Known,
+    made,
+    noisy,
+)
+from tvbandits import Bandit
+from tvbandits.policies import POLICIES
+
+
+def test_every_policy_can() -> None:
+    assert set(MINIMISING) == set(VARIANTS)
+
+
+def pair(variant: str, domain: Any = LINE, **more: Any) -> tuple[Any, Any, Known, Known]:
+    """One that maximises, and one that minimises the negative, each with an expert of its own."""
+    upper, lower = Known(1.0), Known(-1.0)
+    mirrored = {"mean": -more["mean"]} if isinstance(more.get("mean"), float) else {}
+    one = made(variant, domain, upper, **more)
+    other = made(variant, domain, lower, **{**more, **mirrored}, minimise=True)
+    return one, other, upper, lower
+
+
+def assert_mirrored(one: Any, other: Any, t: float) -> None:
+    for mine, theirs in (("told", "told"), ("failed", "failed"), ("beta", "beta")):
+        np.testing.assert_array_equal(getattr(one.info, mine), getattr(other.info, theirs))
+    pending = (one.pending, other.pending)
+    np.testing.assert_array_equal(*pending)
+    for frames in (("reward",),):
+        np.testing.assert_array_equal(
+            one.history[list(frames)].to_numpy(), -other.history[list(frames)].to_numpy()
+        )
+    if not isinstance(one, Bandit):
+        return
+    mean, deviation = one.predict(LINE.X, t)
+    below, spread = other.predict(LINE.X, t)
+    np.testing.assert_array_equal(mean, -below)
+    np.testing.assert_array_equal(deviation, spread)
+    np.testing.assert_array_equal(one.recommend(t), other.recommend(t))
+    assert one.info.model.centre == -other.info.model.centre
+    assert one.info.model.scale == other.info.model.scale
+    assert one.info.model.terms == other.info.model.terms
+    assert one.info.posterior == other.info.posterior
+    assert one.info.queries.total_asked == other.info.queries.total_asked
+
+
+@pytest.mark.parametrize("mean", ["online", 0.3])
+@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
+@pytest.mark.parametrize("variant", MINIMISING)
+def test_it_is_the_mirror_image(variant: str, domain: Any, mean: Any) -> None:
+    if domain is INTERVAL and variant not in ON_INTERVAL:
+        pytest.skip("it needs candidates")
+    takes_mean = "mean" in POLICIES[VARIANTS[variant][0]].parameters
+    if mean != "online" and not takes_mean:
+        pytest.skip("it has no mean")
+    one, other, upper, lower = pair(variant, domain, **({"mean": mean} if takes_mean else {}))
+    for t in map(float, range(1, 36 if domain is LINE else 13)):
+        n = 3 if t % 5 == 0 else 1
+        X = one.ask(t, n=n)
+        np.testing.assert_array_equal(X, other.ask(t, n=n))
+        y = noisy(X, t)
+        if t % 7 == 0:
+            y[0] = np.nan
+        one.tell(X, y, t)
+        other.tell(X, -y, t)
+        if t % 4 == 0:
+            assert_mirrored(one, other, t + 1.0)
+        if t == 8.0:
+            other = pickle.loads(pickle.dumps(other))
+            lower = (
+                other.recipe.asking.expert
+                if getattr(other, "recipe", None) and other.recipe.asking
+                else lower
+            )
+    assert len(upper.asked) == len(lower.asked)
+    for (points, about), (mirrored, then) in zip(upper.asked, lower.asked, strict=True):
+        np.testing.assert_array_equal(points, mirrored)
+        assert about == then
+
+
+@pytest.mark.parametrize("variant", ["sparq-gp-ucb", "frugal-gp-ucb"])
+def test_questions_to_carry_are_mirrored_too(variant: str) -> None:
+    one, other = (
+        Bandit.from_state(
+            _without_expert(made(variant, minimise=minimise).recipe),
+            made(variant, minimise=minimise).state,
+        )
+        for minimise in (False, True)
+    )
+    for t in map(float, range(1, 12)):
+        X = one.ask(t)
+        np.testing.assert_array_equal(X, other.ask(t))
+        y = noisy(X, t)
+        one.tell(X, y, t)
+        other.tell(X, -y, t)
+        points = one.questions(t)
+        np.testing.assert_array_equal(points, other.questions(t))
+        if len(points):
+            said = noisy(points, t)
+            one.answer(points, said, t, variance=0.02)
+            other.answer(points, -said, t, variance=0.02)
+    assert one.info.queries.total_answered > 5
+    assert_mirrored(one, other, 12.0)
+
+
+def _without_expert(recipe: Any) -> Any:
+    return replace(recipe, asking=replace(recipe.asking, expert=None))
+
+
+def test_numbers_keep_the_user_s_sign() -> None:
+    bandit = made("gp-ucb", mean=2.0, minimise=True)
+    assert bandit.predict(LINE.X[:1])[0] == pytest.approx(2.0)
+    bandit.tell(LINE.X[[5, 30]], [1.0, 3.0], 1.0)
+    np.testing.assert_array_equal(bandit.state.rewards.y, [1.0, 3.0])
+    mean, _ = bandit.predict(LINE.X[[5, 30]])
+    np.testing.assert_allclose(mean, [1.0, 3.0], atol=0.05)
+    assert LINE.index(bandit.recommend())[0] == pytest.approx(5, abs=2)
+    bandit.ask()
+    assert bandit.info.model.centre == 2.0

@@ -1,0 +1,141 @@
+"""Readings that failed: the play counts, and nothing is learned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.players import (
+    INTERVAL,
+    LINE,
+    ON_INTERVAL,
+    VARIANTS,
+    WITH_MODEL,
+    Known,
+    made,
+    noisy,
+    step,
+    warmed,
+)
+from tests.oracles.states import fingerprint
+from tvbandits import Answers, Bandit, policies
+from tvbandits.bandit.state import same_value
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_play_counts_and_is_no_longer_out(variant: str) -> None:
+    player = warmed(made(variant))
+    X = player.ask(10.0, n=3)
+    info = player.tell(X[[0, 2]], [NAN, NAN], 10.0)
+    assert (info.told, info.failed) == (9, 2)
+    np.testing.assert_array_equal(player.pending, X[[1]])
+    table = player.history
+    failed = table[table["kind"] == "failed"]
+    np.testing.assert_array_equal(failed[["time", "x0"]], [[10.0, X[0, 0]], [10.0, X[2, 0]]])
+    assert failed["reward"].isna().all()
+    assert failed["variance"].isna().all()
+
+
+@pytest.mark.parametrize("variant", WITH_MODEL)
+def test_nothing_is_learned(variant: str) -> None:
+    """Beliefs are the same to the last bit; so is what is learned of the model."""
+    # An expert that answers nothing: it may be asked, and that must not matter here.
+    bandit, twin = (warmed(made(variant, expert=Mute())) for _ in range(2))
+    for each in (bandit, twin):
+        each.drop(each.ask(10.0, n=1))
+    bandit.tell(LINE.X[[7]], [NAN], 10.0)
+    for t in (11.0, 12.0, 15.5):
+        for one, other in zip(bandit.predict(LINE.X, t), twin.predict(LINE.X, t), strict=True):
+            np.testing.assert_array_equal(one, other)
+    parts = ["rewards", "answers", "model", "spent", "since"]
+    if variant != "frugal-gp-ucb":  # its plan has looked one step ahead
+        parts.append("posterior")
+    for part in parts:
+        assert same_value(getattr(bandit.state, part), getattr(twin.state, part)), part
+
+
+class Mute:
+    """No answer to anything."""
+
+    def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
+        return Answers.none(len(X))
+
+
+@pytest.mark.parametrize("variant", ["uniform", "eps-greedy", "evolution"])
+def test_a_baseline_learns_nothing_either(variant: str) -> None:
+    player, twin = (warmed(made(variant)) for _ in range(2))
+    player.tell(LINE.X[[7]], [NAN], 5.0)
+    np.testing.assert_array_equal(step(player, 10.0, 3), step(twin, 10.0, 3))
+
+
+def test_time_goes_on() -> None:
+    bandit = made("gp-ucb")
+    bandit.tell(LINE.X[[7]], [NAN], 4.0)
+    assert bandit.state.time == 4.0
+    with pytest.raises(ValueError, match=r"cannot ask for t = 3\.0: a reward at t = 4\.0 is told"):
+        bandit.ask(3.0)
+    bandit.ask()
+    assert bandit.state.asked_for == 5.0
+
+
+def test_a_point_without_a_reading_was_played() -> None:
+    """So that an expert may be asked about it."""
+    bandit = policies.sparq_gp_ucb(LINE, made("gp-ucb").recipe.kernel, 0.01, expert=None)
+    bandit.tell(LINE.X[[7]], [NAN], 1.0)
+    bandit.tell(LINE.X[[7, 9]], [0.1, NAN], 2.0)
+    np.testing.assert_array_equal(bandit.state.visited, LINE.X[[7, 9]])
+    assert set(LINE.index(bandit.questions(2.0))) == {7, 9} or len(bandit.questions(2.0)) == 0
+
+
+def test_the_expert_is_asked_all_the_same() -> None:
+    expert = Known()
+    bandit = made("frugal-gp-ucb", expert=expert)
+    for t in map(float, range(1, 8)):
+        X = bandit.ask(t)
+        bandit.tell(X, [NAN], t)
+    assert (bandit.info.told, bandit.info.failed) == (0, 7)
+    assert [about for _, about in expert.asked] == list(map(float, range(1, 8)))
+    assert len(bandit.state.answers) == bandit.info.queries.total_answered > 7
+    mean, _ = bandit.predict(LINE.X, 8.0)
+    truth = np.sin(LINE.X[:, 0] + 0.8)
+    assert np.corrcoef(mean, truth)[0, 1] > 0.8  # it knows the reward from answers alone
+
+
+@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_readings_that_come_and_go(variant: str, domain: Any) -> None:
+    """Told together, what is read is told as if it had come alone."""
+    if domain is INTERVAL and variant not in ON_INTERVAL:
+        pytest.skip("it needs candidates")
+    mixed, apart = (warmed(made(variant, domain, Mute()), domain) for _ in range(2))
+    for t in (10.0, 11.0, 12.0):
+        X = mixed.ask(t, n=3)
+        np.testing.assert_array_equal(X, apart.ask(t, n=3))
+        y = noisy(X, t)
+        y[1] = NAN
+        mixed.tell(X, y, t)
+        apart.tell(X[[0, 2]], y[[0, 2]], t)
+        apart.drop(X[[1]])
+        assert mixed.info.failed == t - 9.0
+    np.testing.assert_array_equal(mixed.ask(13.0), apart.ask(13.0))
+    if isinstance(mixed, Bandit):
+        assert fingerprint(mixed.state.rewards) == fingerprint(apart.state.rewards)
+
+
+def test_what_is_no_reading_is_nan_and_nothing_else() -> None:
+    bandit, twin = (warmed(made("gp-ucb")) for _ in range(2))
+    for y, match in (
+        (None, "y must be numeric"),
+        ([None], "y must be numeric"),
+        ([math.inf], "got inf"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            bandit.tell(LINE.X[[3]], y, 10.0)
+    with pytest.raises(ValueError, match="variance must be positive"):
+        bandit.tell(LINE.X[[3]], [NAN], 10.0, variance=-1.0)
+    assert fingerprint(bandit.state) == fingerprint(twin.state)
