@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.policies.test_recipes import setting
 from tvbandits import Bandit, Candidates, policies
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.comparison.compare import compare
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
@@ -25,15 +26,7 @@ from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Look, Policy
 from tvbandits.policies.names import load, parse_call, written
 from tvbandits.policies.registry import gathered
-from tvbandits.policies.setting import (
-    DEFAULT_WIDTH,
-    FROM_THE_PROBLEM,
-    Common,
-    Seed,
-    Width,
-    assembled,
-    described,
-)
+from tvbandits.policies.setting import FROM_THE_PROBLEM, Common, Seed, Width, assembled, described
 
 
 def recipes() -> dict[str, Callable[..., Any]]:
