@@ -263,7 +263,7 @@ def test_an_error_inside_lifts_the_limit_too(two_threads: list[int]) -> None:
 
 
 def forks(test: Any) -> Any:
-    """A test that forks, where a process can; Python 3.12 warns of forks, which is what this is about."""
+    """A test that forks, where a process can; Python 3.12 warns of forks, and forks it is about."""
     heedless = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
     return pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")(heedless(test))
 

@@ -551,11 +551,11 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "epsilon one": (
         lambda: policies.tv_gp_ucb(LINE, KERNEL, 0.01, epsilon=1.0),
-        r"epsilon must be at least 0 and below 1, got 1\.0",
+        r"epsilon must lie in \[0, 1\), got 1\.0",
     ),
     "epsilon negative": (
         lambda: policies.tv_gp_ucb(LINE, KERNEL, 0.01, epsilon=-0.1),
-        r"epsilon must be at least 0 and below 1, got -0\.1",
+        r"epsilon must lie in \[0, 1\), got -0\.1",
     ),
     "rate zero": (
         lambda: policies.ui_gp_ucb(LINE, KERNEL, 0.01, rate=0.0),
