@@ -293,7 +293,7 @@ def test_contexts_that_are_wrong() -> None:
     bandit = policies.gp_ucb(CONTEXTS, RBF([1.0, 1.0]), NOISE)
     with pytest.raises(ValueError, match="nearest context is"):
         bandit.ask(1.0, context=[1.5])
-    with pytest.raises(ValueError, match="context must have shape"):
+    with pytest.raises(ValueError, match=r"context must have shape \(1,\), got \(2,\)"):
         bandit.ask(1.0, context=[1.0, 2.0])
     with pytest.raises(ValueError, match="candidates without context columns have no context"):
         made("gp-ucb").ask(1.0, context=[1.0])

@@ -42,7 +42,7 @@ def test_a_context_that_no_candidate_has() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([10.0], r"context must have shape \(n, 2\), got \(1,\)"),
+        ([10.0], r"context must have shape \(2,\), got \(1,\)"),
         ([[10.0, 1.0], [20.0, 1.0]], r"context must have shape \(2,\), got \(2, 2\)"),
         ([10.0, np.nan], r"context must be finite, got \[10.0, nan\]"),
         ("hot", "context must be numeric, got 'hot'"),

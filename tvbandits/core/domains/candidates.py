@@ -159,9 +159,10 @@ class Candidates:
         columns = list(self.context)
         if not columns:
             raise ValueError(f"candidates without context columns have no context, got {context!r}")
-        values = as_points(np.atleast_1d(as_floats(context, "context")), len(columns), "context")
-        if len(values) != 1:
-            raise ValueError(f"context must have shape ({len(columns)},), got {values.shape}")
+        given = np.atleast_1d(as_floats(context, "context"))
+        if given.size != len(columns) or given.ndim > 2:
+            raise ValueError(f"context must have shape ({len(columns)},), got {given.shape}")
+        values = as_points(given.ravel(), len(columns), "context")
         away = np.abs(self.X[:, columns] - values) / self._extent[columns]
         distance = away.max(axis=1)
         rows = np.flatnonzero(distance <= TOLERANCE)

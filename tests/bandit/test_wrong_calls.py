@@ -1,0 +1,248 @@
+"""Wrong calls of every door: an error that says what is wrong, and a bandit that goes on unharmed."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made, noisy, warmed
+from tests.oracles.states import fingerprint
+from tvbandits import Bandit, Candidates, Recipe, Space
+from tvbandits.acquisition.availability import NothingAvailableError
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Domain
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import RandomPoints
+
+NAN, INF = math.nan, math.inf
+NOON = datetime.datetime(2024, 5, 1, 12)
+PLANE = np.stack(np.meshgrid(np.linspace(0, 5, 11), [0.0, 1.0], indexing="ij"), axis=-1)
+DOMAINS: dict[str, tuple[Domain, Any]] = {
+    "line": (LINE, KERNEL),
+    "box": (INTERVAL, KERNEL),
+    "plane": (Candidates(PLANE.reshape(-1, 2), context=[1]), RBF([1.5, 1.0])),
+    "space": (Space(heat=(10.0, 80.0), mode=["a", "b"]), RBF(10.0)),
+}
+
+
+def nothing(X: Array) -> Array:
+    return np.zeros(len(X), dtype=bool)
+
+
+Call = Callable[[Bandit], Any]
+WRONG: dict[str, list[tuple[str, Call, str]]] = {
+    "line": [
+        # how many
+        ("n zero", lambda b: b.ask(9.0, n=0), "n must be a whole number of at least 1, got 0"),
+        ("n negative", lambda b: b.ask(9.0, n=-2), "n must be a whole number .* got -2"),
+        ("n a float", lambda b: b.ask(9.0, n=3.0), "n must be a whole number .* got 3.0"),  # type: ignore[arg-type]
+        ("n true", lambda b: b.ask(9.0, n=True), "n must be a whole number .* got True"),
+        ("n a text", lambda b: b.ask(9.0, n="4"), "n must be a whole number .* got '4'"),  # type: ignore[arg-type]
+        ("n too many", lambda b: b.ask(9.0, n=10**9), "n must be at most 100000, got 1000000000"),
+        ("n a list", lambda b: b.ask(9.0, n=[3]), r"n must be a whole number .* got \[3\]"),  # type: ignore[arg-type]
+        # when
+        ("ask for a date", lambda b: b.ask(NOON), "t must be a finite number, got .*as a Clock"),  # type: ignore[arg-type]
+        (
+            "ask for a numpy date",
+            lambda b: b.ask(np.datetime64("2024-05-01")),  # type: ignore[arg-type]
+            "t must be a finite number, got .*as a Clock",
+        ),
+        ("ask for a stamp", lambda b: b.ask(pd.Timestamp(NOON)), "as a Clock"),
+        ("ask beyond", lambda b: b.ask(1e300), r"t must be smaller than 2\^53 in size"),
+        ("ask for the past", lambda b: b.ask(5.0), r"cannot ask for t = 5\.0: a reward at t = 8"),
+        ("ask for a list", lambda b: b.ask([9.0]), r"t must be a finite number, got \[9\.0\]"),  # type: ignore[arg-type]
+        ("tell a date", lambda b: b.tell(LINE.X[[3]], [0.1], NOON), "t must be numeric.*Clock"),  # type: ignore[arg-type]
+        (
+            "tell dates",
+            lambda b: b.tell(LINE.X[[3]], [0.1], np.array(["2024-05-01"], dtype="M8[D]")),
+            "t must be numeric.*Clock",
+        ),
+        ("predict for a date", lambda b: b.predict(LINE.X, NOON), "as a Clock"),  # type: ignore[arg-type]
+        ("recommend for a date", lambda b: b.recommend(NOON), "as a Clock"),  # type: ignore[arg-type]
+        ("questions for a date", lambda b: b.questions(NOON), "as a Clock"),  # type: ignore[arg-type]
+        ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
+        # what is available
+        ("mask short", lambda b: b.ask(9.0, among=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
+        ("rows outside", lambda b: b.ask(9.0, among=[41]), "row numbers from 0 to 40, got 41"),
+        ("rows halves", lambda b: b.ask(9.0, among=[0.5]), "mask or row numbers"),
+        ("rows texts", lambda b: b.ask(9.0, among=["a"]), "among must be numeric"),
+        ("nothing", lambda b: b.ask(9.0, among=[]), "none of the 41 candidates is available"),
+        ("nothing by function", lambda b: b.ask(9.0, among=nothing), "none of the 41 candidates"),
+        ("nothing to recommend", lambda b: b.recommend(9.0, among=[]), "none of the 41"),
+        ("nothing to ask about", lambda b: b.questions(9.0, among=[]), "none of the 41"),
+        ("function of text", lambda b: b.ask(9.0, among=lambda X: "all"), r"True or False for 41"),  # noqa: ARG005
+        ("context of none", lambda b: b.ask(9.0, context=[1.0]), "without context columns"),
+        # what is told
+        ("tell nothing", lambda b: b.tell(LINE.X[[3]], None), "y must be numeric, got None"),  # type: ignore[arg-type]
+        ("tell infinity", lambda b: b.tell(LINE.X[[3]], [-INF]), "got -inf at position 0"),
+        ("tell NaN elsewhere", lambda b: b.tell([[0.1]], [NAN]), "the nearest candidate is"),
+        ("tell NaN of no point", lambda b: b.tell([], [NAN]), "X must have shape"),
+        (
+            "tell NaN with no variance",
+            lambda b: b.tell(LINE.X[[3]], [NAN], variance=NAN),
+            "variance must be finite, got nan",
+        ),
+        ("tell one NaN for two", lambda b: b.tell(LINE.X[:2], NAN), r"y must have shape \(2,\)"),
+        ("tell truth", lambda b: b.tell(LINE.X[[3]], [True]), "y must be numeric.*truth values"),
+        ("tell too much", lambda b: b.tell(LINE.X[[3]], [1e60]), r"y must be at most 1e\+50"),
+        # what is given up
+        ("drop what is not out", lambda b: b.drop([[9.75]]), r"\[9\.75\] is not pending; 2 points"),
+        ("drop twice", lambda b: b.drop(b.pending[[0, 0]]), "is not pending; 1 points are"),
+        ("drop elsewhere", lambda b: b.drop([[0.1]]), "X must be candidates"),
+        ("drop two numbers", lambda b: b.drop([[1.0, 2.0]]), "X must have shape"),
+        ("drop a text", lambda b: b.drop("all"), "X must be numeric"),
+        # what is answered
+        ("answers short", lambda b: b.answer(LINE.X[:2], [0.1]), r"values must have shape \(2,\)"),
+        ("answers infinite", lambda b: b.answer(LINE.X[:1], [INF]), "values must be at most"),
+        ("answers none", lambda b: b.answer(LINE.X[:1], None), "values must be numeric, got None"),  # type: ignore[arg-type]
+        ("answers at times", lambda b: b.answer(LINE.X[:2], [0, 1], [1, 2]), "t must be a finite"),  # type: ignore[arg-type]
+        (
+            "answers without variance",
+            lambda b: b.answer(LINE.X[:1], [0.1], variance=0.0),
+            r"variance must be positive, got 0\.0",
+        ),
+        ("answers elsewhere", lambda b: b.answer([[0.1]], [0.1]), "the nearest candidate is"),
+        # going on
+        (
+            "another domain",
+            lambda b: Bandit.from_state(Recipe(Candidates([[50.0]]), KERNEL, NOISE), b.state),
+            "points played must be candidates",
+        ),
+        (
+            "a state of text",
+            lambda b: Bandit.from_state(b.recipe, "state"),  # type: ignore[arg-type]
+            "takes a Recipe and then a State, got Recipe and str",
+        ),
+    ],
+    "box": [
+        ("rows of a box", lambda b: b.ask(9.0, among=[0, 1]), "among must be a function"),
+        ("mask of a box", lambda b: b.recommend(9.0, among=[True]), "among must be a function"),
+        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "context is for Candidates"),
+        ("nothing of a box", lambda b: b.ask(9.0, among=nothing), "none of 65536 points of Box"),
+        ("function of shape", lambda b: b.ask(9.0, among=lambda X: X > 0), "True or False for"),
+        ("drop outside", lambda b: b.drop([[10.5]]), "X must be inside the box"),
+        ("answer outside", lambda b: b.answer([[10.5]], [0.1]), "X must be inside the box"),
+    ],
+    "plane": [
+        ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
+        (
+            "context too long",
+            lambda b: b.ask(9.0, context=[0, 1]),
+            r"context must have shape \(1,\), got \(2,\)",
+        ),
+        ("context text", lambda b: b.recommend(9.0, context=["a"]), "context must be numeric"),
+        ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
+        (
+            "context and mask",
+            lambda b: b.ask(9.0, among=PLANE.reshape(-1, 2)[:, 1] > 0.5, context=[0.0]),
+            r"none of the 22 candidates is available in the context \[0\.0\]",
+        ),
+    ],
+    "space": [
+        (
+            "mode unknown",
+            lambda b: b.tell([{"heat": 20.0, "mode": "c"}], [0.1]),
+            "mode must be one of",
+        ),
+        ("heat missing", lambda b: b.tell([{"mode": "a"}], [0.1]), "parameter 'heat' is missing"),
+        (
+            "heat outside",
+            lambda b: b.predict([{"heat": 99.0, "mode": "a"}]),
+            "heat must be from 10 to 80",
+        ),
+        (
+            "one more name",
+            lambda b: b.drop([{"heat": 20.0, "mode": "a", "x": 1}]),
+            "unknown parameter 'x'",
+        ),
+    ],
+}
+CALLS = [(kind, *each) for kind, calls in WRONG.items() for each in calls]
+
+
+def player(kind: str) -> Bandit:
+    """With a plan and no expert, rewards up to t = 8, a failed reading, and two points out."""
+    domain, kernel = DOMAINS[kind]
+    asking = Asking(RandomPoints(2), about="domain", reuse_answers=True)
+    recipe = Recipe(domain, kernel, NOISE, asking=asking, consult="before ask", confidence=2.0)
+    bandit = Bandit(recipe, seed=4)
+    for t in map(float, range(1, 9)):
+        go_on(bandit, t)
+    bandit.ask(8.5, n=2)
+    return bandit
+
+
+def go_on(bandit: Bandit, t: float) -> Array:
+    points = bandit.questions(t)
+    bandit.answer(points, noisy(points, t), t)
+    X = bandit.ask(t, n=2)
+    y = noisy(X, t)
+    y[1] = NAN if t % 4 == 0 else y[1]
+    bandit.tell(X, y, t)
+    return np.concatenate([points, X])
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "match"), [(k, c, m) for k, _, c, m in CALLS], ids=[c[1] for c in CALLS]
+)
+def test_a_wrong_call_is_named_and_changes_nothing(kind: str, call: Call, match: str) -> None:
+    bandit, twin = player(kind), player(kind)
+    state, kept = bandit.state, fingerprint(bandit.state)
+    error = NothingAvailableError if match.startswith("none of") else ValueError
+    with pytest.raises(error, match=match):
+        call(bandit)
+    assert bandit.state is state
+    assert fingerprint(bandit.state) == kept
+    for t in (9.0, 10.0):
+        np.testing.assert_array_equal(go_on(bandit, t), go_on(twin, t))
+    assert fingerprint(bandit.state) == fingerprint(twin.state)
+
+
+def test_there_are_many_of_them() -> None:
+    names = [name for _, name, _, _ in CALLS]
+    assert len(names) == len(set(names)) >= 60
+
+
+# What every policy has in common, with a model or without one.
+SHARED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "n zero": (lambda p: p.ask(10.0, n=0), "n must be a whole number of at least 1, got 0"),
+    "n a float": (lambda p: p.ask(10.0, n=2.0), "n must be a whole number .* got 2.0"),
+    "rows outside": (lambda p: p.ask(10.0, among=[41]), "row numbers from 0 to 40, got 41"),
+    "nothing": (lambda p: p.ask(10.0, among=[]), "none of the 41 candidates is available"),
+    "context": (lambda p: p.ask(10.0, context=[1.0]), "without context columns"),
+    "a date": (lambda p: p.ask(NOON), "as a Clock"),
+    "tell a date": (lambda p: p.tell(LINE.X[[3]], [0.1], NOON), "as a Clock"),
+    "tell None": (lambda p: p.tell(LINE.X[[3]], None), "y must be numeric, got None"),
+    "tell elsewhere": (lambda p: p.tell([[0.1]], [NAN]), "the nearest candidate is"),
+    "drop": (lambda p: p.drop(LINE.X[[3]]), "is not pending; 0 points are"),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_policy_names_them_alike(variant: str) -> None:
+    wronged, twin = (warmed(made(variant)) for _ in range(2))
+    for call, match in SHARED.values():
+        with pytest.raises(ValueError, match=match):
+            call(wronged)
+    for t in (10.0, 11.0):
+        X = wronged.ask(t, n=3)
+        np.testing.assert_array_equal(X, twin.ask(t, n=3))
+        for each in (wronged, twin):
+            each.tell(X, noisy(X, t), t)
+    pd.testing.assert_frame_equal(wronged.history, twin.history, check_exact=True)
+
+
+def test_minimise_and_consult_are_words_of_their_own() -> None:
+    for wrong in (1, "yes", None):
+        with pytest.raises(ValueError, match=f"minimise must be True or False, got {wrong!r}"):
+            Recipe(LINE, KERNEL, NOISE, minimise=wrong)  # type: ignore[arg-type]
+    for word in ("after", "always", None, True):
+        with pytest.raises(ValueError, match='consult must be "after tell" or "before ask", got'):
+            Recipe(LINE, KERNEL, NOISE, consult=word)  # type: ignore[arg-type]
