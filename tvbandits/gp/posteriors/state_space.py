@@ -228,6 +228,16 @@ class StateSpacePosterior:
             kept=kept,
         )
 
+    def continued(self, rows: Data, now: float) -> StateSpacePosterior | None:
+        """With observations more, speaking about the time `now`; None if one is of the past."""
+        if len(rows) == 0:
+            return replace(self, now=now)
+        order = np.argsort(rows.Z[:, -1], kind="stable")
+        rows = Data(rows.Z[order], rows.Y[order], rows.variance[order])
+        if rows.Z[0, -1] < self.last:
+            return None
+        return replace(self, now=now).told(self.data.append(rows))
+
     def _filter(self) -> Filter:
         """A filter that starts from what is known."""
         mean, P, products = self.mean.copy(), self.covariance.copy(), self.products.copy()
