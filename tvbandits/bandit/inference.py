@@ -142,7 +142,7 @@ class Model:
             model = model if scaled is model.scaling else replace(model, scaling=scaled)
             state = replace(state, model=model)
         seen, effective, used = self._aged(state, now)
-        used = used & self._remembered(state, seen)
+        used = np.logical_and(used, self._remembered(state, seen))
         kept = seen if used.all() else seen.take(used)
         posterior = recipe.posterior.condition(
             model.kernel,
