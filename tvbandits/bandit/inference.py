@@ -22,6 +22,7 @@ from tvbandits.forgetting.aging import Ages, Constant, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.forgetting.memory import Memory, Tail, of_tail
 from tvbandits.gp.continuing import Continuing
+from tvbandits.gp.expense import Forewarning
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
@@ -69,6 +70,7 @@ class Model:
         self._on_candidates: Surface | None = None
         self._latest: _Conditioned | None = None
         self._memory, self._continuing = Memory(), Continuing()
+        self._forewarning, self._finite = Forewarning(), isinstance(recipe.domain, Candidates)
 
     def one_thread(self, state: State) -> AbstractContextManager[None]:
         """One BLAS thread, unless there is much to compute."""
@@ -97,6 +99,7 @@ class Model:
             state.info,
             posterior=known.made.info.posterior,
             model=known.made.info.model,
+            expensive=known.made.info.expensive,
             seconds={**state.info.seconds, **known.made.info.seconds},
         )
         made = known.made
@@ -113,6 +116,7 @@ class Model:
             posterior=about,
             model=replace(state.info.model, centre=centre, scale=model.scaling.scale),
             seconds={"posterior": time.perf_counter() - started},
+            expensive=self._forewarning.given(state.info.expensive, posterior, self._finite),
         )
         return replace(state, model=model, posterior=posterior, info=info)
 

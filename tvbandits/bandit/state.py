@@ -163,6 +163,8 @@ class Info:
     queries : QueryInfo
     seconds : mapping of str to float
         Time of each part: posterior, acquisition, learning, queries, expert.
+    expensive : bool
+        Whether an `ExpensiveWarning` was given.
     """
 
     told: int = 0
@@ -174,6 +176,7 @@ class Info:
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    expensive: bool = False
 
     @property
     def summary(self) -> list[tuple[str, object]]:
