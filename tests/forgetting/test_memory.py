@@ -55,7 +55,7 @@ def test_the_tail_says_what_the_whole_does(name: str, late: bool) -> None:
     aging, rng, memory = MAPS[name], np.random.default_rng(4), Memory()
     rewards = answers = Observations.empty(1)
     time, shortest = 0.0, 1.0
-    for step in range(400):
+    for step in range(200):
         time += float(rng.choice([0.0, 0.5, 1.0, 1.0, 2.0]))
         is_late = late and rng.random() < 0.03
         t = float(rng.uniform(0.0, time)) if is_late else time
