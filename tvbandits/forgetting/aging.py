@@ -337,7 +337,7 @@ class Composition:
         found = np.zeros(len(variance), dtype=bool)
         for aging in self.maps:
             if not isinstance(aging, Final):
-                return np.zeros(len(found), dtype=bool)
+                return np.zeros(len(variance), dtype=bool)
             found |= aging.gone(variance, ages)
             variance = aging(variance, ages)
         return found
@@ -358,3 +358,9 @@ class Composition:
 def compose(*maps: Aging) -> Composition:
     """Apply `maps` from the first to the last: `compose(Linear(1.0), DiscardAbove(g))`."""
     return Composition(tuple(maps))
+
+
+def is_final(aging: Aging) -> bool:
+    """Whether a map, and each that it is composed of, knows what it has forgotten for good."""
+    parts = aging.maps if isinstance(aging, Composition) else ()
+    return isinstance(aging, Final) and all(map(is_final, parts))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.aging import Ages, Aging, Final, Mask
+from tvbandits.forgetting.aging import Ages, Aging, Final, Mask, is_final
 
 LOOKED_AT = 64
 """What is gone is looked for whenever the tail has grown by so many, and to twice its length."""
@@ -76,7 +76,7 @@ class Memory:
         prior : callable
             Largest prior variance of the reward where there are observations, in its unit squared.
         """
-        if not isinstance(aging, Final):
+        if not is_final(aging):
             return Tail()
         known = self._continued(rewards, answers, aging)
         length = len(rewards) + len(answers) - known.tail.rewards - known.tail.answers
@@ -115,7 +115,10 @@ def _shortened(known: _Known, time: float, prior: Callable[[Observations], float
     aging = known.aging
     if not isinstance(aging, Final):
         return known
-    gone = aging.gone(seen.variance, ages) | (aging(seen.variance, ages) > FAINT * prior(seen))
+    effective = aging(seen.variance, ages)
+    # What is infinite may be so for now only: that is for the map to say.
+    faint = np.isfinite(effective) & (effective > FAINT * prior(seen))
+    gone = aging.gone(seen.variance, ages) | faint
     of_rewards = len(known.rewards) - known.tail.rewards
     more, answers = _leading(gone[:of_rewards]), _leading(gone[of_rewards:])
     before = max(known.before, seen.t[:more].max(initial=-math.inf))
