@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ExpertUnavailableError,
         Problem,
     )
+    from tvbandits.gp.expense import ExpensiveWarning
     from tvbandits.gp.fitting.online import Every
     from tvbandits.gp.posteriors.exact import Exact
     from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -51,6 +52,7 @@ _HOMES = {
         "ExpertUnavailableError",
         "Problem",
     ),
+    "gp.expense": ("ExpensiveWarning",),
     "gp.fitting.online": ("Every",),
     "gp.posteriors.exact": ("Exact",),
     "gp.posteriors.nystrom": ("Nystrom",),
@@ -69,6 +71,7 @@ __all__ = [
     "EvaluationError",
     "Every",
     "Exact",
+    "ExpensiveWarning",
     "Expert",
     "ExpertDownWarning",
     "ExpertError",

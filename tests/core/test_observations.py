@@ -142,3 +142,32 @@ def test_keyed_noise_is_standard_normal() -> None:
     assert abs(noise.var() - 1.0) < 4 * np.sqrt(2 / 4000)
     assert abs((noise > 1.96).mean() - 0.025) < 4 * np.sqrt(0.025 / 4000)
     assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 4 / np.sqrt(4000)
+
+
+def test_what_grows_shares_storage_and_never_changes() -> None:
+    first = Observations(np.zeros((3, 2)), np.arange(3.0), np.arange(3.0), np.ones(3))
+    grown, seen = first, []
+    for i in range(300):
+        fresh = Observations(np.full((1, 2), i), np.array([i]), np.array([i]), np.ones(1))
+        grown = grown.append(fresh)
+        seen.append(grown)
+    for i, each in enumerate(seen):
+        assert len(each) == 4 + i
+        np.testing.assert_array_equal(each.y[3:], np.arange(i + 1.0))
+        assert not any(column.flags.writeable for column in (each.X, each.t, each.y))
+    storages = {id(each.y.base) for each in seen}
+    assert len(storages) < 12  # not one for each
+
+
+def test_two_that_grow_from_one_do_not_see_each_other() -> None:
+    def one(value: float) -> Observations:
+        return Observations(np.zeros((1, 1)), np.zeros(1), np.array([value]), np.ones(1))
+
+    start = one(0.0).append(one(1.0))
+    left, right = start.append(one(2.0)), start.append(one(3.0))
+    assert left.y.tolist() == [0.0, 1.0, 2.0]
+    assert right.y.tolist() == [0.0, 1.0, 3.0]
+    assert left.begins_with(start)
+    assert not right.begins_with(left)
+    assert not start.begins_with(left)
+    assert start.begins_with(start)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
@@ -17,15 +18,19 @@ from tvbandits.bandit.state import ModelState, PosteriorInfo, State
 from tvbandits.core.arrays import Array, is_finite_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.aging import Ages, Paced
+from tvbandits.forgetting.aging import Ages, Constant, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
+from tvbandits.forgetting.memory import Memory, Tail, of_tail
+from tvbandits.gp.continuing import Continuing
+from tvbandits.gp.expense import Forewarning
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.predictions import View
+from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.predictions import View, worth_of_pending
 from tvbandits.gp.threads import one_blas_thread
 from tvbandits.queries.pool import Members
 
@@ -35,8 +40,7 @@ FEWEST = 2
 LARGE = 2000
 """With more observations, several BLAS threads help."""
 
-FAINT = 1e6
-"""A point that is out says nothing worth counting if its noise exceeds the prior variance so far."""
+_Beliefs: TypeAlias = tuple[ModelState, Posterior, PosteriorInfo]
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class Model:
         self._sign = -1.0 if recipe.minimise else 1.0
         self._on_candidates: Surface | None = None
         self._latest: _Conditioned | None = None
+        self._memory, self._continuing = Memory(), Continuing()
+        self._forewarning, self._finite = Forewarning(), isinstance(recipe.domain, Candidates)
 
     def one_thread(self, state: State) -> AbstractContextManager[None]:
         """One BLAS thread, unless there is much to compute."""
@@ -93,6 +99,7 @@ class Model:
             state.info,
             posterior=known.made.info.posterior,
             model=known.made.info.model,
+            expensive=known.made.info.expensive,
             seconds={**state.info.seconds, **known.made.info.seconds},
         )
         made = known.made
@@ -100,45 +107,71 @@ class Model:
 
     def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         started = time.perf_counter()
-        recipe = self._recipe
-        seen, effective, used = self._aged(state, now)
-        scaled, learned = state.model.scaling, state.model.learned
-        # Where the kernel is learned, the scale is its unit: both change together, in `learned`.
-        if recipe.mean == "online" and (learned is None or learned.fits == 0):
+        model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
+        if type(model.aging) is Constant and state.since == (0, 0):
+            self._continuing.keep(state.rewards, state.answers, model, posterior)
+        centre = self._sign * model.scaling.centre(posterior.products, self._origin(state))
+        info = replace(
+            state.info,
+            posterior=about,
+            model=replace(state.info.model, centre=centre, scale=model.scaling.scale),
+            seconds={"posterior": time.perf_counter() - started},
+            expensive=self._forewarning.given(state.info.expensive, posterior, self._finite),
+        )
+        return replace(state, model=model, posterior=posterior, info=info)
+
+    def _continued(self, state: State, now: float) -> _Beliefs | None:
+        """Where a filter has only to go on; it comes to the same bits as `_anew`."""
+        if state.since != (0, 0) or self._learns_scale(state):
+            return None
+        posterior = self._continuing.posterior(
+            state.rewards,
+            state.answers,
+            state.model,
+            lambda seen: self._data(state, self._signed(seen), seen.variance),
+            now,
+        )
+        if posterior is None:
+            return None
+        used, seen = posterior.size, len(state.rewards) + len(state.answers)
+        return state.model, posterior, PosteriorInfo.of(posterior, used, seen - used, float(used))
+
+    def _anew(self, state: State, now: float, rng: np.random.Generator) -> _Beliefs:
+        """By the recipe's rule, from the posterior before where that is cheaper."""
+        recipe, model = self._recipe, state.model
+        if self._learns_scale(state):
+            seen, _, used = self._aged(state, now, whole=True)
             noise = recipe.noise_variance
-            scaled = standardisation.learn(scaled, state.model.kernel, seen, used, noise)
+            scaled = standardisation.learn(model.scaling, model.kernel, seen, used, noise)
+            model = model if scaled is model.scaling else replace(model, scaling=scaled)
+            state = replace(state, model=model)
+        seen, effective, used = self._aged(state, now)
+        used = np.logical_and(used, self._remembered(state, seen))
         kept = seen if used.all() else seen.take(used)
-        origin = self._origin(state)
-        values = np.ones((len(kept), 2))
-        values[:, 0] = kept.y - origin
         posterior = recipe.posterior.condition(
-            state.model.kernel,
-            Data(self.inputs(state, kept.X, kept.t), values, effective[used] / scaled.scale**2),
+            model.kernel,
+            self._data(state, kept, effective[used]),
             surface=self._surface(state),
             now=now,
             previous=state.posterior,
             rng=rng,
         )
-        about = PosteriorInfo(
-            in_use=len(kept),
-            forgotten=len(seen) - len(kept),
-            effective_sample_size=float((kept.variance / effective[used]).sum()),
-            information_gain=posterior.log_det_ratio / 2,
-            jitter=posterior.jitter,
-            condition=posterior.condition_number,
-            dictionary_size=posterior.dictionary_size,
-        )
-        centre = self._sign * scaled.centre(posterior.products, origin)
-        info = replace(
-            state.info,
-            posterior=about,
-            model=replace(state.info.model, centre=centre, scale=scaled.scale),
-            seconds={"posterior": time.perf_counter() - started},
-        )
-        model = (
-            state.model if scaled is state.model.scaling else replace(state.model, scaling=scaled)
-        )
-        return replace(state, model=model, posterior=posterior, info=info)
+        forgotten = len(state.rewards) + len(state.answers) - len(kept)
+        heard = float((kept.variance / effective[used]).sum())
+        return model, posterior, PosteriorInfo.of(posterior, len(kept), forgotten, heard)
+
+    def _learns_scale(self, state: State) -> bool:
+        """Whether the scale is estimated now: where the kernel is learned, it changes with that."""
+        scaled, learned = state.model.scaling, state.model.learned
+        online = self._recipe.mean == "online" and (learned is None or learned.fits == 0)
+        return online and standardisation.due(scaled, len(state.rewards) + len(state.answers))
+
+    def _data(self, state: State, seen: Observations, effective: Array) -> Data:
+        """What a posterior is told of observations (larger is better) of some effective variances."""
+        values = np.ones((len(seen), 2))
+        values[:, 0] = seen.y - self._origin(state)
+        inputs = self.inputs(state, seen.X, seen.t)
+        return Data(inputs, values, effective / state.model.scaling.scale**2)
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
@@ -179,15 +212,7 @@ class Model:
         made_with = np.full(len(out), self._recipe.noise_variance)
         noise = np.asarray(model.aging(made_with, ages)) / model.scaling.scale**2
         here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
-        prior = np.asarray(model.kernel.diag(here))
-        if self._space_time:
-            across = np.array(
-                [model.kernel(a[None], b[None])[0, 0] for a, b in zip(here, then, strict=True)]
-            )
-            r2 = np.minimum((across / prior) ** 2, 1.0)
-            with np.errstate(divide="ignore"):
-                noise = (prior * (1.0 - r2) + noise) / r2
-        return np.asarray(np.where(noise <= FAINT * prior, noise, np.inf))
+        return worth_of_pending(model.kernel, here, then, noise, self._space_time)
 
     def information(self, state: State, told: Observations) -> float:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
@@ -260,7 +285,7 @@ class Model:
     def _refitted(self, state: State, every: Every) -> State:
         """With a kernel that was fitted to what has been seen, in a unit that suits it."""
         recipe, model = self._recipe, state.model
-        seen, _, used = self._aged(state, state.time or 0.0)
+        seen, _, used = self._aged(state, state.time or 0.0, whole=True)
         kept = seen if used.all() else seen.take(used)
         if len(kept) < FEWEST:
             return state
@@ -276,6 +301,7 @@ class Model:
             scaled.scale,
             model.scaling.scale / scaled.scale,
         )
+        learned = replace(learned, at=(len(state.rewards), len(state.answers)))
         terms = components_of(learned.kernel, scaled.scale)
         about = replace(state.info.model, fits=learned.fits, terms=terms)
         return replace(
@@ -295,11 +321,18 @@ class Model:
             None if asking is None else asking.pool_size,
         )
 
-    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
-        """All observations, larger being better, their effective variances, and which are in use."""
-        seen = self._signed(state.rewards.append(state.answers))
+    def _aged(
+        self, state: State, now: float, *, whole: bool = False
+    ) -> tuple[Observations, Array, Array]:
+        """Observations, larger being better, their effective variances, and which are in use.
+
+        All of them, or without the first ones where those are forgotten for good.
+        """
+        tail = Tail() if whole else self._tail(state)
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        effective = np.asarray(state.model.aging(seen.variance, Ages.of(seen, latest)))
+        seen, ages = of_tail(state.rewards, state.answers, tail, latest)
+        seen = self._signed(seen)
+        effective = np.asarray(state.model.aging(seen.variance, ages))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -307,10 +340,35 @@ class Model:
             )
         if state.since != (0, 0):
             rewards, answers = state.since
+            told = len(state.rewards) - tail.rewards
             effective = effective.copy()
-            effective[:rewards] = np.inf
-            effective[len(state.rewards) : len(state.rewards) + answers] = np.inf
+            effective[: max(rewards - tail.rewards, 0)] = np.inf
+            effective[told : told + max(answers - tail.answers, 0)] = np.inf
         return seen, effective, np.isfinite(effective)
+
+    def _tail(self, state: State) -> Tail:
+        """Where observations begin that may still count."""
+        if state.time is None:
+            return Tail()
+        model = state.model
+
+        def prior(seen: Observations) -> float:
+            diagonal = model.kernel.diag(self.inputs(state, seen.X, seen.t))
+            return float(model.scaling.scale**2 * np.max(diagonal))
+
+        return self._memory.tail(state.rewards, state.answers, model.aging, state.time, prior)
+
+    def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
+        """Which of all that was seen a posterior of a learned kernel is conditioned on."""
+        every, learned = self._recipe.learn, state.model.learned
+        n = len(state.rewards) + len(state.answers)
+        if every is None or learned is None or len(seen) < n:
+            return True
+        rewards, answers = learned.at
+        fitted = np.zeros(n, dtype=bool)
+        fitted[:rewards] = True
+        fitted[len(state.rewards) : len(state.rewards) + answers] = True
+        return every.kept(seen.t, fitted)
 
     def _signed(self, seen: Observations) -> Observations:
         """Observations of what is maximised."""

@@ -51,6 +51,21 @@ class PosteriorInfo:
     condition: float = 1.0
     dictionary_size: int | None = None
 
+    @classmethod
+    def of(
+        cls, posterior: Posterior, in_use: int, forgotten: int, effective: float
+    ) -> PosteriorInfo:
+        """About a posterior, and so many observations."""
+        return cls(
+            in_use=in_use,
+            forgotten=forgotten,
+            effective_sample_size=effective,
+            information_gain=posterior.log_det_ratio / 2,
+            jitter=posterior.jitter,
+            condition=posterior.condition_number,
+            dictionary_size=posterior.dictionary_size,
+        )
+
 
 @dataclass(frozen=True)
 class ModelInfo:
@@ -148,6 +163,8 @@ class Info:
     queries : QueryInfo
     seconds : mapping of str to float
         Time of each part: posterior, acquisition, learning, queries, expert.
+    expensive : bool
+        Whether an `ExpensiveWarning` was given.
     """
 
     told: int = 0
@@ -159,6 +176,7 @@ class Info:
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    expensive: bool = False
 
     @property
     def summary(self) -> list[tuple[str, object]]:

@@ -12,6 +12,49 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.core.arrays import Array, as_column, as_points, as_times, as_values, as_variances
 
 
+class Room:
+    """Storage behind frozen columns that grow: a row that was written never changes.
+
+    Columns with rows behind those of another view share its storage, so that n rows told one by one cost
+    O(n) together. A view that was overtaken (two other views were made from it) gets storage of its own.
+
+    Parameters
+    ----------
+    columns : arrays of n rows each
+        What is there first; it is copied.
+    """
+
+    def __init__(self, columns: tuple[NDArray[Any], ...]) -> None:
+        self.filled = len(columns[0])
+        capacity = max(64, self.filled + self.filled // 2)
+        self.columns = tuple(_roomy(column, capacity) for column in columns)
+
+    def grown(
+        self, n: int, rows: tuple[NDArray[Any], ...]
+    ) -> tuple[tuple[NDArray[Any], ...], Room]:
+        """The first `n` rows and then others, as views that cannot be written to, and their storage."""
+        end = n + len(rows[0])
+        room = self
+        if n != self.filled or end > len(self.columns[0]):
+            capacity = max(64, end + end // 2)
+            room = Room.__new__(Room)
+            room.columns = tuple(_roomy(column[:n], capacity) for column in self.columns)
+        for column, fresh in zip(room.columns, rows, strict=True):
+            column[n:end] = fresh
+        room.filled = end
+        views = tuple(column[:end] for column in room.columns)
+        for view in views:
+            view.setflags(write=False)
+        return views, room
+
+
+def _roomy(column: NDArray[Any], capacity: int) -> NDArray[Any]:
+    """A copy with room behind it."""
+    made = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
+    made[: len(column)] = column
+    return made
+
+
 class Source(IntEnum):
     """Who made an observation."""
 
@@ -76,7 +119,7 @@ class Observations:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Unpickled columns cannot be written to either."""
-        return _trusted, (self.X, self.t, self.y, self.variance, self.source)
+        return _trusted, self._columns
 
     @property
     def dimension(self) -> int:
@@ -91,13 +134,29 @@ class Observations:
             )
         if len(other) == 0:
             return self
-        return _trusted(
-            np.concatenate([self.X, other.X]),
-            np.concatenate([self.t, other.t]),
-            np.concatenate([self.y, other.y]),
-            np.concatenate([self.variance, other.variance]),
-            np.concatenate([self.source, other.source]),
-        )
+        room = self._room or Room(self._columns)
+        columns, room = room.grown(len(self), other._columns)
+        made = _trusted(*columns)
+        object.__setattr__(made, "_shared", room)
+        return made
+
+    def begins_with(self, other: Observations) -> bool:
+        """Whether these are known to be `other`'s rows, and perhaps others behind them.
+
+        They are where they came from `other` by `append`; at times that is not known any more.
+        """
+        shared = self._room is not None and self._room is other._room
+        return self is other or (shared and len(other) <= len(self))
+
+    @property
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return self.X, self.t, self.y, self.variance, self.source
+
+    @property
+    def _room(self) -> Room | None:
+        """The storage behind the columns, where it has room for more."""
+        room: Room | None = self.__dict__.get("_shared")
+        return room
 
     def take(self, rows: NDArray[Any] | slice) -> Observations:
         """The chosen rows: an index array, a boolean mask or a slice."""

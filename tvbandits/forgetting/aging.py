@@ -22,9 +22,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.core.arrays import (
     Array,
@@ -35,6 +36,11 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.observations import Observations, Source
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+MOST_TOLD = 2**53
+"""More rewards than this nobody tells."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,15 @@ class Aging(Protocol):
 
 
 @runtime_checkable
+class Final(Protocol):
+    """A map under which variances never fall again, and that knows what it has forgotten for good."""
+
+    def gone(self, variance: Array, ages: Ages) -> Mask:
+        """Which observations are forgotten now and after any rewards that come in order of time."""
+        ...
+
+
+@runtime_checkable
 class Paced(Protocol):
     """A map with one number for how fast observations age."""
 
@@ -107,6 +122,10 @@ class Constant:
         """Return `variance` as it is."""
         return variance
 
+    def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
+        """None of them."""
+        return np.zeros(len(variance), dtype=bool)
+
 
 @dataclass(frozen=True)
 class ResetEvery:
@@ -126,6 +145,10 @@ class ResetEvery:
         position = ages.told - 1 - ages.newer
         kept = position // self.every == ages.told // self.every
         return np.where(kept, variance, np.inf)
+
+    def gone(self, variance: Array, ages: Ages) -> Mask:
+        """Those before the last reset."""
+        return np.isinf(self(variance, ages))
 
 
 @dataclass(frozen=True)
@@ -156,6 +179,10 @@ class Window:
             kept &= ages.age < self.within
         return np.where(kept, variance, np.inf)
 
+    def gone(self, variance: Array, ages: Ages) -> Mask:
+        """Those outside the window."""
+        return np.isinf(self(variance, ages))
+
 
 @dataclass(frozen=True)
 class Exponential:
@@ -170,6 +197,10 @@ class Exponential:
         """Grow with age; beyond the range of a float it is infinite, that is forgotten."""
         with np.errstate(over="ignore"):
             return np.asarray(variance * np.exp(-math.log(self.discount) * ages.age))
+
+    def gone(self, variance: Array, ages: Ages) -> Mask:
+        """Those beyond the range of a float."""
+        return np.isinf(self(variance, ages))
 
     @property
     def pace(self) -> float:
@@ -194,6 +225,10 @@ class Linear:
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow with the square of the age."""
         return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
+
+    def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
+        """None of them."""
+        return np.zeros(len(variance), dtype=bool)
 
     @property
     def pace(self) -> float:
@@ -220,6 +255,10 @@ class Wiener:
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow in proportion to the age."""
         return np.asarray(variance + self.rate * ages.age)
+
+    def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
+        """None of them."""
+        return np.zeros(len(variance), dtype=bool)
 
     @property
     def pace(self) -> float:
@@ -265,6 +304,12 @@ class DiscardAbove:
             raise ValueError(f"threshold({ages.told}) is NaN")
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
+    def gone(self, variance: Array, ages: Ages) -> Mask:
+        """Those above what the threshold will ever be, where it is known to grow and how far."""
+        if not isinstance(self.threshold, LogThreshold):
+            return np.zeros(len(variance), dtype=bool)
+        return (variance > self.threshold(MOST_TOLD)) & (ages.newer > 0)
+
 
 @dataclass(frozen=True)
 class Composition:
@@ -287,6 +332,16 @@ class Composition:
             variance = aging(variance, ages)
         return variance
 
+    def gone(self, variance: Array, ages: Ages) -> Mask:
+        """Those that one of the maps has forgotten for good, if all of them know."""
+        found = np.zeros(len(variance), dtype=bool)
+        for aging in self.maps:
+            if not isinstance(aging, Final):
+                return np.zeros(len(variance), dtype=bool)
+            found |= aging.gone(variance, ages)
+            variance = aging(variance, ages)
+        return found
+
     def at_pace(self, pace: float) -> Composition:
         """With the pace of those maps that have one."""
         return Composition(
@@ -303,3 +358,9 @@ class Composition:
 def compose(*maps: Aging) -> Composition:
     """Apply `maps` from the first to the last: `compose(Linear(1.0), DiscardAbove(g))`."""
     return Composition(tuple(maps))
+
+
+def is_final(aging: Aging) -> bool:
+    """Whether a map, and each that it is composed of, knows what it has forgotten for good."""
+    parts = aging.maps if isinstance(aging, Composition) else ()
+    return isinstance(aging, Final) and all(map(is_final, parts))

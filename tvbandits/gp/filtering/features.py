@@ -48,7 +48,13 @@ class Features:
     root: Array
 
     @classmethod
-    def of(cls, kernel: Any | None, points: Array) -> Features:
+    def of(
+        cls,
+        kernel: Any | None,
+        points: Array,
+        tolerance: float = TOLERANCE,
+        largest: int = LARGEST_RANK,
+    ) -> Features:
         """By pivoted Cholesky on `points` (A, d)."""
         if kernel is None:
             return cls(None, points[:0], np.empty((0, 0)))
@@ -57,8 +63,8 @@ class Features:
         def column(i: int) -> Array:
             return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
 
-        most = min(LARGEST_RANK, len(points))
-        made = linalg.pivoted_cholesky(prior, column, most, TOLERANCE * float(prior.max()))
+        most = min(largest, len(points))
+        made = linalg.pivoted_cholesky(prior, column, most, tolerance * float(prior.max()))
         root = np.asfortranarray(np.tril(made.G[:, made.pivots].T))
         return cls(kernel, points[made.pivots], root)
 
@@ -94,13 +100,19 @@ class Space:
     prior: Array
 
     @classmethod
-    def of(cls, terms: tuple[Term, ...], points: Array) -> Space:
+    def of(
+        cls,
+        terms: tuple[Term, ...],
+        points: Array,
+        tolerance: float = TOLERANCE,
+        largest: int = LARGEST_RANK,
+    ) -> Space:
         """Of some terms, with features made on `points` (A, d)."""
         made: dict[str, Features] = {}
         for term in terms:
             key = repr((term.space, None if term.space is None else term.space.theta.tobytes()))
             if key not in made:
-                made[key] = Features.of(term.space, points)
+                made[key] = Features.of(term.space, points, tolerance, largest)
         keys = [
             repr((t.space, None if t.space is None else t.space.theta.tobytes())) for t in terms
         ]

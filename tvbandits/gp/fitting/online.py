@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
@@ -47,6 +48,11 @@ class Every:
     in_steps : bool
         Time scales of the kernels as given count in steps: the first fit multiplies them by the median
         time between rewards.
+    remembered : int
+        With a new kernel everything is computed anew from so many observations at the most, chosen as
+        those of a fit, and from all that come after it. Under the model, the mean of a reward that was
+        given some of the observations differs from that given all of them by a root mean square of
+        sqrt(v - w), where v and w are its two variances: less than the deviation that is stated.
     """
 
     steps: int = 30
@@ -58,9 +64,10 @@ class Every:
     space_spread: float = 0.65
     rivals: tuple[Any, ...] = ()
     in_steps: bool = False
+    remembered: int = 2000
 
     def __post_init__(self) -> None:
-        for name in ("steps", "observations", "iterations"):
+        for name in ("steps", "observations", "iterations", "remembered"):
             whole_number(name, getattr(self, name))
         for number in self.first:
             whole_number("each of first", number)
@@ -76,6 +83,16 @@ class Every:
         """Whether a fit falls due between `before` rewards and `now`."""
         early = any(before < n <= now for n in self.first)
         return early or now // self.steps > before // self.steps
+
+    def kept(self, t: Array, fitted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which observations at times `t` (n,) count after a fit that saw those that are `fitted`."""
+        rows = np.flatnonzero(fitted)
+        if len(rows) <= self.remembered:
+            return np.ones(len(t), dtype=bool)
+        chosen = replace(self, observations=self.remembered).select(t[rows])
+        kept = ~fitted
+        kept[rows[chosen]] = True
+        return kept
 
     def select(self, t: Array) -> Index:
         """Rows of observations at times `t` (n,) to look at, sorted by time."""
@@ -130,6 +147,8 @@ class Learned:
         Of the evidence, in all fits.
     starts : tuple of kernels
         The medians of their priors.
+    at : pair of int
+        Numbers of rewards and of answers at the last fit.
     """
 
     kernels: tuple[Any, ...]
@@ -138,6 +157,7 @@ class Learned:
     fits: int = 0
     evaluations: int = 0
     starts: tuple[Any, ...] = ()
+    at: tuple[int, int] = (0, 0)
 
     @classmethod
     def nothing(cls, kernel: Any, every: Every) -> Learned:

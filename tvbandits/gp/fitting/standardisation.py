@@ -75,6 +75,11 @@ class Scaling:
         return origin + drawn / (ANCHOR_WEIGHT + float(products[1, 1]))
 
 
+def due(previous: Scaling, n: int) -> bool:
+    """Whether `n` values are enough for another estimate."""
+    return n > 0 and n >= math.ceil(REGROWTH * previous.estimated_at)
+
+
 def learn(
     previous: Scaling, kernel: Any, seen: Observations, used: Array, noise_variance: float
 ) -> Scaling:
@@ -92,7 +97,7 @@ def learn(
         Its root is the smallest scale: no smaller variation can be seen.
     """
     n = len(seen)
-    if n == 0 or n < math.ceil(REGROWTH * previous.estimated_at):
+    if not due(previous, n):
         return previous
     rows = np.flatnonzero(used)
     if len(rows) < FEWEST:

@@ -37,6 +37,10 @@ ROTATE_FROM = 96
 """Below this many rows a new factorisation is faster than rotating rows out."""
 
 
+MERGE_FROM = 192
+"""So many rows are appended at the least before those of one input are merged."""
+
+
 CANCELLED, CANCELLED_IF_REPEATED = 1e-13, 1e-10
 """An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
 decides about jitter; sooner for a repeated input, which a new factorisation merges without loss."""
@@ -59,6 +63,8 @@ class ExactPosterior:
     surface: OnSurface | None
     extended: bool = False
     """Whether it came from an earlier posterior, row by row."""
+    merged: int = 0
+    """Its number of rows when observations of one input were last looked for, to merge them."""
 
     @property
     def size(self) -> int:
@@ -210,6 +216,7 @@ def factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> Exac
         jitter=made.jitter,
         merged_log_density=merged_log_density,
         surface=None,
+        merged=len(rows),
     )
     if surface is not None:
         # Nobody has seen it yet: filling the field in spares a copy of the whole value.
@@ -253,6 +260,19 @@ def extend(
     if surface is not None and posterior.surface is None:
         posterior = replace(posterior, surface=_spread(posterior, surface, now))
     return replace(posterior, data=data, extended=True)
+
+
+def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
+    """The posterior itself, or None where most of its rows repeat others: a new factor is smaller.
+
+    Rows that are appended are not merged; that is looked at whenever their number has doubled.
+    """
+    size = posterior.size
+    if size - posterior.merged <= max(MERGE_FROM, posterior.merged):
+        return posterior
+    if 2 * len(Groups.of(posterior.rows.Z).first) <= size:
+        return None
+    return replace(posterior, merged=size)
 
 
 def _dropped(old: Data, new: Data) -> int | None:

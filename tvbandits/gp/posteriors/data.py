@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import Room
 
 NEGLIGIBLE = 1e16
 """An observation whose noise variance exceeds the largest prior variance by this factor cannot move
@@ -33,6 +34,12 @@ class Data:
     Z: Array
     Y: Array
     variance: Array
+    room: Room | None = field(default=None, init=False, repr=False, compare=False)
+    """Storage behind the columns, where it has room for more."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Only the rows are stored."""
+        return Data, (self.Z, self.Y, self.variance)
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -49,6 +56,13 @@ class Data:
             and np.array_equal(self.Z[:m], other.Z[skip:])
             and np.array_equal(self.Y[:m], other.Y[skip:])
         )
+
+    def append(self, other: Data) -> Data:
+        """These rows and then `other`'s, in storage that is shared where it can be."""
+        (Z, Y, variance), room = (self.room or Room(tuple(self))).grown(len(self), tuple(other))
+        made = Data(Z, Y, variance)
+        object.__setattr__(made, "room", room)
+        return made
 
     def row(self, i: int) -> Data:
         """Row i alone."""

@@ -5,7 +5,10 @@
 2. Weights changed, and the prior covariance of a finite domain has a low numerical rank r, as smooth
    kernels have: a dictionary of r of its points spans all of them, the sparse form on it is the exact
    posterior to rounding, and new weights cost O(u r^2 + r^2 A) for u distinct inputs, however many.
-3. Anything else: a new factorisation.
+3. Observations of a reward that drifts by a Markov law, at a finite domain whose features are few: the
+   Kalman filter on features that span the domain is the exact posterior to rounding, and costs the
+   square of their number for each observation, however many came before.
+4. Anything else: a new factorisation.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
+from tvbandits.gp.filtering.features import Space
+from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor, without_repeats
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
 FEW = 64
 """With fewer observations than this, a new factorisation is as fast as a spanning dictionary."""
@@ -48,14 +54,18 @@ class Exact:
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
-    ) -> ExactPosterior | NystromPosterior:
+    ) -> ExactPosterior | NystromPosterior | StateSpacePosterior:
         """Condition on `data`, from `previous` where that is cheaper.
 
         Parameters and errors are those of `tvbandits.gp.posteriors.cholesky.Factored.condition`.
         """
+        state = _state(data, surface)
+        if state is not None:
+            return filtered(kernel, data, surface, now, previous, lambda: state)
         data = without_negligible(kernel, data)
         if isinstance(previous, ExactPosterior):
             extended = extend(previous, data, surface, now)
+            extended = None if extended is None else without_repeats(extended)
             if extended is not None:
                 return extended
         # A run of appended rows that ends, as when rewards get a new scale, goes on from a new factor.
@@ -70,6 +80,33 @@ class Exact:
         if span is None or len(groups.first) < span.size:
             return factor(kernel, data, surface, now)
         return assemble(kernel, data, groups, span, sparse, now, lowest=SPAN_TOLERANCE, exact=True)
+
+
+def _state(data: Data, surface: Surface | None) -> Space | None:
+    """The state of a filter, where that is the cheaper way to the exact posterior.
+
+    A row of a factor of n rows costs n (n + A) for A fixed points. Of a state of m numbers a step costs
+    m^2, and a look at all points A m^2.
+    """
+    n = len(data)
+    if surface is None or not surface.space_time or n < FEW:
+        return None
+    A = len(surface.points)
+    state: Space | None = surface.remember(spanning_state)
+    if state is None or n * (n + A) <= (A + 4) * len(state.prior) ** 2:
+        return None
+    return state
+
+
+def spanning_state(surface: Surface) -> Space | None:
+    """A state whose features hold all points of the surface to rounding, if a small one does."""
+    terms = terms_of(surface.kernel)
+    if terms is None:
+        return None
+    space = Space.of(terms, surface.points, SPAN_TOLERANCE, LARGEST_SPAN)
+    _, left = space.observe(surface.points)
+    spans = float(left.max()) <= 2 * SPAN_TOLERANCE * float(surface.prior_variance(0.0).max())
+    return space if spans and len(space.prior) <= LARGEST_SPAN else None
 
 
 def spanning(surface: Surface) -> ExactPosterior | None:

@@ -158,6 +158,20 @@ class PosteriorRule(Protocol):
 
 
 @runtime_checkable
+class Sequential(Protocol):
+    """A posterior that goes on from observation to observation, and comes to what `condition` does."""
+
+    @property
+    def last(self) -> float:
+        """Time of the latest observation; minus infinity where there is none."""
+        ...
+
+    def continued(self, rows: Data, now: float) -> Posterior | None:
+        """With observations more, speaking about the time `now`; None if that takes `condition`."""
+        ...
+
+
+@runtime_checkable
 class LazyBounds(Protocol):
     """A posterior on a dictionary that brings variances at the fixed points up to date one by one.
 

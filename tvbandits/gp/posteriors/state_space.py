@@ -13,6 +13,7 @@ its reward, so that no variance is lost (the FITC approximation).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -64,17 +65,9 @@ class StateSpace:
         ValueError
             If the kernel is not a sum of terms, or there are no points to make features on.
         """
-        order = np.argsort(data.Z[:, -1], kind="stable")
-        data = Data(data.Z[order], data.Y[order], data.variance[order])
-        known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
-        for start in known:
-            if start.continues(kernel, data, surface):
-                return replace(start, now=now).told(data)
-        return self._prior(kernel, data.Y.shape[1], surface, now).told(data)
+        return filtered(kernel, data, surface, now, previous, lambda: self._space(kernel, surface))
 
-    def _prior(
-        self, kernel: Any, columns: int, surface: Surface | None, now: float
-    ) -> StateSpacePosterior:
+    def _space(self, kernel: Any, surface: Surface | None) -> Space:
         terms = terms_of(kernel)
         if terms is None:
             raise ValueError(
@@ -86,20 +79,41 @@ class StateSpace:
             raise ValueError(
                 "a domain that is not finite needs anchors: StateSpace(anchors=points)"
             )
-        space = Space.of(terms, points)
-        none = np.empty((0, points.shape[1] + 1))
-        start = Filter.prior(space, columns)
-        return StateSpacePosterior(
-            kernel=kernel,
-            data=Data(none, np.empty((0, columns)), np.empty(0)),
-            sight=Sight(space, surface),
-            mean=start.mean,
-            covariance=start.covariance,
-            last=start.time,
-            now=now,
-            products=start.products,
-            log_det_ratio=start.log_det_ratio,
-        )
+        return Space.of(terms, points)
+
+
+def filtered(
+    kernel: Any,
+    data: Data,
+    surface: Surface | None,
+    now: float,
+    previous: Posterior | None,
+    space: Callable[[], Space],
+) -> StateSpacePosterior:
+    """Condition on `data`, in any order, from `previous` where it only has to be told the rest.
+
+    Parameters are those of `StateSpace.condition`; `space` makes the state, where a filter starts anew.
+    """
+    order = np.argsort(data.Z[:, -1], kind="stable")
+    data = Data(data.Z[order], data.Y[order], data.variance[order])
+    known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
+    for start in known:
+        if start.continues(kernel, data, surface):
+            return replace(start, now=now).told(data)
+    made = space()
+    none, columns = np.empty((0, data.Z.shape[1])), data.Y.shape[1]
+    prior = Filter.prior(made, columns)
+    return StateSpacePosterior(
+        kernel=kernel,
+        data=Data(none, np.empty((0, columns)), np.empty(0)),
+        sight=Sight(made, surface),
+        mean=prior.mean,
+        covariance=prior.covariance,
+        last=prior.time,
+        now=now,
+        products=prior.products,
+        log_det_ratio=prior.log_det_ratio,
+    ).told(data)
 
 
 @dataclass(frozen=True)
@@ -227,6 +241,16 @@ class StateSpacePosterior:
             jitter=max(self.jitter, jitter),
             kept=kept,
         )
+
+    def continued(self, rows: Data, now: float) -> StateSpacePosterior | None:
+        """With observations more, speaking about the time `now`; None if one is of the past."""
+        if len(rows) == 0:
+            return replace(self, now=now)
+        order = np.argsort(rows.Z[:, -1], kind="stable")
+        rows = Data(rows.Z[order], rows.Y[order], rows.variance[order])
+        if rows.Z[0, -1] < self.last:
+            return None
+        return replace(self, now=now).told(self.data.append(rows))
 
     def _filter(self) -> Filter:
         """A filter that starts from what is known."""

@@ -1,0 +1,146 @@
+"""A bandit that plays for long: it goes on as one that was resumed, and says what it will cost."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+import tvbandits
+from tvbandits import (
+    Answers,
+    Bandit,
+    Box,
+    Candidates,
+    Every,
+    ExpensiveWarning,
+    StateSpace,
+    policies,
+)
+from tvbandits.gp import expense
+
+LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
+KERNEL = RBF(3.0)
+
+
+class Exactly:
+    """An expert who knows."""
+
+    def query(self, X: Any, t: float) -> Answers:
+        return Answers(np.sin(X[:, 0] + t / 30), np.full(len(X), 0.01))
+
+
+SHORT = Every(steps=10, observations=40, iterations=2, remembered=60)
+
+MAKERS: dict[str, Any] = {
+    "window": lambda: policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=12),
+    "weights": lambda: policies.w_gp_ucb(LINE, KERNEL, 0.01, discount=0.4),
+    "resets": lambda: policies.r_gp_ucb(LINE, KERNEL, 0.01, reset_every=13),
+    "filter": lambda: policies.tv_gp_ucb(LINE, KERNEL, 0.01, epsilon=0.03, posterior=StateSpace()),
+    "exact filter": lambda: policies.tv_gp_ucb(LINE, RBF(9.0), 0.01, epsilon=0.03),
+    "sparq": lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=Exactly(), queries=1.0),
+    "learned": lambda: policies.tv_gp_ucb(LINE, None, 0.01, learn=SHORT),
+    "frugal": lambda: policies.frugal_gp_ucb(LINE, None, 0.01, expert=Exactly(), learn=SHORT),
+    "merged": lambda: policies.gp_ucb(LINE, KERNEL, 0.01),
+}
+
+
+def played(bandit: Bandit, start: int, end: int, looks: bool = False) -> list[Any]:
+    """Steps, one of which in twenty is told late; where it looks, it also predicts in between."""
+    rows = []
+    for step in range(start, end):
+        t = float(step)
+        X = bandit.ask(t)
+        y = np.sin(X[:, 0] + t / 30)
+        if looks and step % 3 == 0:
+            bandit.predict(LINE.X[:2], t + 1)
+            bandit.recommend(t + 2)
+        bandit.tell(X, y, t - 2.5 if step % 20 == 0 else t)
+        rows.append((X.tobytes(), *(part.tobytes() for part in bandit.predict(LINE.X[::5], t + 1))))
+    return rows
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_that_was_resumed_goes_on_as_the_other_does(name: str) -> None:
+    steps = 60 if name == "frugal" else 150
+    bandit = MAKERS[name]()
+    played(bandit, 1, steps)
+    stored = pickle.dumps(bandit.state)
+    expected = played(bandit, steps, steps + 25)
+    again = Bandit.from_state(MAKERS[name]().recipe, pickle.loads(stored))
+    assert played(again, steps, steps + 25, looks=True) == expected
+
+
+def test_after_a_fit_a_bounded_number_of_rows_is_computed_anew() -> None:
+    bandit = MAKERS["learned"]()
+    most = 0
+    for step in range(1, 150):
+        bandit.tell(bandit.ask(float(step)), [np.sin(step)], float(step))
+        most = max(most, bandit.info.posterior.in_use)
+        bandit.ask(float(step) + 1)
+        bandit.drop(bandit.pending)
+        assert bandit.info.posterior.in_use + bandit.info.posterior.forgotten == step
+    assert most <= SHORT.remembered + 2 * SHORT.steps
+
+
+def costly(monkeypatch: pytest.MonkeyPatch) -> Bandit:
+    """A bandit whose steps are said to be expensive soon."""
+    monkeypatch.setattr(expense, "SECONDS", (2 * 12) ** 3 / 3 / expense.FLOPS)
+    return policies.gp_ucb(Box([(0.0, 1.0)], starts=4), RBF(0.3), 0.01)
+
+
+def tell(bandit: Bandit, steps: int) -> list[str]:
+    """Steps, and the warnings given meanwhile."""
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        for _ in range(steps):
+            X = np.array([[(len(bandit.state.rewards) + 1) / 50]])  # all of them distinct
+            bandit.tell(X, np.sin(X[:, 0]))
+            bandit.ask()
+            bandit.drop(bandit.pending)
+            bandit.predict(X)
+    assert all(issubclass(each.category, ExpensiveWarning) for each in given)
+    return [str(each.message) for each in given]
+
+
+def tell_plainly(bandit: Bandit) -> None:
+    """A step, with warnings as they are set."""
+    bandit.tell([[(len(bandit.state.rewards) + 1) / 50]], [0.5])
+    bandit.ask()
+
+
+def test_what_will_be_expensive_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert issubclass(tvbandits.ExpensiveWarning, UserWarning)
+    bandit = costly(monkeypatch)
+    assert tell(bandit, 11) == []
+    assert not bandit.info.expensive
+    (said,) = tell(bandit, 4)
+    assert "12 rows to factor" in said
+    assert "nystrom" in said
+    assert bandit.info.expensive
+    assert tell(bandit, 3) == []
+    again = Bandit.from_state(bandit.recipe, pickle.loads(pickle.dumps(bandit.state)))
+    assert tell(again, 3) == []
+
+
+def test_a_drifting_one_is_told_of_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expense, "SECONDS", 1e-6)
+    bandit = policies.tv_gp_ucb(Box([(0.0, 1.0)], starts=4), RBF(0.3), 0.01, epsilon=0.1)
+    (said,) = tell(bandit, 15)
+    assert "StateSpace(anchors=points)" in said
+
+
+def test_an_error_made_of_the_warning_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bandit = costly(monkeypatch)
+    tell(bandit, 11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExpensiveWarning)
+        before = bandit.state
+        with pytest.raises(ExpensiveWarning, match="rows to factor"):
+            tell_plainly(bandit)
+        assert len(bandit.state.rewards) == len(before.rewards) + 1
+        tell_plainly(bandit)

@@ -1,0 +1,78 @@
+"""What a dense posterior is going to cost, and what to take instead, said before it does."""
+
+from __future__ import annotations
+
+import warnings
+
+from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.kernels.terms import terms_of
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.protocol import Posterior
+
+FLOPS = 5e9
+"""Arithmetic of one core in a second, at the least."""
+
+
+SECONDS, GIGABYTES = 2.0, 1.0
+"""A warning is due when twice as many rows need as much for one step."""
+
+
+class ExpensiveWarning(UserWarning):
+    """A bandit goes on, but its steps will take long or much memory; the message says what helps."""
+
+
+class Forewarning:
+    """Warns once, as soon as the cost can be foreseen."""
+
+    def __init__(self) -> None:
+        self._given = False
+
+    def given(self, before: bool, posterior: Posterior, finite: bool) -> bool:
+        """Whether it has been said, `before` or now, what a posterior is going to cost."""
+        if before or self._given:
+            return True
+        costs = forecast(posterior, finite)
+        if costs is None:
+            return False
+        # A warning may be an exception: it shall not come again then either.
+        self._given = True
+        warnings.warn(costs, ExpensiveWarning, stacklevel=2)
+        return True
+
+
+def forecast(posterior: Posterior, finite: bool) -> str | None:
+    """What a posterior will cost with twice as many rows, if that is much.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    finite : bool
+        Whether the domain has fixed points.
+
+    Returns
+    -------
+    text : str or None
+    """
+    if not isinstance(posterior, ExactPosterior):
+        return None
+    rows = 2 * posterior.size
+    # A new factor, as when the scale of the reward is estimated again: the slowest of its steps.
+    seconds, gigabytes = rows**3 / 3 / FLOPS, 2 * 8 * (1.5 * rows) ** 2 / 1e9
+    if seconds < SECONDS and gigabytes < GIGABYTES:
+        return None
+    return (
+        f"the exact posterior has {posterior.size} rows to factor; with {rows}, a step will take up to "
+        f"about {seconds:.0f} s and {gigabytes:.1f} GB, and the time grows with its cube. "
+        f"{_instead(posterior, finite)}"
+    )
+
+
+def _instead(posterior: ExactPosterior, finite: bool) -> str:
+    """What to take."""
+    window = "or forget: policies.sw_gp_ucb keeps a window, policies.w_gp_ucb discounts"
+    if not is_space_time(posterior.kernel) or terms_of(posterior.kernel) is None:
+        return f'Take posterior="nystrom" (Nystrom()), {window}.'
+    filtering = "StateSpace()" if finite else "StateSpace(anchors=points)"
+    return (
+        f'Take posterior={filtering}, whose steps cost the same for ever, or "nystrom", {window}.'
+    )
