@@ -1,31 +1,27 @@
 """Random bandits played at random: none may crash, and exact ones must say what the dense algebra says.
 
-    python -m benchmarks.attack.bandits --count 5000 [--seed 0] [--steps 12]
+    python -m benchmarks.attack.bandits --count 5000 [--seed 0]
 
 Every bandit has a random domain, kernel, posterior, aging map, width, batching, expert and plan. Its
 calls are drawn too: ask (with n, with availability), tell (at once, late, in parts, with readings that
 failed), predict and recommend at any time, drop, and going on from a pickled state. A bad call must be
 refused and change nothing; a bandit without an expert that goes on from its state must go on as it would
 have; at the end predictions are compared with those of the exact posterior of the same observations.
-Counts are printed as JSON; the exit status is 1 if anything was found.
+The exit status is 1 if anything was found.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import pickle
-import sys
 import traceback
 import warnings
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich.progress import track
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic
 
+from benchmarks.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
 from tvbandits import Bandit, Box, Candidates, Recipe
 from tvbandits.acquisition.batch_rules import Batching, GlobalRatio, LocalRatio, One, ProductRatio
 from tvbandits.acquisition.thompson import ThompsonSampling
@@ -58,7 +54,10 @@ ALLOWED = (FactorisationError,)
 """Named errors with a remedy that an honest use may meet."""
 
 
-@dataclass
+COUNT, QUICK, STEPS = 5000, 20, 12
+
+
+@dataclass(frozen=True)
 class Found:
     """What went wrong with one bandit."""
 
@@ -200,7 +199,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     return recipe, truth, parts
 
 
-def attack(seed: int, steps: int) -> list[Found]:
+def played(seed: int, steps: int = STEPS) -> list[Found]:
     """Play one bandit and its twin."""
     recipe, truth, parts = recipe_of(seed)
     rng = np.random.default_rng([seed, 1])
@@ -214,14 +213,14 @@ def attack(seed: int, steps: int) -> list[Found]:
         if rng.random() < 0.15:
             resumed = Bandit.from_state(recipe, pickle.loads(pickle.dumps(bandit.state)))
             if recipe.asking is None and not same_future(bandit, resumed, now):
-                found.append(Found("resume", seed, "goes on differently"))
+                found.append(Found(WRONG, seed, "goes on differently from its state"))
             bandit = resumed
         if not bad_call_changes_nothing(bandit, now, rng):
-            found.append(Found("bad call", seed, "changed the state"))
+            found.append(Found(HALF_DONE, seed, "a bad call changed the state, or was taken"))
     mean, deviation = bandit.predict(recipe.domain.sample(5, rng), now + 1.0)
     scale = max(abs(parts["unit"]), 1e-300)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all() and (deviation >= 0).all()):
-        found.append(Found("prediction", seed, f"{mean} +- {deviation}"))
+        found.append(Found(WRONG, seed, f"{mean} +- {deviation}"))
     else:
         found += against_the_exact(bandit, seed, now, scale, rng)
     return found
@@ -241,7 +240,7 @@ def against_the_exact(
     if (off > 0.5 * unit + 4.0 * np.maximum(deviation, its)).any():
         worst = int(off.argmax())
         what = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, exact {right[worst]:.4g}"
-        return [Found("wrong", seed, f"{what}, unit {unit:.2g}, {type(recipe.posterior).__name__}")]
+        return [Found(WRONG, seed, f"{what}, unit {unit:.2g}, {type(recipe.posterior).__name__}")]
     return []
 
 
@@ -311,37 +310,27 @@ def bad_call_changes_nothing(bandit: Bandit, now: float, rng: np.random.Generato
     return False
 
 
-def main() -> None:
-    """Attack so many bandits, and count what was found."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attack.bandits")
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=12)
-    given = parser.parse_args()
-    counts: Counter[str] = Counter()
-    examples: dict[str, list[str]] = {}
-    seeds = range(given.seed, given.seed + given.count)
-    for seed in track(seeds, disable=not sys.stderr.isatty()):
+def attack(count: int, seed: int) -> Tally:
+    """Attack so many bandits, of seeds from `seed` on, and count what was found."""
+    counts = Count("random bandits")
+    for each in steps(range(seed, seed + count), "random bandits"):
+        counts.tried()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 warnings.simplefilter("ignore", ExpertDownWarning)
-                found = attack(seed, given.steps)
+                found = played(each)
         except ALLOWED as error:
             found = []
-            counts[f"refused with a remedy: {type(error).__name__}"] += 1
+            counts.also(f"refused with a remedy: {type(error).__name__}")
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            found = [Found("crash", seed, f"{type(error).__name__}: {error} ({place})"[:300])]
-        for each in found:
-            counts[each.kind] += 1
-            examples.setdefault(each.kind, []).append(f"seed {each.seed}: {each.what}")
-    wrong = sum(n for kind, n in counts.items() if not kind.startswith("refused"))
-    shown = {kind: what[:12] for kind, what in examples.items()}
-    print(json.dumps({"bandits": given.count, "counts": counts, "examples": shown}, indent=1))
-    sys.exit(1 if wrong else 0)
+            found = [Found(CRASHED, each, f"{type(error).__name__}: {error} ({place})"[:300])]
+        for fault in found:
+            counts.fault(fault.kind, f"seed {fault.seed}: {fault.what}")
+    return counts.tally
 
 
 if __name__ == "__main__":
-    main()
+    run_one(attack, "benchmarks.attack.bandits", COUNT)
