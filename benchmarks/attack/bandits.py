@@ -163,6 +163,22 @@ PLANS: Options = {"budget": lambda rng: example(one_of(parts("budget"), rng), BU
 
 
 @dataclass(frozen=True)
+class Truth:
+    """A wave that moves."""
+
+    unit: float
+    offset: float
+    side: float
+    phase: float
+    pace: float
+
+    def __call__(self, X: Array, t: float) -> Array:
+        """Noise-free rewards (n,)."""
+        angle = 3 * X.sum(axis=1) / self.side + self.phase + self.pace * t
+        return np.asarray(self.offset + self.unit * np.sin(angle))
+
+
+@dataclass(frozen=True)
 class Sometimes:
     """An expert of the truth that refuses a tenth of the points, and fails on a tenth of the times.
 
@@ -246,9 +262,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     phase, pace = float(rng.uniform(0, 6)), float(rng.choice([0.0, 0.05, 1.0]))
     offset = float(rng.choice([0.0, 100.0])) * unit
 
-    def truth(X: Array, t: float) -> Array:
-        return np.asarray(offset + unit * np.sin(3 * X.sum(axis=1) / side + phase + pace * t))
-
+    truth = Truth(unit, offset, side, phase, pace)
     posterior, learn = posterior_of(domain, rng), None
     if (
         "anchors" in inspect.signature(type(posterior)).parameters
