@@ -76,7 +76,7 @@ class Lines:
         self.at, self.error = at, error
         self.seen: list[Line] = []
         self.thrown: Line | None = None
-        self.asking = False
+        self.asking = self.asked = False
 
     def run(self, call: Callable[[], Any]) -> Any:
         """Make the call."""
@@ -92,6 +92,7 @@ class Lines:
 
     def _line(self, frame: FrameType, event: str, arg: object) -> Any:  # noqa: ARG002
         if event == "line":
+            self.asked = self.asked or frame.f_code.co_name in ("query", "observe")
             self.seen.append((frame.f_code, frame.f_lineno))
             if len(self.seen) == self.at:
                 self.thrown, self.asking = self.seen[-1], asks(frame)
@@ -196,6 +197,8 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
     if len(out) > 2 and rng.random() < 0.3:
         yield Call("drop", lambda b: b.drop(out[:1]))
         out = bandit.pending
+    if len(out) == 0:  # an ask that was not made again
+        return
     told = out[: max(1, int(rng.integers(len(out) + 1)))]
     y = truth(told, now)
     if rng.random() < 0.1:
@@ -312,6 +315,17 @@ class Duel:
             return True
         if same_state(after, before):
             return False
+        if lines.asked and same_state(replace(after, expert=before.expert), before):
+            # The expert was asked, and knows it: what it was paid for is not taken back. From here on
+            # the twin is a bandit of new parts that was given this state.
+            self.count.also("after the expert was asked")
+            self.twin = Bandit.from_state(
+                player_of(self.seed)[0].recipe, pickle.loads(pickle.dumps(after))
+            )
+            self.over = not same_state(self.twin.state, after)
+            if self.over:
+                self.fault(HALF_DONE, f"{at}: what the expert knows is half")
+            return True
         if not same_state(after, twin.state):
             self.fault(HALF_DONE, at)
         return True
