@@ -28,7 +28,7 @@ class SharedLock:
         _LOCKS.add(self)
 
     @property
-    def now(self) -> threading.RLock:  # type: ignore[valid-type]
+    def now(self) -> threading.RLock:
         """The lock, for `with`: Python's own, since no interrupt comes between it and its block."""
         return self._lock
 
@@ -40,7 +40,7 @@ class SharedLock:
 _LOCKS: weakref.WeakSet[SharedLock] = weakref.WeakSet()
 
 
-_held: list[threading.RLock] = []  # type: ignore[valid-type]
+_held: list[threading.RLock] = []
 
 
 def _before() -> None:
