@@ -334,8 +334,13 @@ def against_the_exact(
     X = recipe.domain.sample(20, rng)
     (mean, deviation), (right, its) = (b.predict(X, now + 1.0) for b in (bandit, exact))
     off = np.abs(mean - right)
-    # What a dictionary or features leave out may move a mean, but no further than it admits.
-    if (off > 0.5 * unit + 4.0 * np.maximum(deviation, its)).any():
+    # What a dictionary or features leave out may move a mean, but no further than it admits: by its
+    # deviation, times the length of the function in prior deviations, which is about 1 for an honest
+    # prior, and 100 where a fixed prior mean is so far off.
+    length = 1.0
+    if recipe.mean != "online" and len(state.rewards):
+        length = max(length, float(np.abs(state.rewards.y - recipe.mean).max()) / unit)
+    if (off > 0.5 * unit + 4.0 * length * np.maximum(deviation, its)).any():
         worst = int(off.argmax())
         what = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, exact {right[worst]:.4g}"
         return [Found(WRONG, seed, f"{what}, unit {unit:.2g}, {type(recipe.posterior).__name__}")]

@@ -255,10 +255,13 @@ class Duel:
         now = 0.0
         for _ in range(STEPS):
             now += float(self.rng.choice([0.5, 1.0, 3.0]))
-            for call in calls_of(self.twin, self.truth, now, self.rng):
+            twin = self.twin
+            for call in calls_of(twin, self.truth, now, self.rng):
                 self.attack(call)
                 if self.over:
                     return
+                if self.twin is not twin:  # it goes on from where the expert had been asked
+                    break
 
     def attack(self, call: Call) -> None:
         """Interrupt a call, up to three times, then make it or leave it."""
