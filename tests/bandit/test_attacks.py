@@ -32,8 +32,8 @@ def test_parts_are_found() -> None:
 
 
 def test_random_bandits_neither_crash_nor_are_wrong() -> None:
-    tally = bandits.attack(6, seed=100)
-    assert tally.tried == 6
+    tally = bandits.attack(4, seed=0)
+    assert tally.tried == 4
     assert tally.faults == {}, tally.examples
 
 
