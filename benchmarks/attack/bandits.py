@@ -1,64 +1,66 @@
 """Random bandits played at random: none may crash, and exact ones must say what the dense algebra says.
 
-    python -m benchmarks.attack.bandits --count 5000 [--seed 0] [--steps 12]
+    python -m benchmarks.attack.bandits --count 5000 [--seed 0]
 
 Every bandit has a random domain, kernel, posterior, aging map, width, batching, expert and plan. Its
 calls are drawn too: ask (with n, with availability), tell (at once, late, in parts, with readings that
 failed), predict and recommend at any time, drop, and going on from a pickled state. A bad call must be
 refused and change nothing; a bandit without an expert that goes on from its state must go on as it would
 have; at the end predictions are compared with those of the exact posterior of the same observations.
-Counts are printed as JSON; the exit status is 1 if anything was found.
+The exit status is 1 if anything was found.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import inspect
+import math
 import pickle
-import sys
 import traceback
 import warnings
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich.progress import track
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
+import tvbandits
+from benchmarks.attack.parts import (
+    Options,
+    example,
+    one_of,
+    parts,
+    space_kernels,
+    time_kernels,
+    wrappers,
+)
+from benchmarks.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
 from tvbandits import Bandit, Box, Candidates, Recipe
-from tvbandits.acquisition.batch_rules import Batching, GlobalRatio, LocalRatio, One, ProductRatio
+from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
+from tvbandits.acquisition.confidence import Situation
 from tvbandits.acquisition.thompson import ThompsonSampling
 from tvbandits.acquisition.ucb import UpperConfidenceBound
 from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import ExpertDownWarning
-from tvbandits.experts import CallableExpert
-from tvbandits.forgetting import aging
+from tvbandits.core.protocols import Answers, ExpertDownWarning
+from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.additive import anchors_of, space_kernels, structured_kernel
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.additive import anchors_of, structured_kernel
+from tvbandits.gp.kernels.additive import space_kernels as space_kernels_of
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.queries import (
-    KDPP,
-    GreedyVariance,
-    OnAverage,
-    PlausibleMaximisers,
-    QualityKDPP,
-    RandomPoints,
-    UCBBatch,
-)
 from tvbandits.queries.asking import Asking
 
 ALLOWED = (FactorisationError,)
 """Named errors with a remedy that an honest use may meet."""
 
 
-@dataclass
+COUNT, QUICK, STEPS = 5000, 20, 12
+
+
+@dataclass(frozen=True)
 class Found:
     """What went wrong with one bandit."""
 
@@ -89,63 +91,162 @@ def extent_of(domain: Any) -> float:
 def kernel_of(domain: Any, amplitude: float, rng: np.random.Generator) -> tuple[Any, str]:
     """A kernel over points, or over points and times, and which of the two."""
     length = extent_of(domain) * float(10.0 ** rng.uniform(-1.5, 1))
-    kinds = [RBF(length), Matern(length, nu=1.5), Matern(length, nu=0.5)]
-    kinds.append(RationalQuadratic(length, alpha=1.0))
-    space = ConstantKernel(amplitude) * kinds[int(rng.integers(len(kinds)))]
+    scales: Options = {
+        "length_scale": lambda _: length,
+        "nu": lambda rng: float(rng.choice([0.5, 1.5, 2.5])),
+        "alpha": lambda rng: float(rng.choice([0.3, 1.0])),
+    }
+    space = ConstantKernel(amplitude) * example(one_of(space_kernels(), rng), scales, rng, more=1.0)
     kind = str(rng.choice(["space", "space", "drift", "in time"]))
     if kind == "drift":
-        return space_time(space) * Drift(float(rng.choice([0.001, 0.03, 0.5]))), "drift"
+        pace: Options = {"epsilon": lambda rng: float(rng.choice([0.001, 0.03, 0.5]))}
+        return space_time(space) * example(one_of(time_kernels(), rng), pace, rng), "drift"
     if kind == "in time":
         smooth = float(rng.choice([0.5, 1.5]))
         return OnSpace(space) * OnTime(Matern(float(rng.choice([1.0, 20.0])), nu=smooth)), "in time"
     return space, "space"
 
 
-def aging_of(rng: np.random.Generator) -> Any:
-    """Any aging map, or two of them."""
-    maps = [
-        aging.Constant(),
-        aging.ResetEvery(int(rng.integers(1, 8))),
-        aging.Window(last=int(rng.integers(1, 8))),
-        aging.Exponential(float(rng.uniform(0.3, 0.99))),
-        aging.Linear(float(10.0 ** rng.uniform(-2, 1))),
-        aging.Wiener(float(10.0 ** rng.uniform(-3, 1))),
-    ]
-    one, other = (maps[int(i)] for i in rng.integers(len(maps), size=2))
-    return one if rng.random() < 0.8 else aging.compose(one, other)
+AGING: Options = {
+    "every": lambda rng: int(rng.integers(1, 8)),
+    "last": lambda rng: int(rng.integers(1, 8)),
+    "within": lambda rng: float(10.0 ** rng.uniform(-1, 2)),
+    "discount": lambda rng: float(rng.uniform(0.3, 0.99)),
+    "rate": lambda rng: float(10.0 ** rng.uniform(-3, 1)),
+    "threshold": lambda rng: LogThreshold(float(10.0 ** rng.uniform(-2, 4))),
+    "maps": lambda rng: tuple(
+        aging_of(rng, ("Composition",)) for _ in range(int(rng.integers(1, 3)))
+    ),
+}
+"""Numbers of aging maps, by the names of their parameters."""
+
+
+def aging_of(rng: np.random.Generator, but: tuple[str, ...] = ()) -> Any:
+    """Any aging map, or several of them."""
+    maps = {name: cls for name, cls in parts("aging map").items() if name not in but}
+    cls = one_of(maps, rng)
+    # A window needs one of its two limits.
+    limits = {"last", "within"} & set(inspect.signature(cls).parameters)
+    if limits:
+        name = sorted(limits)[int(rng.integers(len(limits)))]
+        return cls(**{name: AGING[name](rng)})
+    return example(cls, AGING, rng)
+
+
+def width_of(domain: Any, rng: np.random.Generator) -> Any:
+    """Any width, by its class or as people write it."""
+    short: list[Any] = [0.0, 1.0, 2.0, "theory"]
+    if rng.random() < 0.6:
+        return short[int(rng.integers(len(short)))]
+    width = example(one_of(parts("width"), rng), {}, rng)
+    try:
+        width(
+            Situation(
+                1.0, 3, len(domain) if isinstance(domain, Candidates) else None, 1.0, lambda: 1.0
+            )
+        )
+    except ValueError:  # one that says that it needs another domain
+        return 2.0
+    return width
+
+
+BUDGETS: Options = {
+    "rate": lambda rng: float(rng.choice([0.5, 2.0, 4.0])),
+    "number": lambda rng: int(rng.integers(1, 4)),
+    "total": lambda rng: int(rng.integers(5, 40)),
+    "horizon": lambda _: 20,
+    "counts": lambda rng: tuple(int(n) for n in rng.integers(0, 4, size=20)),
+}
+"""Numbers of budgets, by the names of their parameters."""
+
+PLANS: Options = {"budget": lambda rng: example(one_of(parts("budget"), rng), BUDGETS, rng)}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A wave that moves."""
+
+    unit: float
+    offset: float
+    side: float
+    phase: float
+    pace: float
+
+    def __call__(self, X: Array, t: float) -> Array:
+        """Noise-free rewards (n,)."""
+        angle = 3 * X.sum(axis=1) / self.side + self.phase + self.pace * t
+        return np.asarray(self.offset + self.unit * np.sin(angle))
+
+
+@dataclass(frozen=True)
+class Sometimes:
+    """An expert of the truth that refuses a tenth of the points, and fails on a tenth of the times.
+
+    What it says belongs to the point and the time alone: asked twice, it says the same.
+    """
+
+    truth: Any
+    noise: float
+    seed: int
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Answer about the truth."""
+        if float(keyed_normal(self.seed, 0, np.zeros((1, 1)), t)[0]) > 1.28:
+            raise ConnectionError("out of reach")
+        off = math.sqrt(self.noise) * keyed_normal(self.seed, 1, X, t)
+        silent = keyed_normal(self.seed, 2, X, t) > 1.28
+        return Answers(np.where(silent, np.nan, self.truth(X, t) + off), self.noise, 0.25 * len(X))
+
+
+def wrapped(expert: Any, rng: np.random.Generator) -> Any:
+    """An expert in up to two of the package's wrappers, but those that need a file."""
+    options: Options = {
+        "expert": lambda _: expert,
+        "experts": lambda _: [expert, expert],
+        "total": lambda rng: int(rng.integers(3, 60)),
+        "probe": lambda rng: bool(rng.random() < 0.5),
+        "sleep": lambda _: nothing,
+    }
+    for _ in range(int(rng.integers(0, 3))):
+        found = {
+            name: cls
+            for name, cls in wrappers().items()
+            if "path" not in inspect.signature(cls).parameters
+        }
+        cls, inside = one_of(found, rng), expert
+        expert = example(cls, {**options, "expert": lambda _, e=inside: e}, rng, more=1.0)
+    return expert
+
+
+def nothing(_: float) -> None:
+    """Wait for no time at all."""
 
 
 def asking_of(truth: Any, noise: float, rng: np.random.Generator) -> Asking | None:
     """An expert, a plan and what becomes of the answers; or nobody."""
     if rng.random() < 0.45:
         return None
-
-    def sometimes(X: Array, t: float) -> Array:
-        values = truth(X, t)
-        if rng_of_expert.random() < 0.1:
-            raise ConnectionError("out of reach")
-        return np.where(rng_of_expert.random(len(X)) < 0.1, np.nan, values)
-
-    rng_of_expert = np.random.default_rng(int(rng.integers(2**31)))
-    budget = OnAverage(float(rng.choice([0.5, 2.0, 4.0])))
-    plans = [
-        KDPP(),
-        KDPP(budget=budget),
-        RandomPoints(budget),
-        PlausibleMaximisers(budget),
-        GreedyVariance(budget),
-        UCBBatch(budget),
-        QualityKDPP(budget),
-    ]
+    expert = Sometimes(truth, noise, int(rng.integers(2**31)))
     return Asking(
-        plans[int(rng.integers(len(plans)))],
-        CallableExpert(sometimes, noise, nan_means_no_answer=True),
+        example(one_of(parts("plan"), rng), PLANS, rng, more=0.5),
+        wrapped(expert, rng) if rng.random() < 0.5 else expert,
         about=str(rng.choice(["played", "domain"])),  # type: ignore[arg-type]
         reuse_answers=bool(rng.random() < 0.5),
         most_answers=int(rng.choice([3, 50])) if rng.random() < 0.3 else None,
         pool_size=int(rng.choice([2, 10])) if rng.random() < 0.3 else None,
         informed_width=float(rng.choice([0.0, 1.0])) if rng.random() < 0.3 else None,
     )
+
+
+def posterior_of(domain: Any, rng: np.random.Generator) -> Any:
+    """Any posterior that the package shows."""
+    shown = {name: cls for name, cls in parts("posterior").items() if hasattr(tvbandits, name)}
+    options: Options = {
+        "oversampling": lambda rng: float(rng.choice([0.5, 2.0, 50.0])),
+        "keep": lambda rng: bool(rng.random() < 0.5),
+        "anchors": lambda _: None if isinstance(domain, Candidates) else anchors_of(domain),
+    }
+    return example(one_of(shown, rng), options, rng, more=1.0)
 
 
 def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
@@ -161,23 +262,19 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     phase, pace = float(rng.uniform(0, 6)), float(rng.choice([0.0, 0.05, 1.0]))
     offset = float(rng.choice([0.0, 100.0])) * unit
 
-    def truth(X: Array, t: float) -> Array:
-        return np.asarray(offset + unit * np.sin(3 * X.sum(axis=1) / side + phase + pace * t))
-
-    posterior: Any = Exact()
-    choice = rng.random()
-    learn = None
-    if choice < 0.3:
-        posterior = Nystrom(float(rng.choice([0.5, 2.0, 50.0])), bool(rng.random() < 0.5))
-    elif choice < 0.5:
-        kernel = structured_kernel(space_kernels(domain)[0])
-        posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
+    truth = Truth(unit, offset, side, phase, pace)
+    posterior, learn = posterior_of(domain, rng), None
+    if (
+        "anchors" in inspect.signature(type(posterior)).parameters
+    ):  # a filter: it needs a sum of terms
+        kernel = structured_kernel(space_kernels_of(domain)[0])
         kind, mean, learn = "structured", "online", Every(5) if rng.random() < 0.6 else None
-    elif rng.random() < 0.2:
+    elif rng.random() < 0.15:
         learn = Every(int(rng.choice([3, 7])))
-    rules: list[Any] = [One(), One(), GlobalRatio(2.0), ProductRatio(1.5)]
-    if isinstance(domain, Candidates):
-        rules.append(LocalRatio(2.0))
+    rules = [cls() for cls in parts("batch rule").values()]
+    if not isinstance(domain, Candidates):
+        rules = [rule for rule in rules if not isinstance(rule, LocalRatio)]
+    rule = One() if rng.random() < 0.4 else rules[int(rng.integers(len(rules)))]
     thompson = isinstance(domain, Candidates) and rng.random() < 0.15
     recipe = Recipe(
         domain,
@@ -185,10 +282,10 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         noise,
         aging=aging_of(rng),
         posterior=posterior,
-        confidence=float(rng.choice([0.0, 1.0, 2.0])) if rng.random() < 0.8 else "theory",  # type: ignore[arg-type]
+        confidence=width_of(domain, rng),
         mean=mean,
         acquisition=ThompsonSampling() if thompson else UpperConfidenceBound(),
-        batching=Batching(rules[int(rng.integers(len(rules)))], int(rng.choice([1, 1, 3])), 4),
+        batching=Batching(rule, int(rng.choice([1, 1, 3])), 4),
         asking=asking_of(truth, noise, rng),
         consult=str(rng.choice(["after tell", "before ask"])),  # type: ignore[arg-type]
         learn=learn,
@@ -196,13 +293,13 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         lead=float(rng.choice([0.0, 1.0])),
         minimise=bool(rng.random() < 0.3),
     )
-    parts = {"kernel": kind, "posterior": type(posterior).__name__, "noise": noise, "unit": unit}
-    return recipe, truth, parts
+    made_of = {"kernel": kind, "posterior": type(posterior).__name__, "noise": noise, "unit": unit}
+    return recipe, truth, made_of
 
 
-def attack(seed: int, steps: int) -> list[Found]:
+def played(seed: int, steps: int = STEPS) -> list[Found]:
     """Play one bandit and its twin."""
-    recipe, truth, parts = recipe_of(seed)
+    recipe, truth, made_of = recipe_of(seed)
     rng = np.random.default_rng([seed, 1])
     bandit = Bandit(recipe, seed=seed)
     found: list[Found] = []
@@ -214,14 +311,14 @@ def attack(seed: int, steps: int) -> list[Found]:
         if rng.random() < 0.15:
             resumed = Bandit.from_state(recipe, pickle.loads(pickle.dumps(bandit.state)))
             if recipe.asking is None and not same_future(bandit, resumed, now):
-                found.append(Found("resume", seed, "goes on differently"))
+                found.append(Found(WRONG, seed, "goes on differently from its state"))
             bandit = resumed
         if not bad_call_changes_nothing(bandit, now, rng):
-            found.append(Found("bad call", seed, "changed the state"))
+            found.append(Found(HALF_DONE, seed, "a bad call changed the state, or was taken"))
     mean, deviation = bandit.predict(recipe.domain.sample(5, rng), now + 1.0)
-    scale = max(abs(parts["unit"]), 1e-300)
+    scale = max(abs(made_of["unit"]), 1e-300)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all() and (deviation >= 0).all()):
-        found.append(Found("prediction", seed, f"{mean} +- {deviation}"))
+        found.append(Found(WRONG, seed, f"{mean} +- {deviation}"))
     else:
         found += against_the_exact(bandit, seed, now, scale, rng)
     return found
@@ -237,11 +334,16 @@ def against_the_exact(
     X = recipe.domain.sample(20, rng)
     (mean, deviation), (right, its) = (b.predict(X, now + 1.0) for b in (bandit, exact))
     off = np.abs(mean - right)
-    # What a dictionary or features leave out may move a mean, but no further than it admits.
-    if (off > 0.5 * unit + 4.0 * np.maximum(deviation, its)).any():
+    # What a dictionary or features leave out may move a mean, but no further than it admits: by its
+    # deviation, times the length of the function in prior deviations, which is about 1 for an honest
+    # prior, and 100 where a fixed prior mean is so far off.
+    length = 1.0
+    if recipe.mean != "online" and len(state.rewards):
+        length = max(length, float(np.abs(state.rewards.y - recipe.mean).max()) / unit)
+    if (off > 0.5 * unit + 4.0 * length * np.maximum(deviation, its)).any():
         worst = int(off.argmax())
         what = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, exact {right[worst]:.4g}"
-        return [Found("wrong", seed, f"{what}, unit {unit:.2g}, {type(recipe.posterior).__name__}")]
+        return [Found(WRONG, seed, f"{what}, unit {unit:.2g}, {type(recipe.posterior).__name__}")]
     return []
 
 
@@ -311,37 +413,27 @@ def bad_call_changes_nothing(bandit: Bandit, now: float, rng: np.random.Generato
     return False
 
 
-def main() -> None:
-    """Attack so many bandits, and count what was found."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attack.bandits")
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=12)
-    given = parser.parse_args()
-    counts: Counter[str] = Counter()
-    examples: dict[str, list[str]] = {}
-    seeds = range(given.seed, given.seed + given.count)
-    for seed in track(seeds, disable=not sys.stderr.isatty()):
+def attack(count: int, seed: int) -> Tally:
+    """Attack so many bandits, of seeds from `seed` on, and count what was found."""
+    counts = Count("random bandits")
+    for each in steps(range(seed, seed + count), "random bandits"):
+        counts.tried()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 warnings.simplefilter("ignore", ExpertDownWarning)
-                found = attack(seed, given.steps)
+                found = played(each)
         except ALLOWED as error:
             found = []
-            counts[f"refused with a remedy: {type(error).__name__}"] += 1
+            counts.also(f"refused with a remedy: {type(error).__name__}")
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            found = [Found("crash", seed, f"{type(error).__name__}: {error} ({place})"[:300])]
-        for each in found:
-            counts[each.kind] += 1
-            examples.setdefault(each.kind, []).append(f"seed {each.seed}: {each.what}")
-    wrong = sum(n for kind, n in counts.items() if not kind.startswith("refused"))
-    shown = {kind: what[:12] for kind, what in examples.items()}
-    print(json.dumps({"bandits": given.count, "counts": counts, "examples": shown}, indent=1))
-    sys.exit(1 if wrong else 0)
+            found = [Found(CRASHED, each, f"{type(error).__name__}: {error} ({place})"[:300])]
+        for fault in found:
+            counts.fault(fault.kind, f"seed {fault.seed}: {fault.what}")
+    return counts.tally
 
 
 if __name__ == "__main__":
-    main()
+    run_one(attack, "benchmarks.attack.bandits", COUNT)

@@ -1,7 +1,7 @@
 """Damaged recordings: none may be read with other values, without a word.
 
-`python -m benchmarks.attack.recordings [COPIES]` makes a recording, damages so many copies of it (1,000
-by default: bytes flipped, cut off, zeroed and swapped, rows edited, deleted, added and moved from
+`python -m benchmarks.attack.recordings [--count COPIES]` makes a recording, damages so many copies of it
+(1,000 by default: bytes flipped, cut off, zeroed and swapped, rows edited, deleted, added and moved from
 another recording) and reads each in every way there is. It prints a count of each outcome, and ends with
 status 1 if a copy gave other values in silence, or an error that does not name it.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import sys
 import tempfile
 import warnings
 from collections import Counter
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.attack.report import CRASHED, SILENT, Count, Tally, run_one
 from tvbandits.core.protocols import Answers
 from tvbandits.experts import CachedLogExpert, Recording, recorded
 
@@ -176,7 +176,7 @@ def readings(path: Path) -> list[tuple[str, Callable[[], object]]]:
     return [("recorded", table), ("from_recording", log), ("Recording", again)]
 
 
-def attack(copies: int, seed: int = 0) -> Counter[tuple[str, str]]:
+def damaged(copies: int, seed: int = 0) -> Counter[tuple[str, str]]:
     """Damage so many copies; counts of (damage, outcome)."""
     rng = np.random.default_rng(seed)
     outcomes: Counter[tuple[str, str]] = Counter()
@@ -210,16 +210,18 @@ def _outcome(read: Callable[[], object], right: object) -> str:
     return "the right values" if found == right else "SILENT: other values"
 
 
-def main() -> None:
-    """Print the counts; status 1 if one copy was read with other values."""
-    copies = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    outcomes = attack(copies)
-    for (damage, outcome), count in sorted(outcomes.items()):
-        print(f"{count:6d}  {damage:<24} {outcome}")
-    bad = sum(count for (_, outcome), count in outcomes.items() if outcome[:3].isupper())
-    print(f"{copies} damaged copies, {sum(outcomes.values())} readings, {bad} of them wrong")
-    raise SystemExit(bad > 0)
+def attack(count: int, seed: int) -> Tally:
+    """Damage so many copies."""
+    found = Count("damaged recordings")
+    found.tried(count)
+    for (damage, outcome), times in sorted(damaged(count, seed).items()):
+        found.also(f"{damage}: {outcome}", times)
+        if outcome[:3].isupper():
+            kind = SILENT if outcome.startswith("SILENT") else CRASHED
+            for _ in range(times):
+                found.fault(kind, f"{damage}: {outcome}")
+    return found.tally
 
 
 if __name__ == "__main__":
-    main()
+    run_one(attack, "benchmarks.attack.recordings", 1000)

@@ -202,7 +202,7 @@ class CachedLogExpert:
         return len(self._columns.points)
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
+        with self._lock.now:
             return {name: part for name, part in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -219,7 +219,7 @@ class CachedLogExpert:
         if not self._contradictions:
             rows.check_agreement()
         written = len(rows)
-        with self._lock:
+        with self._lock.now:
             shelves = list(self._shelves)
             while written and shelves and len(shelves[-1].rows) <= 2 * len(rows):
                 rows = shelves.pop().rows.then(rows)

@@ -165,7 +165,7 @@ class Recording:
             return Answers.none(0)
         if not self.reuse:
             return self._asked(points, now)
-        with self._asking:
+        with self._asking.now:
             return self._completed(points, now)
 
     def _completed(self, points: Array, now: float) -> Answers:

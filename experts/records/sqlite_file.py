@@ -109,7 +109,7 @@ class RecordingFile:
 
     def open(self) -> sqlite3.Connection:
         """The connection, made where it is not there."""
-        with self._lock:
+        with self._lock.now:
             if self._closed:
                 raise ValueError(f"the recording {str(self._path)!r} is closed")
             if self._process != os.getpid():  # a connection does not go through a fork
@@ -131,7 +131,7 @@ class RecordingFile:
 
     def verify(self) -> Verified:
         """Go through the whole file; a `DamagedRecordingError` names what is not as it was written."""
-        with self._lock:
+        with self._lock.now:
             connection = self.open()
             connection.execute("BEGIN")
             try:
@@ -141,7 +141,7 @@ class RecordingFile:
 
     def close(self) -> None:
         """Close the connection."""
-        with self._lock:
+        with self._lock.now:
             self._closed = True
             if self._connection is not None:
                 self._connection.close()
@@ -223,7 +223,7 @@ class RecordingFile:
     def known(self, points: Array, now: float) -> tuple[Array, Array]:
         """Values and variances (q,) of the answers in the file, NaN where there is none."""
         values, variance = np.full(len(points), np.nan), np.full(len(points), np.nan)
-        with self._lock:
+        with self._lock.now:
             connection = self.open()
             if self._found_dimension(connection) == 0:
                 return values, variance
@@ -237,7 +237,7 @@ class RecordingFile:
 
     def in_doubt(self) -> tuple[Doubt, ...]:
         """Open questions."""
-        with self._lock, self._reading() as connection:
+        with self._lock.now, self._reading() as connection:
             if self._found_dimension(connection) == 0:
                 return ()
             doubts = []
@@ -255,7 +255,7 @@ class RecordingFile:
 
     def cost(self) -> float:
         """Sum of the costs of answered questions."""
-        with self._lock:
+        with self._lock.now:
             connection = self.open()
             if self._found_dimension(connection) == 0:
                 return 0.0
@@ -264,7 +264,7 @@ class RecordingFile:
 
     def answers(self) -> pd.DataFrame:
         """The table `answers`, in the order of writing."""
-        with self._lock:
+        with self._lock.now:
             connection = self.open()
             dimension = self._found_dimension(connection)
             if dimension == 0:
@@ -303,7 +303,7 @@ class RecordingFile:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with self._lock.now:
             connection = self.open()
             connection.execute("BEGIN IMMEDIATE")
             try:

@@ -49,13 +49,34 @@ class Spent:
     cost: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Grant:
     """Points that may be asked, the cost set aside for them, whether that is a first trial."""
 
     points: int
     cost: float = 0.0
     trial: bool = False
+
+
+@dataclass(frozen=True)
+class _Account:
+    """All that a budget knows: one value, so that an interrupt finds it before or after a change.
+
+    Attributes
+    ----------
+    spent : Spent
+    steps : mapping of time to int
+        Points asked about each time.
+    dearest : float or None
+        The price of an answer, as far as it is known.
+    open : tuple of _Grant
+        What is being asked at this moment.
+    """
+
+    spent: Spent
+    steps: Mapping[float, int]
+    dearest: float | None
+    open: tuple[_Grant, ...] = ()
 
 
 class Budgeted:
@@ -109,11 +130,7 @@ class Budgeted:
         if (self._per_step, self._total, self._cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
         self._count_failures = flag("count_failures", count_failures)
-        self._spent = Spent()
-        self._steps: dict[float, int] = {}
-        self._dearest = self._price
-        self._set_aside = 0.0
-        self._trials = 0
+        self._account = _Account(Spent(), {}, self._price)
         self._lock = SharedLock()
 
     def __repr__(self) -> str:
@@ -129,7 +146,7 @@ class Budgeted:
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
-        return self._spent
+        return self._account.spent
 
     def observe(self, rewards: Observations) -> None:
         """Show rewards to the expert."""
@@ -139,18 +156,26 @@ class Budgeted:
         """Ask about as many of the points as the budget allows."""
         points, when = as_points(X), as_time(t)
         parts: list[Answers] = []
+        grants: list[_Grant] = []
         asked = 0
-        while asked < len(points):
-            grant = self._granted(len(points) - asked, when)
-            if grant.points:
-                parts.append(self._paid(points[asked : asked + grant.points], when, grant))
-                asked += grant.points
-            if not grant.trial:
-                break
+        try:
+            while asked < len(points):
+                grant = self._granted(len(points) - asked, when, grants)
+                if grant.points:
+                    parts.append(self._paid(points[asked : asked + grant.points], when, grant))
+                    asked += grant.points
+                if not grant.trial:
+                    break
+        finally:
+            # Those that an interrupt kept from being settled: the expert may have been asked.
+            for grant in grants:
+                self._settle(None, when, grant)
         left_out = len(points) - asked
         if left_out:
-            with self._lock:
-                self._spent = replace(self._spent, refused=self._spent.refused + left_out)
+            with self._lock.now:
+                spent = self._account.spent
+                spent = replace(spent, refused=spent.refused + left_out)
+                self._account = replace(self._account, spent=spent)
         notes = tuple(note for part in parts for note in part.notes)
         rest = np.full(left_out, np.nan)
         return Answers(
@@ -160,38 +185,42 @@ class Budgeted:
             (*notes, self._note(asked, len(points), when)) if left_out else notes,
         )
 
-    def _granted(self, wanted: int, t: float) -> _Grant:
-        """Count up to `wanted` points as asked at time `t`, before they are."""
-        with self._lock:
+    def _granted(self, wanted: int, t: float, grants: list[_Grant]) -> _Grant:
+        """Count up to `wanted` points as asked at time `t`, before they are; listed in `grants`."""
+        with self._lock.now:
+            account = self._account
+            spent, asked = account.spent, account.steps.get(t, 0)
             most = wanted
             if self._per_step is not None:
-                most = min(most, self._per_step - self._steps.get(t, 0))
+                most = min(most, self._per_step - asked)
             if self._total is not None:
-                most = min(most, self._total - self._spent.asked)
+                most = min(most, self._total - spent.asked)
             trial = False
             if self._cost is not None:
-                left = self._cost - self._spent.cost - self._set_aside
-                trial = self._dearest is None
+                left = self._cost - spent.cost - sum(grant.cost for grant in account.open)
+                trial = account.dearest is None
                 most = self._affordable(left, most)
             if most <= 0:
                 return _Grant(0)
-            set_aside = most * (self._dearest or 0.0)
-            self._set_aside += set_aside
-            self._trials += trial
-            self._steps[t] = self._steps.get(t, 0) + most
-            self._spent = replace(
-                self._spent, queries=self._spent.queries + 1, asked=self._spent.asked + most
+            grant = _Grant(most, most * (account.dearest or 0.0), trial)
+            grants.append(grant)  # known to whoever has to settle it before it is given
+            self._account = replace(
+                account,
+                spent=replace(spent, queries=spent.queries + 1, asked=spent.asked + most),
+                steps={**account.steps, t: asked + most},
+                open=(*account.open, grant),
             )
-            return _Grant(most, set_aside, trial)
+            return grant
 
     def _affordable(self, left: float, most: int) -> int:
         """How many points `left` pays for; one for a trial, unless another one is under way."""
-        if self._dearest is None:
-            return min(most, int(left > 0 and self._trials == 0))
-        if most * self._dearest <= left:
+        dearest = self._account.dearest
+        if dearest is None:
+            return min(most, int(left > 0 and not any(grant.trial for grant in self._account.open)))
+        if most * dearest <= left:
             return most
         # Three answers at 0.1 are within a limit of 0.3, whatever their sum rounds to.
-        return math.floor(left / self._dearest * (1 + 1e-9))
+        return math.floor(left / dearest * (1 + 1e-9))
 
     def _paid(self, points: Array, t: float, grant: _Grant) -> Answers:
         """Ask, and settle the account, whatever happens."""
@@ -199,34 +228,38 @@ class Budgeted:
         try:
             said = ask(self._expert, points, t)
         finally:
-            with self._lock:
-                self._settle(said, t, grant)
+            self._settle(said, t, grant)
         return said
 
     def _settle(self, said: Answers | None, t: float, grant: _Grant) -> None:
-        self._set_aside -= grant.cost
-        self._trials -= grant.trial
-        spent = self._spent
-        if said is not None:
-            answered = int(said.answered.sum())
-            if answered or said.cost > 0:
-                # By answers, not by questions: refusals may be free.
-                each = said.cost / (answered or len(said))
-                self._dearest = max(each, self._dearest or 0.0)
-            self._spent = replace(
-                spent, answered=spent.answered + answered, cost=spent.cost + said.cost
-            )
-        elif self._count_failures:
-            self._spent = replace(spent, cost=spent.cost + grant.cost)
-        else:
-            self._spent = replace(spent, asked=spent.asked - grant.points)
-            self._steps[t] -= grant.points
+        """Close a grant; once is enough."""
+        with self._lock.now:
+            account = self._account
+            if not any(each is grant for each in account.open):
+                return
+            spent, steps, dearest = account.spent, account.steps, account.dearest
+            if said is not None:
+                answered = int(said.answered.sum())
+                if answered or said.cost > 0:
+                    # By answers, not by questions: refusals may be free.
+                    each = said.cost / (answered or len(said))
+                    dearest = max(each, dearest or 0.0)
+                spent = replace(
+                    spent, answered=spent.answered + answered, cost=spent.cost + said.cost
+                )
+            elif self._count_failures:
+                spent = replace(spent, cost=spent.cost + grant.cost)
+            else:
+                spent = replace(spent, asked=spent.asked - grant.points)
+                steps = {**steps, t: steps[t] - grant.points}
+            rest = tuple(each for each in account.open if each is not grant)
+            self._account = _Account(spent, steps, dearest, rest)
 
     def _note(self, asked: int, wanted: int, t: float) -> str:
-        spent = self._spent
+        spent = self._account.spent
         note = f"budget: {asked} of {wanted} points asked"
         if self._per_step is not None:
-            note += f", {self._steps.get(t, 0)} of {self._per_step} at t = {t:g}"
+            note += f", {self._account.steps.get(t, 0)} of {self._per_step} at t = {t:g}"
         if self._total is not None:
             note += f", {spent.asked} of {self._total} in total"
         if self._cost is not None:
@@ -235,11 +268,12 @@ class Budgeted:
 
     def state(self) -> dict[str, Any]:
         """What was spent, in all and at each time; the price known so far; what the expert knows."""
-        with self._lock:
+        with self._lock.now:
+            account = self._account
             return {
-                "spent": asdict(self._spent),
-                "steps": [[t, asked] for t, asked in self._steps.items()],
-                "dearest": self._dearest,
+                "spent": asdict(account.spent),
+                "steps": [[t, asked] for t, asked in account.steps.items()],
+                "dearest": account.dearest,
                 "expert": state_of(self._expert),
             }
 
@@ -257,15 +291,14 @@ class Budgeted:
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the state of a budget: {error!r}") from error
         restored(self._expert, inside)
-        with self._lock:
-            self._spent, self._steps, self._dearest = spent, steps, dearest
-            self._set_aside, self._trials = 0.0, 0
+        with self._lock.now:
+            self._account = _Account(spent, steps, dearest)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock and what is under way; asked points stay counted."""
-        with self._lock:
+        with self._lock.now:
             state = {name: value for name, value in vars(self).items() if name != "_lock"}
-            return {**state, "_steps": dict(self._steps), "_set_aside": 0.0, "_trials": 0}
+            return {**state, "_account": replace(self._account, open=())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class Calibrated:
         self._answers, self._rewards = _Waiting(), _Waiting()
         self._pairs: list[tuple[float, float, float]] = []
         self._newest: tuple[Array, float] | None = None
-        self._latest: Calibration | None = None
+        self._latest: tuple[int, Calibration] | None = None  # of so many pairs
         self._lock = SharedLock()
 
     def __repr__(self) -> str:
@@ -102,24 +103,25 @@ class Calibrated:
 
     def report(self) -> Calibration:
         """What is known by now; printable."""
-        with self._lock:
-            if self._latest is None:
+        with self._lock.now:
+            latest = self._latest
+            if latest is None or latest[0] != len(self._pairs):
                 columns = np.array(self._pairs, dtype=np.float64).reshape(-1, 3).T
-                self._latest = estimate(*columns, prior_weight=self._prior_weight, clip=self._clip)
-            return self._latest
+                made = estimate(*columns, prior_weight=self._prior_weight, clip=self._clip)
+                latest = self._latest = (len(self._pairs), made)
+            return latest[1]
 
     def observe(self, rewards: Observations) -> None:
         """See rewards, and hand them on."""
         inform(self._expert, rewards)
-        with self._lock:
+        with self._lock.now:
             for row in np.flatnonzero(rewards.source == Source.REWARD):
                 point, t = rewards.X[row], float(rewards.t[row])
                 if self._newest is None or t >= self._newest[1]:
                     self._newest = (point.copy(), t)
                 reward = (float(rewards.y[row]), float(rewards.variance[row]))
-                answer = self._rewards.met(self._answers, _key(point, t), reward, self._within)
-                if answer is not None:
-                    self._pair(answer, reward)
+                meet = _Meeting(self._rewards, self._answers, self._within, self._pairs)
+                meet(_key(point, t), reward, lambda answer, reward=reward: _pair(answer, reward))
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""
@@ -148,7 +150,7 @@ class Calibrated:
         It comes first because a budget inside answers the first ones only.
         """
         rows = np.arange(len(points))
-        with self._lock:
+        with self._lock.now:
             newest = self._newest
         if newest is None or abs(newest[1] - t) > self._within:
             return points, rows
@@ -163,22 +165,20 @@ class Calibrated:
 
     def _remember(self, points: Array, t: float, said: Answers) -> None:
         """Keep the answers as the expert gave them, and pair those that a reward waits for."""
-        with self._lock:
+        with self._lock.now:
             for row in np.flatnonzero(said.answered):
                 answer = (float(said.values[row]), float(said.variance[row]))
-                key = _key(points[row], t)
-                reward = self._answers.met(self._rewards, key, answer, self._within)
-                if reward is not None:
-                    self._pair(answer, reward)
+                meet = _Meeting(self._answers, self._rewards, self._within, self._pairs)
+                meet(
+                    _key(points[row], t),
+                    answer,
+                    lambda reward, answer=answer: _pair(answer, reward),
+                )
             self._answers.forget(REMEMBERED)
-
-    def _pair(self, answer: _Value, reward: _Value) -> None:
-        self._pairs.append((answer[0] - reward[0], answer[1], reward[1]))
-        self._latest = None
 
     def state(self) -> dict[str, Any]:
         """Pairs, what waits for its partner, the point last rewarded; what the expert knows."""
-        with self._lock:
+        with self._lock.now:
             newest = self._newest
             return {
                 "pairs": [list(pair) for pair in self._pairs],
@@ -200,13 +200,13 @@ class Calibrated:
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a calibration: {error!r}") from error
         restored(self._expert, inside)
-        with self._lock:
+        with self._lock.now:
             self._pairs, self._answers, self._rewards = pairs, answers, rewards
             self._newest, self._latest = newest, None
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock, as it is at this moment."""
-        with self._lock:
+        with self._lock.now:
             return copy.deepcopy({n: v for n, v in vars(self).items() if n != "_lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -226,22 +226,6 @@ class _Waiting:
     def __init__(self) -> None:
         self.seen: dict[_Key, None] = {}
         self.by_point: dict[bytes, dict[float, _Value]] = {}
-
-    def met(self, others: _Waiting, key: _Key, value: _Value, within: float) -> _Value | None:
-        """Let a new value take its partner, the nearest in time, or wait for one."""
-        if key in self.seen:
-            return None
-        self.seen[key] = None
-        point, t = key
-        times = others.by_point.get(point, {})
-        if within == 0.0:
-            nearest = t if t in times else None
-        else:
-            nearest = min(times, key=lambda other: abs(other - t), default=None)
-        if nearest is not None and abs(nearest - t) <= within:
-            return times.pop(nearest)
-        self.by_point.setdefault(point, {})[t] = value
-        return None
 
     def listed(self) -> list[list[Any]]:
         """Plain values: point and time of all that were seen, with the value of those that wait."""
@@ -268,8 +252,55 @@ class _Waiting:
         """Drop the oldest values beyond `most`."""
         while len(self.seen) > most:
             point, t = next(iter(self.seen))
-            del self.seen[point, t]
             self.by_point.get(point, {}).pop(t, None)
+            del self.seen[point, t]
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """How a new value meets those of the other kind: wholly or not at all, for it may be shown again."""
+
+    mine: _Waiting
+    others: _Waiting
+    within: float
+    pairs: list[tuple[float, float, float]]
+
+    def __call__(
+        self, key: _Key, value: _Value, pair: Callable[[_Value], tuple[float, float, float]]
+    ) -> None:
+        """Let it take its partner, the nearest in time, or wait for one; it counts once."""
+        mine, pairs, known = self.mine, self.pairs, len(self.pairs)
+        if key in mine.seen:
+            return
+        point, t = key
+        times = self.others.by_point.get(point, {})
+        nearest = self._nearest(times, t)
+        partner = None if nearest is None else times[nearest]
+        try:
+            mine.seen[key] = None
+            if nearest is None or partner is None:
+                mine.by_point.setdefault(point, {})[t] = value
+            else:
+                del times[nearest]
+                pairs.append(pair(partner))
+        except BaseException:  # an interrupt: as if it had not come
+            del pairs[known:]
+            if nearest is not None and partner is not None:
+                times[nearest] = partner
+            mine.by_point.get(point, {}).pop(t, None)
+            mine.seen.pop(key, None)
+            raise
+
+    def _nearest(self, times: Mapping[float, _Value], t: float) -> float | None:
+        if self.within == 0.0:
+            return t if t in times else None
+        nearest = min(times, key=lambda other: abs(other - t), default=None)
+        return nearest if nearest is not None and abs(nearest - t) <= self.within else None
+
+
+def _pair(answer: _Value, reward: _Value) -> tuple[float, float, float]:
+    """Difference, stated variance, variance of the reward."""
+    return answer[0] - reward[0], answer[1], reward[1]
 
 
 def _triple(pair: Any) -> tuple[float, float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from types import TracebackType
 
 from tvbandits.core.arrays import flag
 
@@ -25,20 +24,13 @@ class SharedLock:
 
     def __init__(self, *, brief: bool = True) -> None:
         self.brief = flag("brief", brief)
-        self._lock = threading.RLock()
+        self.renew()
         _LOCKS.add(self)
 
-    def __enter__(self) -> SharedLock:
-        self._lock.acquire()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._lock.release()
+    @property
+    def now(self) -> threading.RLock:
+        """The lock, for `with`: Python's own, since no interrupt comes between it and its block."""
+        return self._lock
 
     def renew(self) -> None:
         """Make it anew: nobody holds it."""
@@ -48,19 +40,20 @@ class SharedLock:
 _LOCKS: weakref.WeakSet[SharedLock] = weakref.WeakSet()
 
 
-_held: list[SharedLock] = []
+_held: list[threading.RLock] = []
 
 
 def _before() -> None:
     for lock in list(_LOCKS):
         if lock.brief:
-            lock.__enter__()
-            _held.append(lock)
+            held = lock.now
+            held.acquire()
+            _held.append(held)
 
 
 def _in_parent() -> None:
     while _held:
-        _held.pop().__exit__(None, None, None)
+        _held.pop().release()
 
 
 def _in_child() -> None:

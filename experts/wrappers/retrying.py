@@ -204,7 +204,7 @@ class Retrying:
         if course.attempts > 1:
             why = "" if course.error is None else f", one failed with {_described(course.error)}"
             notes.append(f"{course.attempts} of {self._attempts} attempts{why}")
-        with self._lock:
+        with self._lock.now:
             late, self._late = self._late, []
         for call in late:
             paid = 0.0 if call.said is None else call.said.cost
@@ -216,7 +216,7 @@ class Retrying:
     def _asked(self, points: Array, t: float) -> Answers:
         if self._time_out is None:
             return ask(self._expert, points, t)
-        with self._lock:
+        with self._lock.now:
             if self._hanging:
                 raise TimeoutError("an earlier call still hangs")
         call = _Call(t)
@@ -228,7 +228,7 @@ class Retrying:
         try:
             call.finished.wait(self._time_out)
         finally:  # an interrupt gives the call up, too
-            with self._lock:
+            with self._lock.now:
                 call.given_up = not call.finished.is_set()
                 self._hanging += call.given_up
         if call.given_up:
@@ -243,7 +243,7 @@ class Retrying:
             call.said = ask(self._expert, points, call.t)
         except BaseException as error:  # whoever waits raises it
             call.error = error
-        with self._lock:
+        with self._lock.now:
             call.finished.set()
             if call.given_up:
                 self._hanging -= 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.attack.recordings import EDITS, POINTS, Known, Never, attack, make
+from benchmarks.attack.recordings import EDITS, POINTS, Known, Never, damaged, make
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers
 from tvbandits.experts import (
@@ -39,7 +39,7 @@ def edit(path: Path, *edits: str) -> None:
 
 
 def test_damaged_copies_are_refused_by_name() -> None:
-    outcomes = attack(36, seed=3)
+    outcomes = damaged(36, seed=3)
     assert {outcome for _, outcome in outcomes} == {"refused by name", "the right values"}
     assert sum(outcomes.values()) == 3 * 36
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Among, Available, available
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit import consulting
-from tvbandits.bandit.looking import Looking
+from tvbandits.bandit.looking import Looking, in_turn
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import first_state, state_for
 from tvbandits.bandit.state import Info, State
@@ -82,6 +82,7 @@ class Bandit(Looking):
             restored(expert, state.expert)
         return bandit
 
+    @in_turn
     def ask(
         self,
         t: float | None = None,
@@ -119,24 +120,23 @@ class Bandit(Looking):
         ExpertError
             If the expert is consulted before decisions, and is broken.
         """
-        with self._alone("ask"):
-            state, now = self._state, self._decision_time(t)
-            if state.time is not None and now < state.time:
-                raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
-            if n is not None:
-                whole_number("n", n, at_most=MOST_POINTS)
-            free = available(self._recipe.domain, among, context)
-            rng = self._generator(state)
-            # Questions about a decision keep to what was available; nobody else looks at that.
-            kept = None if self._recipe.asking is None else free
-            state = replace(state, questions=replace(state.questions, available=kept))
-            with self._model.one_thread(state):
-                about = consulting.about_before_ask(self._recipe, state, now)
-                if about is not None:
-                    state = consulting.with_answers_of_the_expert(
-                        self._recipe, self._model, state, about, rng
-                    )
-                return self._asked(state, now, n, free, rng)
+        state, now = self._state, self._decision_time(t)
+        if state.time is not None and now < state.time:
+            raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
+        if n is not None:
+            whole_number("n", n, at_most=MOST_POINTS)
+        free = available(self._recipe.domain, among, context)
+        rng = self._generator(state)
+        # Questions about a decision keep to what was available; nobody else looks at that.
+        kept = None if self._recipe.asking is None else free
+        state = replace(state, questions=replace(state.questions, available=kept))
+        with self._model.one_thread(state):
+            about = consulting.about_before_ask(self._recipe, state, now)
+            if about is not None:
+                state = consulting.with_answers_of_the_expert(
+                    self._recipe, self._model, state, about, rng
+                )
+            return self._asked(state, now, n, free, rng)
 
     def _asked(
         self,
@@ -186,6 +186,7 @@ class Bandit(Looking):
             available=free,
         )
 
+    @in_turn
     def tell(
         self,
         X: ArrayLike,
@@ -220,33 +221,32 @@ class Bandit(Looking):
             mistakes in a program. An expert that raises anything else is down: the bandit goes on
             without its answers, with one `ExpertDownWarning` for every outage.
         """
-        with self._alone("tell"):
-            before = self._state
-            asked_for = self._decision_time(None) if before.asked_for is None else before.asked_for
-            recipe = self._recipe
-            told = checked_told(
-                recipe.domain,
-                recipe.noise_variance,
-                before.pending,
-                asked_for,
-                X,
-                y,
-                t,
-                variance,
-            )
-            rng = self._generator(before)
-            with self._model.one_thread(before):
-                state = self._with_rewards(before, told, rng)
-                expert = consulting.expert_of(self._recipe)
-                if expert is not None and len(told.rewards):
-                    show(expert, told.rewards)
-                if consulting.due_after_tell(self._recipe, before, state, told):
-                    about = consulting.about_after_tell(state, told.latest)
-                    state = consulting.with_answers_of_the_expert(
-                        self._recipe, self._model, state, about, rng
-                    )
-            self._state = replace(state, random=self._stored(rng))
-            return self._state.info
+        before = self._state
+        asked_for = self._decision_time(None) if before.asked_for is None else before.asked_for
+        recipe = self._recipe
+        told = checked_told(
+            recipe.domain,
+            recipe.noise_variance,
+            before.pending,
+            asked_for,
+            X,
+            y,
+            t,
+            variance,
+        )
+        rng = self._generator(before)
+        with self._model.one_thread(before):
+            state = self._with_rewards(before, told, rng)
+            expert = consulting.expert_of(self._recipe)
+            if expert is not None and len(told.rewards):
+                show(expert, told.rewards)
+            if consulting.due_after_tell(self._recipe, before, state, told):
+                about = consulting.about_after_tell(state, told.latest)
+                state = consulting.with_answers_of_the_expert(
+                    self._recipe, self._model, state, about, rng
+                )
+        self._state = replace(state, random=self._stored(rng))
+        return self._state.info
 
     def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
         """The state once it knows what was told."""
@@ -278,6 +278,7 @@ class Bandit(Looking):
         )
         return model.learned(state, before)
 
+    @in_turn
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told.
 
@@ -291,11 +292,11 @@ class Bandit(Looking):
         ValueError
             If one of them is not pending.
         """
-        with self._alone("drop"):
-            state = self._state
-            points = self._recipe.domain.check(X)
-            self._state = replace(state, pending=state.pending.dropped(points))
+        state = self._state
+        points = self._recipe.domain.check(X)
+        self._state = replace(state, pending=state.pending.dropped(points))
 
+    @in_turn
     def questions(self, t: float | None = None, among: Among = None) -> Array:
         """What the query plan would ask now: for experts whose answers take their time.
 
@@ -318,20 +319,18 @@ class Bandit(Looking):
         ValueError
             If the recipe has no query plan, or `t` or `among` cannot be used.
         """
-        with self._alone("questions"):
-            recipe, state = self._recipe, self._state
-            if recipe.asking is None:
-                raise ValueError(
-                    "there is nothing to ask: the recipe has no query plan (asking=None)"
-                )
-            about = consulting.question_time(recipe, state, t)
-            free = available(recipe.domain, among, None)
-            rng = self._generator(state)
-            with self._model.one_thread(state):
-                state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
-            self._state = replace(state, random=self._stored(rng))
-            return points.copy()
+        recipe, state = self._recipe, self._state
+        if recipe.asking is None:
+            raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
+        about = consulting.question_time(recipe, state, t)
+        free = available(recipe.domain, among, None)
+        rng = self._generator(state)
+        with self._model.one_thread(state):
+            state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
+        self._state = replace(state, random=self._stored(rng))
+        return points.copy()
 
+    @in_turn
     def answer(
         self,
         X: ArrayLike,
@@ -357,12 +356,11 @@ class Bandit(Looking):
         ValueError
             If the recipe has no query plan, or something has no form that can be used.
         """
-        with self._alone("answer"):
-            recipe, state = self._recipe, self._state
-            if recipe.asking is None:
-                raise ValueError("there is nothing to answer: the recipe has no query plan")
-            given = state.questions.latest if t is None else t
-            when = consulting.question_time(recipe, state, given)
-            fresh, refused = checked_answers(recipe, X, values, when, variance)
-            self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
-            return self._state.info
+        recipe, state = self._recipe, self._state
+        if recipe.asking is None:
+            raise ValueError("there is nothing to answer: the recipe has no query plan")
+        given = state.questions.latest if t is None else t
+        when = consulting.question_time(recipe, state, given)
+        fresh, refused = checked_answers(recipe, X, values, when, variance)
+        self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
+        return self._state.info

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,20 @@ from tvbandits.bandit.state import Info, State, same_value
 from tvbandits.core.arrays import Array, as_points, as_time
 from tvbandits.core.display import as_html, history_of
 from tvbandits.core.domains.parameters import has_names
-from tvbandits.core.protocols import CallWithinCallError, state_of
+from tvbandits.core.protocols import state_of
+from tvbandits.gp.threads import Turns
+
+P, S, T = ParamSpec("P"), TypeVar("S", bound="Looking"), TypeVar("T")
+
+
+def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """One call at a time: other threads wait, and a call from inside of a call is refused."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._turns.take(method.__name__, partial(method, self, *args, **kwargs))
+
+    return call
 
 
 class Looking:
@@ -36,8 +47,7 @@ class Looking:
     def __init__(self, recipe: Recipe, state: State) -> None:
         self._recipe, self._state = recipe, state
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
-        self._lock = threading.RLock()
-        self._busy = False
+        self._turns = Turns()
 
     def __repr__(self) -> str:
         state = self._state
@@ -63,12 +73,15 @@ class Looking:
     @property
     def state(self) -> State:
         """Everything it has learned, frozen, with what its expert knows where that can be taken."""
-        with self._lock:
-            expert = None if self._recipe.asking is None else self._recipe.asking.expert
-            known = state_of(expert)
-            if known is not None and not same_value(known, self._state.expert):
-                self._state = replace(self._state, expert=known)
-            return self._state
+        # From inside of a call, such as by its expert: the state from before that call.
+        return self._whole() if self._turns.mine else self._turns.take("state", self._whole)
+
+    def _whole(self) -> State:
+        expert = None if self._recipe.asking is None else self._recipe.asking.expert
+        known = state_of(expert)
+        if known is not None and not same_value(known, self._state.expert):
+            self._state = replace(self._state, expert=known)
+        return self._state
 
     @property
     def info(self) -> Info:
@@ -86,6 +99,7 @@ class Looking:
         state = self._state
         return history_of(state.domain, state.rewards, state.answers, state.failed, state.pending)
 
+    @in_turn
     def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
@@ -109,12 +123,12 @@ class Looking:
         encode = getattr(domain, "encode", None)
         given = encode(X) if encode is not None and has_names(X) else X
         points = as_points(given, domain.dimension)
-        with self._alone("predict"):
-            state, now, _ = self._conditioned_for(t)
-            with self._model.one_thread(state):
-                mean, deviation = self._model.view(state, now).predict(points)
+        state, now, _ = self._conditioned_for(t)
+        with self._model.one_thread(state):
+            mean, deviation = self._model.view(state, now).predict(points)
         return (-mean if self._recipe.minimise else mean), deviation
 
+    @in_turn
     def recommend(
         self, t: float | None = None, among: Among = None, context: ArrayLike | None = None
     ) -> Array:
@@ -135,11 +149,10 @@ class Looking:
         """
         domain = self._recipe.domain
         free = available(domain, among, context)
-        with self._alone("recommend"):
-            state, now, rng = self._conditioned_for(t)
-            with self._model.one_thread(state):
-                allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-                return allowed.best(self._model.view(state, now).mean, rng)
+        state, now, rng = self._conditioned_for(t)
+        with self._model.one_thread(state):
+            allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
+            return allowed.best(self._model.view(state, now).mean, rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -151,20 +164,6 @@ class Looking:
         if t is None:
             return 1.0 if self._state.time is None else self._state.time + 1.0
         return as_time(t)
-
-    @contextmanager
-    def _alone(self, call: str) -> Iterator[None]:
-        """One call at a time: other threads wait, and a call from inside of a call is refused."""
-        with self._lock:
-            if self._busy:
-                raise CallWithinCallError(
-                    f"{call} was called from inside of a call of the same bandit, such as by its expert"
-                )
-            self._busy = True
-            try:
-                yield
-            finally:
-                self._busy = False
 
     def _generator(self, state: State) -> np.random.Generator:
         """The generator that continues from `state`: the live one, or one made anew.
@@ -186,4 +185,4 @@ class Looking:
         return {"_recipe": self._recipe, "_state": self._state}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _live=None, _lock=threading.RLock(), _busy=False)
+        self.__dict__.update(kept, _live=None, _turns=Turns())

@@ -11,6 +11,7 @@ import itertools
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,9 @@ from tvbandits.policies.names import PATH, instance_of, load
 
 FEW_RUNS, FEW_STEPS = 4, 2000
 """Fewer runs than this, with no more steps together, are done before other processes have started."""
+
+WATCH = 1.0
+"""Seconds between two looks of a worker at its parent."""
 
 
 def simulated(problem: Problem, seed: int) -> Expert:
@@ -210,11 +214,29 @@ def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
     Ctrl-C on a terminal, and at times a request to end, reach all processes. They are for the `parent`
     to act on: it ends the others.
     """
-    if os.getpid() != parent and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.getpid() != parent:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.getppid() == parent:
+            _end_with(parent)
     with threadpool_limits(limits=1):
         return call(*arguments)
+
+
+@functools.cache
+def _end_with(parent: int) -> None:
+    """End this process once its parent is gone, as after a SIGKILL that lets it end nobody.
+
+    A process whose parent ends is given another one; where that is not so (Windows), nothing happens.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="end with the parent").start()
 
 
 def _by_policy(contests: Iterable[list[Run]]) -> Iterator[Run]:

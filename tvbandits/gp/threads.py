@@ -1,18 +1,89 @@
-"""One BLAS thread where matrices are small: several would only wait for each other."""
+"""One thread at a time, and one BLAS thread where matrices are small: several would only wait.
+
+An interrupt (Ctrl-C, a MemoryError) may come at any line, also at the one that ends a block. What is
+begun here is therefore ended twice, and ending it again does nothing: an interrupt comes once. It may
+also keep the frames of what it ended alive, as an interactive session does with the last error, so that
+nothing may rest on an object being thrown away.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-_lock = threading.Lock()
-_blocks = 0
+from tvbandits.core.protocols import CallWithinCallError
+
+T = TypeVar("T")
+
+
+def _release(lock: Any) -> None:
+    """Let go of a re-entrant lock, as often as this thread holds it."""
+    while True:
+        try:
+            lock.release()
+        except RuntimeError:  # this thread does not hold it
+            return
+
+
+class Turns:
+    """Calls of a bandit, one at a time: other threads wait, a call from inside of a call is refused."""
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+        self._callers: set[int] = set()
+        self._process = os.getpid()
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread is inside of a call."""
+        return threading.get_ident() in self._callers and os.getpid() == self._process
+
+    def take(self, name: str, work: Callable[[], T]) -> T:
+        """What `work()` returns, once it is this thread's turn.
+
+        Raises
+        ------
+        CallWithinCallError
+            If it is so already.
+        """
+        if os.getpid() != self._process:
+            # A child process: who held the lock in the parent is not there.
+            self._renew()
+        me, inside = threading.get_ident(), _blocks_here()
+        if me in self._callers:
+            raise CallWithinCallError(
+                f"{name} was called from inside of a call of the same bandit, such as by its expert"
+            )
+        try:
+            try:
+                self._callers.add(me)
+                with self._lock:
+                    return work()
+            finally:
+                self._end(me, inside)
+        finally:
+            self._end(me, inside)
+
+    def _end(self, me: int, inside: int) -> None:
+        _release(self._lock)
+        self._callers.discard(me)
+        if _blocks_here() > inside:
+            _end_blocks(inside)
+
+
+_lock = threading.RLock()
+_blocks: list[tuple[int, object]] = []
+"""The blocks that were begun and not ended: of which thread."""
+
 _before: list[tuple[Any, int]] = []
 """The libraries that are limited, and how many threads each had."""
 
@@ -29,7 +100,7 @@ def _forget() -> None:
     What was limited in the parent is so in the child, and stays listed: its next block lifts that.
     """
     global _lock, _blocks
-    _lock, _blocks = threading.Lock(), 0
+    _lock, _blocks = threading.RLock(), []
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -50,6 +121,50 @@ def _limit(library: Any, threads: int) -> None:
         release(force=True)
 
 
+def _blocks_here() -> int:
+    """How many blocks this thread is inside of."""
+    me = threading.get_ident()
+    return sum(thread == me for thread, _ in _blocks) if _blocks else 0
+
+
+def _begin(block: tuple[int, object]) -> None:
+    """Enter a block; the first one limits the libraries."""
+    try:
+        with _lock:
+            _blocks.append(block)
+            if len(_blocks) > 1:
+                return
+            # Where there is one thread already, as in a comparison, nothing needs to be set.
+            if not _before:
+                known = [(lib, lib.get_num_threads()) for lib in _libraries()]
+                _before[:] = [(lib, threads) for lib, threads in known if threads != 1]
+            for lib, _ in _before:
+                _limit(lib, 1)
+    finally:
+        _release(_lock)
+
+
+def _end(ended: Callable[[], list[tuple[int, object]]]) -> None:
+    """Leave blocks; with none left, the libraries take as many threads as before."""
+    try:
+        with _lock:
+            for block in ended():
+                if block in _blocks:
+                    _blocks.remove(block)
+            if not _blocks and _before:
+                for lib, threads in _before:
+                    _limit(lib, threads)
+                _before.clear()
+    finally:
+        _release(_lock)
+
+
+def _end_blocks(beyond: int) -> None:
+    """Leave the blocks of this thread that were begun after the first so many."""
+    me = threading.get_ident()
+    _end(lambda: [block for block in _blocks if block[0] == me][beyond:])
+
+
 @contextmanager
 def one_blas_thread(small: bool = True) -> Iterator[None]:
     """Limit BLAS to one thread inside of the block, if what it computes is small.
@@ -57,28 +172,16 @@ def one_blas_thread(small: bool = True) -> Iterator[None]:
     The limit holds for the whole process: blocks that overlap in several threads share it, and the
     last one to end lifts it.
     """
-    global _blocks
     if not small:
         yield
         return
-    with _lock:
-        if _blocks == 0:
-            # Where there is one thread already, as in a comparison, nothing needs to be set.
-            if not _before:
-                known = ((lib, lib.get_num_threads()) for lib in _libraries())
-                _before.extend((lib, threads) for lib, threads in known if threads != 1)
-            for lib, _ in _before:
-                _limit(lib, 1)
-        _blocks += 1
-        entered = _lock
+    block = (threading.get_ident(), object())
     try:
-        yield
+        try:
+            _begin(block)
+            yield
+        finally:
+            _end(lambda: [block])
     finally:
-        with _lock:
-            # In a child that was forked inside of the block, it is its parent's to end.
-            if entered is _lock:
-                _blocks -= 1
-                if _blocks == 0:
-                    for lib, threads in _before:
-                        _limit(lib, threads)
-                    _before.clear()
+        if block in _blocks or _before:
+            _end(lambda: [block])

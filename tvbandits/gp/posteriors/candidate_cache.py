@@ -14,12 +14,16 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance, inputs, is_space_time
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Buffer:
-    """Storage behind many views; the first `filled` rows are written and never change again."""
+    """Storage behind many views; rows that are written never change again.
+
+    `free` holds the number of the first row that is not. Who takes it out may write that row, and puts
+    the next one back; an interrupt in between leaves it empty, and nobody writes here any more.
+    """
 
     data: Array
-    filled: int
+    free: list[int]
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class GrowingRows:
         width = capacity if square else rows.shape[1]
         data = np.zeros((capacity, width))
         data[:n, : rows.shape[1]] = rows
-        return cls(_Buffer(data, n), n, square)
+        return cls(_Buffer(data, [n]), n, square)
 
     @property
     def array(self) -> Array:
@@ -57,12 +61,24 @@ class GrowingRows:
     def append(self, row: Array) -> GrowingRows:
         """These rows and one more, of shape (columns,), or (n + 1,) where square."""
         grown = self
-        if self.buffer.filled != self.n or self.n == len(self.buffer.data):
+        if not self._taken():
             grown = GrowingRows.of(self.array, square=self.square)
+            grown._taken()
         buffer = grown.buffer
         buffer.data[self.n, : len(row)] = row
-        buffer.filled = self.n + 1
+        buffer.free.append(self.n + 1)
         return GrowingRows(buffer, self.n + 1, self.square)
+
+    def _taken(self) -> bool:
+        """Take the row after the last one to be written, unless another did, or there is none."""
+        try:
+            free = self.buffer.free.pop()
+        except IndexError:
+            return False
+        if free == self.n < len(self.buffer.data):
+            return True
+        self.buffer.free.append(free)
+        return False
 
     def __reduce__(self) -> tuple[object, ...]:
         """Only the rows of this view are stored."""
@@ -90,8 +106,11 @@ class Surface:
     def __init__(self, kernel: Any, points: Array) -> None:
         self.kernel, self.points = kernel, points
         self.space_time = is_space_time(kernel)
-        self._rows: GrowingRows = GrowingRows.of(np.empty((0, len(points))))
-        self._where: dict[bytes, int] = {}
+        # Which rows are known, and they: one value, so that neither is ever there without the other.
+        self._known: tuple[dict[bytes, int], GrowingRows] = (
+            {},
+            GrowingRows.of(np.empty((0, len(points)))),
+        )
         self._remembered: dict[Any, Any] = {}
 
     def at(self, now: float) -> Array:
@@ -107,13 +126,16 @@ class Surface:
         if self.space_time:
             return np.array(self.kernel(Z, self.at(now)), order="C")
         keys = [row.tobytes() for row in Z]
-        fresh = [key for key in dict.fromkeys(keys) if key not in self._where]
+        where, known = self._known
+        fresh = [key for key in dict.fromkeys(keys) if key not in where]
         if fresh:
             rows = self.kernel(np.array([np.frombuffer(key) for key in fresh]), self.points)
+            where = dict(where)
             for key, row in zip(fresh, rows, strict=True):
-                self._where[key] = self._rows.n
-                self._rows = self._rows.append(row)
-        return self._rows.array[[self._where[key] for key in keys]]
+                where[key] = known.n
+                known = known.append(row)
+            self._known = (where, known)
+        return known.array[[where[key] for key in keys]]
 
     def index(self, x: Array) -> int | None:
         """Which of the points `x` (d,) is, if any."""

@@ -1,0 +1,117 @@
+"""The parts that a bandit can be made of, found by what they can do: a new one is attacked unasked."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import kernels as sklearn_kernels
+
+import tvbandits
+from tvbandits.gp.kernels import space_time
+
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "aging map": ("__call__", ("variance", "ages")),
+    "width": ("__call__", ("situation",)),
+    "batch rule": ("monitor", ()),
+    "acquisition": ("choose", ("decision", "rng")),
+    "posterior": ("condition", ("kernel", "data", "surface", "now", "previous", "rng")),
+    "budget": ("__call__", ("told", "asked")),
+    "plan": ("choose", ("pool", "rng")),
+    "expert": ("query", ("X", "t")),
+}
+"""The method that tells a part of each kind, with parameters that it has."""
+
+Options = Mapping[str, Callable[[np.random.Generator], Any]]
+
+
+@cache
+def parts(kind: str) -> dict[str, type]:
+    """Every public class of the package of this kind, by its name."""
+    method, parameters = KINDS[kind]
+    found: dict[str, type] = {}
+    for info in pkgutil.walk_packages(tvbandits.__path__, "tvbandits."):
+        if info.name.endswith(".__main__"):
+            continue
+        module = importlib.import_module(info.name)
+        for name, cls in inspect.getmembers(module, inspect.isclass):
+            own = cls.__module__ == module.__name__ and not name.startswith("_")
+            made = callable(cls.__dict__.get(method)) and not getattr(cls, "_is_protocol", False)
+            if (
+                own
+                and made
+                and set(parameters) <= set(inspect.signature(getattr(cls, method)).parameters)
+            ):
+                found[name] = cls
+    assert found, f"there is no {kind}"
+    return found
+
+
+def wrappers() -> dict[str, type]:
+    """Every expert that stands around other experts."""
+    return {
+        name: cls
+        for name, cls in parts("expert").items()
+        if next(iter(inspect.signature(cls).parameters)) in ("expert", "experts")
+    }
+
+
+@cache
+def space_kernels() -> dict[str, type]:
+    """Every stationary kernel of scikit-learn with a length scale, of variance one."""
+    return {
+        name: cls
+        for name, cls in inspect.getmembers(sklearn_kernels, inspect.isclass)
+        if issubclass(cls, sklearn_kernels.StationaryKernelMixin)
+        and "length_scale" in inspect.signature(cls).parameters
+        and "periodicity" not in inspect.signature(cls).parameters
+    }
+
+
+@cache
+def time_kernels() -> dict[str, type]:
+    """Every kernel of the package that forgets with time by itself, and needs no other kernel."""
+    return {
+        name: cls
+        for name, cls in inspect.getmembers(space_time, inspect.isclass)
+        if issubclass(cls, sklearn_kernels.StationaryKernelMixin)
+        and cls.__module__ == space_time.__name__
+        and "kernel" not in inspect.signature(cls).parameters
+    }
+
+
+def one_of(found: Mapping[str, type], rng: np.random.Generator) -> type:
+    """One of some classes."""
+    return list(found.values())[int(rng.integers(len(found)))]
+
+
+def example(cls: type, options: Options, rng: np.random.Generator, *, more: float = 0.3) -> Any:
+    """An object of a class, with every parameter that has to be given and some of the others.
+
+    Parameters
+    ----------
+    cls : type
+    options : mapping of str to callable
+        A value of a parameter, by its name.
+    rng : numpy.random.Generator
+    more : float
+        How likely a parameter that has a default and an option is given.
+
+    Raises
+    ------
+    LookupError
+        If a parameter has neither a default nor an option: then an option has to be added.
+    """
+    given = {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        needed = parameter.default is inspect.Parameter.empty
+        if needed and name not in options:
+            raise LookupError(f"no value is known for the parameter {name} of {cls.__name__}")
+        if name in options and (needed or rng.random() < more):
+            given[name] = options[name](rng)
+    return cls(**given)

@@ -1,0 +1,46 @@
+"""The attacks in a quick form; `python -m benchmarks.attack` is the long one."""
+
+from __future__ import annotations
+
+from benchmarks.attack import bandits
+from benchmarks.attack.__main__ import attacks, run
+from benchmarks.attack.parts import KINDS, parts, wrappers
+from benchmarks.attack.report import CRASHED, Count
+
+
+def test_attacks_are_found() -> None:
+    found = attacks()
+    assert {"bandits", "interruptions", "machine", "recordings"} <= set(found)
+    assert not {"parts", "report"} & set(found)
+
+
+def test_an_attack_that_fails_itself_is_a_finding() -> None:
+    class Broken:
+        @staticmethod
+        def attack(count: int, seed: int) -> None:
+            raise ZeroDivisionError(count, seed)
+
+    tally = run("broken", Broken, 3, 1, quick=True)  # type: ignore[arg-type]
+    assert tally.faults == {CRASHED: 1}
+    assert "ZeroDivisionError: (3, 1)" in tally.examples[0]
+
+
+def test_parts_are_found() -> None:
+    for kind in KINDS:
+        assert len(parts(kind)) > 1, kind
+    assert {"Budgeted", "Calibrated", "Ensemble", "Recording", "Retrying"} <= set(wrappers())
+
+
+def test_random_bandits_neither_crash_nor_are_wrong() -> None:
+    tally = bandits.attack(4, seed=0)
+    assert tally.tried == 4
+    assert tally.faults == {}, tally.examples
+
+
+def test_faults_are_counted_by_name() -> None:
+    count = Count("name")
+    count.tried(3)
+    count.fault(CRASHED, "seed 1")
+    count.fault(CRASHED, "seed 2")
+    assert count.tally.found == 2
+    assert count.tally.tried == 3

@@ -1,0 +1,182 @@
+"""What is interrupted at any line is as it was before the call, or as it is after it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from benchmarks.attack import interruptions
+from benchmarks.attack.interruptions import Lines
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Answers, restored, state_of
+from tvbandits.experts import Budgeted, Calibrated
+from tvbandits.gp import threads
+from tvbandits.gp.posteriors.candidate_cache import GrowingRows, Surface
+from tvbandits.gp.threads import Turns, one_blas_thread
+
+POINTS = np.linspace(0.0, 1.0, 5)[:, None]
+
+
+def every_line(make: Callable[[], Any], call: Callable[[Any], Any]) -> list[tuple[int, Any, str]]:
+    """New things, each interrupted at another line of a call, and where that was."""
+    call(make())  # what is found out once in a process
+    plain, first = Lines(), make()
+    plain.run(lambda: call(first))
+    found = []
+    for at in range(1, len(plain.seen) + 1):
+        thing, lines = make(), Lines(at)
+        with pytest.raises(KeyboardInterrupt, match="thrown at"):
+            lines.run(lambda thing=thing: call(thing))
+        assert lines.thrown is not None
+        found.append((at, thing, interruptions.where(lines.thrown)))
+    assert len(found) > 3
+    return found
+
+
+def test_no_call_is_half_done_and_no_twin_differs() -> None:
+    tally = interruptions.attack(40, seed=4)
+    assert tally.tried >= 40
+    assert tally.faults == {}, tally.examples
+
+
+def test_the_attack_sees_a_call_that_is_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would be worth little: a bandit that drops its points one by one."""
+    from tvbandits import Bandit
+
+    right = Bandit.drop
+
+    def drop(self: Bandit, X: Array) -> None:
+        for x in X:
+            right(self, x[None])
+
+    monkeypatch.setattr(Bandit, "drop", drop)
+    duel = next(
+        duel
+        for seed in range(2, 60, 2)
+        if len((duel := interruptions.Duel(seed, interruptions.Count("half"))).twin.ask(1.0, 3))
+        == 3
+    )
+    duel.bandit.ask(1.0, 3)
+    call = interruptions.Call("drop", lambda b: b.drop(b.pending[:2]))
+    for _ in range(20):
+        if not duel.over:
+            duel.attack(call)
+            duel.bandit.ask(1.0, 2)
+            duel.twin.ask(1.0, 2)
+    assert duel.over
+
+
+def test_a_turn_ends_whatever_line_it_is_interrupted_at() -> None:
+    def work() -> str:
+        with one_blas_thread():
+            return "done"
+
+    for _, turns, where in every_line(Turns, lambda turns: turns.take("ask", work)):
+        assert turns.take("ask", work) == "done", where
+        done: list[str] = []
+        other = threading.Thread(
+            target=lambda turns=turns, done=done: done.append(turns.take("ask", work)), daemon=True
+        )
+        other.start()
+        other.join(20)
+        assert done == ["done"], where
+        assert threads._blocks == [], where
+        assert threads._before == [], where
+
+
+def test_rows_of_a_kernel_are_right_after_an_interrupt_at_any_line() -> None:
+    Z = np.array([[0.1], [0.4], [0.1], [0.7]])
+    right = RBF(0.3)(Z, POINTS)
+    for _, surface, where in every_line(
+        lambda: Surface(RBF(0.3), POINTS), lambda surface: surface.rows(Z, 0.0)
+    ):
+        np.testing.assert_array_equal(surface.rows(Z[::-1], 0.0), right[::-1], err_msg=where)
+        np.testing.assert_array_equal(surface.rows(Z, 0.0), right, err_msg=where)
+
+
+def test_rows_that_grow_are_right_after_an_interrupt_at_any_line() -> None:
+    first = np.arange(6.0).reshape(2, 3)
+    for _, rows, where in every_line(lambda: GrowingRows.of(first), lambda r: r.append(np.ones(3))):
+        grown, other = rows.append(np.full(3, 7.0)), rows.append(np.full(3, 8.0))
+        np.testing.assert_array_equal(rows.array, first, err_msg=where)
+        np.testing.assert_array_equal(grown.array, [*first, [7.0] * 3], err_msg=where)
+        np.testing.assert_array_equal(other.array, [*first, [8.0] * 3], err_msg=where)
+
+
+def test_threads_that_append_to_one_view_do_not_meet() -> None:
+    first = GrowingRows.of(np.zeros((1, 64)))
+    ready = threading.Barrier(4)
+    made: dict[int, GrowingRows] = {}
+
+    def grow(which: int) -> None:
+        ready.wait(20)
+        rows = first
+        for i in range(200):
+            rows = rows.append(np.full(64, 1000.0 * which + i))
+        made[which] = rows
+
+    workers = [threading.Thread(target=grow, args=(which,)) for which in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    for which, rows in made.items():
+        np.testing.assert_array_equal(rows.array[1:, 0], 1000.0 * which + np.arange(200))
+    assert len(made) == 4
+
+
+class Told:
+    """An expert that counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def query(self, X: Array, t: float) -> Answers:
+        self.asked += len(X)
+        return Answers(X[:, 0] + 0.1 * t, 0.25, 0.5 * len(X))
+
+
+REWARDS = Observations(POINTS[:3], np.ones(3), np.array([0.2, 0.4, 0.6]), np.full(3, 0.1))
+
+
+@pytest.mark.parametrize(
+    "limits", [{"total": 9}, {"cost": 4.0}, {"per_step": 2, "total": 9, "count_failures": False}]
+)
+def test_a_budget_is_never_overdrawn_nor_stuck(limits: dict[str, Any]) -> None:
+    def make() -> Budgeted:
+        return Budgeted(Told(), **limits)
+
+    for _, budget, where in every_line(make, lambda budget: budget.query(POINTS, 1.0)):
+        assert budget._account.open == (), where
+        if limits.get("count_failures", True):
+            assert budget.spent.asked >= budget._expert.asked, where
+        twin = make()
+        restored(twin, state_of(budget))
+        for t in (1.0, 2.0, 3.0):
+            ours, theirs = budget.query(POINTS, t), twin.query(POINTS, t)
+            np.testing.assert_array_equal(ours.values, theirs.values, err_msg=where)
+        assert state_of(budget) == state_of(twin), where
+
+
+def test_a_calibration_counts_every_pair_once() -> None:
+    def make() -> Calibrated:
+        return Calibrated(Told(), within=0.5)
+
+    def call(expert: Calibrated) -> None:
+        expert.observe(REWARDS)
+        expert.query(POINTS, 1.0)
+        expert.report()
+
+    right = make()
+    call(right)
+    for _, expert, where in every_line(make, call):
+        call(expert)  # the same rewards and answers once more
+        assert sorted(expert._pairs) == sorted(right._pairs), where
+        assert expert.report().pairs == right.report().pairs, where
+        assert state_of(expert) == state_of(right), where
