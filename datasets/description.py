@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import file_path
 from tvbandits.core.files import File, check_regular, current_limits, naming
 from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
 from tvbandits.datasets.epa_ozone.problem import days_between, site_means
@@ -59,7 +60,7 @@ def describe(file: File) -> str:
     ValueError
         If the file cannot be read, or is none of these: one line that names it and why.
     """
-    path = Path(file)
+    path = file_path("file", file)
     with naming(path):
         check_regular(path)
         with path.open("rb") as opened:

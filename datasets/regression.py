@@ -7,7 +7,6 @@ read from a file, or fetched and cached by scikit-learn (`fetch_openml`, `fetch_
 
 from __future__ import annotations
 
-import os
 import tarfile
 import warnings
 from collections.abc import Callable, Iterable
@@ -19,16 +18,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn import datasets as sklearn_datasets
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from tvbandits.core.arrays import (
     Array,
+    as_points,
     as_time,
     as_values,
     noise_variance_number,
     positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import file_paths, of_kind, text
 from tvbandits.core.domains import Candidates
 from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
 from tvbandits.datasets.tables.files import Form, few
@@ -152,7 +153,10 @@ class RegressionProblem:
     domain: Candidates = field(init=False)
 
     def __post_init__(self) -> None:
-        domain = Candidates(self.points)
+        domain = Candidates(as_points(self.points, name="points"))
+        for name in ("name", "unit", "summary"):
+            text(name, getattr(self, name))
+        of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel")
         rewards = as_values(self.rewards, len(domain), "rewards")
         whole_number("horizon", self.horizon)
         variance = noise_variance_number("noise_variance", self.noise_variance)
@@ -294,11 +298,13 @@ def _only_file(name: str, files: File | Iterable[File] | None) -> Path | None:
     """The one file that was given, if any."""
     if files is None:
         return None
-    paths = [files] if isinstance(files, str | os.PathLike) else list(files)
+    paths = file_paths("files", files)
     if len(paths) > 1:
         given = ", ".join(str(path) for path in paths)
-        raise ValueError(f"{name} reads one file, got {len(paths)}: {given}")
-    return Path(paths[0]) if paths else None
+        raise ValueError(f"files must be one file for {name}, got {len(paths)}: {given}")
+    if not paths:
+        raise ValueError(f"files must be one file for {name}, got none; None downloads it")
+    return paths[0]
 
 
 def _fetched(source: TableSource) -> tuple[Array, Array]:

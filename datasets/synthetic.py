@@ -12,16 +12,24 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import (
     Array,
+    as_points,
+    as_time,
     finite_number,
+    is_finite_number,
     noise_variance_number,
     positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import shown, text
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.linalg import square_root
 
 MOST_CANDIDATES = 1_000_000
 """Most candidates of a made-up reward that is a formula."""
+
+
+MOST_STEPS = 10_000_000
+"""Longest horizon of a made-up reward."""
 
 
 MOST_DRAWN = 10_000
@@ -32,23 +40,26 @@ LARGEST_PATH = 200_000_000
 """Most rewards of a drawn path, steps times candidates: 1.6 GB."""
 
 
-def _check_run(horizon: int, noise_variance: float) -> None:
-    whole_number("horizon", horizon)
-    noise_variance_number("noise_variance", noise_variance)
+def _check_run(problem: DriftingBump | GPDrift | Switching) -> None:
+    """What the problems of this file have in common."""
+    whole_number("horizon", problem.horizon, at_most=MOST_STEPS)
+    noise_variance_number("noise_variance", problem.noise_variance)
+    text("name", problem.name)
+    text("unit", problem.unit)
 
 
 def _check_path(steps: int, candidates: int) -> None:
     if steps * candidates > LARGEST_PATH:
         raise ValueError(
-            f"{steps} draws of {candidates} rewards are more than {LARGEST_PATH}: "
-            "take a shorter horizon, or fewer candidates"
+            f"horizon must not make more than {LARGEST_PATH} rewards, got {steps} draws of "
+            f"{candidates}: take a shorter horizon, or fewer candidates"
         )
 
 
 def _whole_step(t: float, horizon: int, name: str) -> int:
     """Index of step `t` = 1, ..., horizon."""
-    if not 1 <= t <= horizon or t != int(t):
-        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {t}")
+    if not (is_finite_number(t) and 1 <= t <= horizon and float(t).is_integer()):
+        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {shown(t)}")
     return int(t) - 1
 
 
@@ -73,7 +84,7 @@ class DriftingBump:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        _check_run(self.horizon, self.noise_variance)
+        _check_run(self)
         whole_number("candidates", self.candidates, at_least=0, at_most=MOST_CANDIDATES)
 
     @cached_property
@@ -92,13 +103,18 @@ class DriftingBump:
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on a fine grid."""
         X = np.linspace(-50.0, 50.0, 2001)[:, None]
-        path = np.array([self.value(X, t) for t in range(1, self.horizon + 1)])
-        return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+        changes = np.zeros(max(self.horizon - 1, 1))
+        before = self.value(X, 1)
+        for step in range(1, self.horizon):
+            now = self.value(X, step + 1)
+            changes[step - 1] = np.abs(now - before).max()
+            before = now
+        return float(changes.mean())
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""
-        x = np.asarray(X, dtype=np.float64)[:, 0]
-        bump = np.exp(-0.05 * (x - 5.0 * np.sin(0.1 * t)) ** 2)
+        x = as_points(X, 1)[:, 0]
+        bump = np.exp(-0.05 * (x - 5.0 * np.sin(0.1 * as_time(t))) ** 2)
         return np.asarray(bump + 0.5 * np.cos(0.2 * x) + 1.5)
 
     def best(self, t: float) -> float:
@@ -127,7 +143,7 @@ class GPDrift:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        _check_run(self.horizon, self.noise_variance)
+        _check_run(self)
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
         most = math.isqrt(MOST_DRAWN)
         points = whole_number("points_per_axis", self.points_per_axis, at_most=most) ** 2
@@ -195,7 +211,7 @@ class Switching:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        _check_run(self.horizon, self.noise_variance)
+        _check_run(self)
         every = whole_number("every", self.every)
         candidates = whole_number("candidates", self.candidates, at_most=MOST_DRAWN)
         _check_path(-(-self.horizon // every), candidates)
@@ -231,8 +247,9 @@ class Switching:
         return replace(self, seed=seed)
 
     def _piece(self, t: float) -> Array:
-        if not 1 <= t < self.horizon + 1:
-            raise ValueError(f"{self.name} is known for 1 <= t < {self.horizon + 1}; got t = {t}")
+        if not (is_finite_number(t) and 1 <= t < self.horizon + 1):
+            last = self.horizon + 1
+            raise ValueError(f"{self.name} is known for 1 <= t < {last}; got t = {shown(t)}")
         return np.asarray(self.pieces[(int(t) - 1) // self.every])
 
     def value(self, X: Array, t: float) -> Array:

@@ -13,11 +13,14 @@ from tvbandits.core.arrays import (
     Array,
     as_column,
     as_floats,
+    as_points,
+    as_time,
     flag,
     noise_variance_number,
     not_negative,
     whole_number,
 )
+from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
 
@@ -49,6 +52,8 @@ class SimulatorExpert:
     _added: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # By what is asked of it: to look at all that a problem has may take long.
+        check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
         added = added_noise(self.problem) if self.variance is None else self.variance
         object.__setattr__(self, "_added", added)
         variance = self.problem.noise_variance if self.variance is None else self.variance
@@ -59,9 +64,12 @@ class SimulatorExpert:
     def query(self, X: Array, t: float) -> Answers:
         """Answer with problem.value(X, t) + noise."""
         assert self.variance is not None
-        noise = math.sqrt(self._added) * keyed_normal(self.seed, _STREAM, X, t)
+        points, when = as_points(X), as_time(t)
+        noise = math.sqrt(self._added) * keyed_normal(self.seed, _STREAM, points, when)
         return Answers(
-            self.problem.value(X, t) + noise, np.full(len(X), self.variance), self.cost * len(X)
+            self.problem.value(points, when) + noise,
+            np.full(len(points), self.variance),
+            self.cost * len(points),
         )
 
 
@@ -86,12 +94,13 @@ class CallableExpert:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise ValueError(f"function must be callable, got {self.function!r}")
+            raise ValueError(f"function must be callable, got {shown(self.function)}")
         noise_variance_number("variance", self.variance)
         flag("nan_means_no_answer", self.nan_means_no_answer)
 
     def query(self, X: Array, t: float) -> Answers:
         """Answer with function(X, t)."""
+        X, t = as_points(X), as_time(t)
         try:
             values = as_floats(self.function(X, t), "what the function returned")
         except ValueError as error:

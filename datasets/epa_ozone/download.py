@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
@@ -18,6 +19,8 @@ import requests
 import urllib3
 
 from tvbandits.core.arrays import flag, positive_number, whole_number
+from tvbandits.core.coercion import cleaned, has_controls
+from tvbandits.datasets.epa_ozone.connections import ended_at
 
 if sys.platform != "win32":
     import fcntl
@@ -78,6 +81,13 @@ class DownloadLimits:
 MOST_REDIRECTS = 5
 
 
+LONGEST_URL = 4000
+
+
+ODD = (ValueError, http.client.HTTPException)
+"""What else comes of headers that are none: ports, lengths and addresses that nobody can read."""
+
+
 BARREN = 3
 """After so many calls in a row that bring no byte, a download starts over."""
 
@@ -97,6 +107,8 @@ class Transfer:
     progress : callable, optional
         Called after each chunk.
     limits : DownloadLimits
+    session : requests.Session, optional
+        What asks the server.
     """
 
     url: str
@@ -104,6 +116,7 @@ class Transfer:
     name: str
     progress: Progress | None = None
     limits: DownloadLimits = DownloadLimits()
+    session: requests.Session | None = None
 
     @property
     def note(self) -> Path:
@@ -136,14 +149,21 @@ def download(transfer: Transfer) -> None:
     transfer.limits.check(transfer.url, transfer.url)
     deadline = time.monotonic() + transfer.limits.seconds
     try:
-        _download(transfer, deadline, offset, mark)
-    except requests.RequestException as error:
+        with ended_at(deadline) as session:
+            _download(replace(transfer, session=session), deadline, offset, mark)
+    except (requests.RequestException, urllib3.exceptions.HTTPError, *ODD) as error:
+        if isinstance(error, OSError) and not isinstance(error, requests.RequestException):
+            raise
+        if time.monotonic() > deadline:
+            raise TimeoutError(_too_slow(transfer)) from None
         if isinstance(error, requests.Timeout) or "timed out" in str(error):
             raise TimeoutError(
                 f"{transfer.url}: no answer within {PATIENCE:g} seconds{transfer.kept}"
             ) from None
         raise OSError(f"{transfer.url}: {_reason(error)}{transfer.kept}") from None
     except EOFError as error:
+        if time.monotonic() > deadline:
+            raise TimeoutError(_too_slow(transfer)) from None
         raise OSError(str(error)) from None
     transfer.note.unlink(missing_ok=True)
 
@@ -220,7 +240,7 @@ def _take(transfer: Transfer, deadline: float, offset: int = 0, mark: str = "") 
             transfer.part.unlink(missing_ok=True)
             _write_note(transfer, _mark(response))
         else:
-            said = f"HTTP status {status} {response.reason or ''}".strip()
+            said = cleaned(f"HTTP status {status} {response.reason or ''}".strip(), 200)
             raise OSError(f"{transfer.url}: {said}")
         if total is not None:
             _check_length(transfer, total)
@@ -237,15 +257,25 @@ def _answer(transfer: Transfer, headers: dict[str, str], deadline: float) -> req
     url = transfer.url
     for _ in range(MOST_REDIRECTS + 1):
         patience = max(min(PATIENCE, deadline - time.monotonic()), 0.001)
-        response = requests.get(
+        response = (transfer.session or requests).get(
             url, headers=headers, stream=True, timeout=patience, allow_redirects=False
         )
         if not response.is_redirect:
             return response
-        url = urljoin(url, response.headers["Location"])
         response.close()
+        there = response.headers["Location"]
+        if has_controls(there) or len(there) > LONGEST_URL:
+            raise OSError(f"{transfer.url}: the server sends us to what is no address")
+        url = urljoin(url, there)
         transfer.limits.check(url, transfer.url)
     raise OSError(f"{transfer.url}: more than {MOST_REDIRECTS} redirects")
+
+
+def _too_slow(transfer: Transfer) -> str:
+    return (
+        f"{transfer.url}: not whole after {transfer.limits.seconds:g} seconds{transfer.kept}; "
+        "DownloadLimits(seconds=...) waits longer"
+    )
 
 
 def _check_length(transfer: Transfer, size: int) -> None:
@@ -285,10 +315,7 @@ def _write(
             file.write(chunk)
             if time.monotonic() > deadline:
                 file.flush()
-                raise TimeoutError(
-                    f"{transfer.url}: not whole after {transfer.limits.seconds:g} seconds"
-                    f"{transfer.kept}; DownloadLimits(seconds=...) waits longer"
-                )
+                raise TimeoutError(_too_slow(transfer))
             if transfer.progress is not None:
                 transfer.progress(transfer.name, size, total)
         file.flush()
@@ -349,7 +376,11 @@ def _noted(transfer: Transfer) -> dict[str, object]:
     return noted if isinstance(noted, dict) and noted.get("url") == transfer.url else {}
 
 
-def _reason(error: requests.RequestException) -> str:
+def _reason(error: Exception) -> str:
+    if isinstance(error, (*ODD, urllib3.exceptions.HTTPError)) and not isinstance(
+        error, requests.RequestException
+    ):
+        return "the server answers with what is no answer"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "the connection was cut"
     if isinstance(error, requests.ConnectionError):

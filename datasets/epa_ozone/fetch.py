@@ -24,6 +24,7 @@ from typing import IO
 import pooch
 
 from tvbandits.core.arrays import whole_number
+from tvbandits.core.coercion import file_path, function, of_kind, several, text
 from tvbandits.core.files import File, current_limits
 from tvbandits.datasets.epa_ozone.download import (
     DownloadLimits,
@@ -98,11 +99,17 @@ def fetch_ozone(
         the server does not answer.
     """
     chosen = _checked_years(years)
-    if not re.match(r"https?://[^/]", base_url):
-        raise ValueError(f"base_url must begin with http:// or https://, got {base_url}")
+    if not re.match(r"https?://[^/]", text("base_url", base_url)):
+        raise ValueError(f"base_url must begin with http:// or https://, got {base_url!r}")
+    of_kind("limits", limits, DownloadLimits, "DownloadLimits(...)")
+    if state is not None:
+        text("state", state)
+    if progress is not None:
+        function("progress", progress, "a function of a name and two numbers, or None")
+    given = None if cache is None else file_path("cache", cache)
     # A folder that is given goes before one of the environment, which pooch would prefer.
     store = pooch.create(
-        path=pooch.os_cache("tvbandits") if cache is None else Path(cache),
+        path=pooch.os_cache("tvbandits") if given is None else given,
         base_url=base_url,
         env=CACHE_VARIABLE if cache is None else None,
     )
@@ -113,7 +120,8 @@ def fetch_ozone(
 
 
 def _checked_years(years: int | Iterable[int]) -> list[int]:
-    given = years if isinstance(years, Iterable) else [years]
+    needs = "a year, or several"
+    given = several("years", years, needs) if isinstance(years, Iterable) else [years]
     chosen = [
         whole_number("each of years", year, at_least=FIRST_YEAR, at_most=9999) for year in given
     ]

@@ -10,7 +10,6 @@ Three forms are known by their header:
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ from typing import IO
 
 import pandas as pd
 
+from tvbandits.core.coercion import file_paths
 from tvbandits.core.files import File, bounded, check_regular, current_limits, naming, read_csv
 from tvbandits.datasets.tables.files import Form, few
 
@@ -94,10 +94,10 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     ValueError
         If a file cannot be read or is of another kind: one line that names the file and why.
     """
-    paths = [files] if isinstance(files, str | os.PathLike) else list(files)
+    paths = file_paths("files", files)
     if not paths:
         raise ValueError("files must name at least one EPA ozone file, got none")
-    return pd.concat([rows for path in paths for rows in _read(Path(path))], ignore_index=True)
+    return pd.concat([rows for path in paths for rows in _read(path)], ignore_index=True)
 
 
 def is_daily_ozone(path: Path) -> bool:

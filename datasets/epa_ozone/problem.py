@@ -14,6 +14,7 @@ from datetime import date
 import pandas as pd
 
 from tvbandits.core.arrays import Array, finite_number, whole_number
+from tvbandits.core.coercion import text
 from tvbandits.core.files import File
 from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
@@ -155,6 +156,9 @@ def load_ozone(
     if sites is not None:
         whole_number("sites", sites)
     finite_number("min_completeness", min_completeness, low=0.0, high=1.0)
+    for name, word in (("state", state), ("cbsa", cbsa), ("start", start), ("end", end)):
+        if word is not None:
+            text(name, word)
     rows = _in_cbsa(_in_state(read_files(files), state), cbsa)
     rows, days = _between(rows, start, end)
     table = site_means(rows).reindex(days)
@@ -231,11 +235,11 @@ def days_between(first: pd.Timestamp, last: pd.Timestamp, sites: int) -> pd.Date
     return pd.date_range(first, last, freq="D").as_unit("s")
 
 
-def _day(name: str, text: str) -> pd.Timestamp:
+def _day(name: str, day: str) -> pd.Timestamp:
     try:
-        return pd.Timestamp(date.fromisoformat(text))
+        return pd.Timestamp(date.fromisoformat(day))
     except ValueError:
-        raise ValueError(f"{name} must be a day like 2008-01-31, got {text}") from None
+        raise ValueError(f"{name} must be a day like 2008-01-31, got {day!r}") from None
 
 
 def site_means(rows: pd.DataFrame) -> pd.DataFrame:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import Array, finite_number, not_negative
+from tvbandits.core.arrays import (
+    LARGEST_VARIANCE,
+    Array,
+    finite_number,
+    noise_variance_number,
+)
+from tvbandits.core.coercion import file_paths, several, shown, text
 from tvbandits.core.files import File
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
 from tvbandits.datasets.sensor_network.readings import (
@@ -90,8 +94,9 @@ def sensor_field(
         the same place, or the noise cannot be estimated.
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
+    _check_options(id, unit, name, noise_variance, noise)
     places = read_places(sites, id, coordinates)
-    table = wide(read_table(values), places.index)
+    table = wide(read_table(values, "values"), places.index)
     common = [sensor for sensor in table.columns if sensor in places.index]
     if not common:
         raise ValueError(
@@ -117,10 +122,22 @@ def sensor_field(
         name=name,
         unit=unit,
         noise_variance=variance,
-        added_noise=not_negative("noise", noise),
+        added_noise=noise,
         labels=tuple(kept.columns),
         summary=_summary(kept, left_out, variance if noise_variance is None else None),
     )
+
+
+def _check_options(
+    id: str | None, unit: str, name: str, noise_variance: float | None, noise: float
+) -> None:
+    if id is not None:
+        text("id", id)
+    text("unit", unit)
+    text("name", name)
+    if noise_variance is not None:
+        noise_variance_number("noise_variance", noise_variance)
+    finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
 
 
 def sensor_field_from_files(
@@ -137,11 +154,10 @@ def sensor_field_from_files(
     `files` are the readings and the sites, in any order: the table of sites is the one whose ids are
     columns of the other. The other parameters are those of `sensor_field`.
     """
-    given = [files] if isinstance(files, str | os.PathLike) else list(files)
-    paths = [Path(file) for file in given]
+    paths = file_paths("files", files)
     if len(paths) != 2:
         raise ValueError(
-            f"expected two files, readings (time x sensor) and sites, got {len(paths)}: "
+            f"files must be two files, readings (time x sensor) and sites, got {len(paths)}: "
             f"{', '.join(map(str, paths)) or 'none'}"
         )
     tables = [read_table(path) for path in paths]
@@ -183,7 +199,7 @@ def read_places(
     ValueError
         If columns are missing, ids are not given or not unique, or a coordinate is no number.
     """
-    table = with_index_as_column(read_table(sites))
+    table = with_index_as_column(read_table(sites, "sites"))
     if not len(table) or len(table.columns) < 3:
         raise ValueError(
             "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
@@ -205,7 +221,7 @@ def _id_column(table: pd.DataFrame, id: str | None) -> str:
     names = list(table.columns)
     if id is not None:
         if id not in names:
-            raise ValueError(f"sites have no column {id}; there are {few(map(str, names))}")
+            raise ValueError(f"sites have no column id={id!r}; there are {few(map(str, names))}")
         return id
     known = {plain(name): name for name in reversed(names)}
     return str(next((known[each] for each in IDS if each in known), names[0]))
@@ -215,12 +231,12 @@ def _coordinates(table: pd.DataFrame, ids: str, given: Sequence[str] | None) -> 
     """Columns of the coordinates."""
     names = [name for name in table.columns if name != ids]
     if given is not None:
-        missing = [name for name in given if name not in names]
-        if missing or isinstance(given, str) or len(given) not in (2, 3):
-            raise ValueError(
-                f"coordinates must be 2 or 3 columns of {few(map(str, names))}, got {given}"
-            )
-        return list(given)
+        needs = f"2 or 3 columns of {few(map(str, names))}"
+        chosen = several("coordinates", given, needs)
+        unknown = [name for name in chosen if not isinstance(name, str) or name not in names]
+        if unknown or len(chosen) not in (2, 3):
+            raise ValueError(f"coordinates must be {needs}, got {shown(given)}")
+        return chosen
     named = named_coordinates(names)
     if not named and len(names) not in (2, 3):
         raise ValueError(

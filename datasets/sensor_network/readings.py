@@ -7,6 +7,7 @@ turned into UTC.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tvbandits.core.coercion import file_path, several, shown
 from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
 from tvbandits.datasets.tables.files import few
 
@@ -67,7 +69,7 @@ LARGEST = 50_000_000
 """Most values (time x sensor) a table may have after times were made even."""
 
 
-def read_table(source: Source) -> pd.DataFrame:
+def read_table(source: Source, name: str = "source") -> pd.DataFrame:
     """The table, or that of a file: of a csv all cells as text, under their own headings.
 
     A csv may be separated by commas, semicolons or tabs, and compressed.
@@ -79,7 +81,9 @@ def read_table(source: Source) -> pd.DataFrame:
     """
     if isinstance(source, pd.DataFrame):
         return source
-    path = Path(source)
+    if not isinstance(source, str | os.PathLike):
+        raise ValueError(f"{name} must be a DataFrame or the path of a file, got {shown(source)}")
+    path = file_path(name, source)
     with naming(path):
         return _frame(path)
 
@@ -148,7 +152,7 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
     wrong = best.isna() if numbers is None else best.isna() & numbers.isna()
     got = series[wrong if wrong.any() else best.isna()].iloc[0]
     raise ValueError(
-        f"{name} must be numbers, or dates like 2008-01-31 12:00 or 01/31/2008 12:00, got {got!r}"
+        f"{name} must be numbers, or dates like 2008-01-31 12:00 or 01/31/2008 12:00, got {shown(got)}"
     )
 
 
@@ -171,7 +175,7 @@ def as_numbers(table: pd.DataFrame, what: str = "sensor") -> pd.DataFrame:
         wrong = (numbers.isna() & given.notna() & _says_something(given)) | np.isinf(numbers)
         if wrong.any():
             got = given[wrong].iloc[0]
-            raise ValueError(f"{what} {sensor} must hold finite numbers, got {got!r}")
+            raise ValueError(f"{what} {sensor} must hold finite numbers, got {shown(got)}")
         columns[str(sensor)] = numbers
     return pd.DataFrame(columns, index=table.index)
 
@@ -261,14 +265,17 @@ def intervals(
     return begins, grid
 
 
-def _width(every: str, dates: bool) -> Any:
+def _width(every: Any, dates: bool) -> Any:
     expected = "an interval such as 10min, 1h or 1D" if dates else "a number, as times are numbers"
+    number = isinstance(every, int | float) and not isinstance(every, bool) and not dates
+    if not (number or isinstance(every, str)):
+        raise ValueError(f"every must be {expected}, got {shown(every)}")
     try:
         width: Any = pd.Timedelta(every) if dates else float(every)
-    except ValueError:
-        raise ValueError(f"every must be {expected}, got {every}") from None
+    except (ValueError, OverflowError):
+        raise ValueError(f"every must be {expected}, got {shown(every)}") from None
     if not (width > width * 0 and width < width * 2):
-        raise ValueError(f"every must be {expected}, and positive, got {every}")
+        raise ValueError(f"every must be {expected}, and positive, got {shown(every)}")
     return width
 
 
@@ -304,14 +311,18 @@ def from_long(
     ValueError
         If a column is missing, no row is complete, or a time or a value cannot be read.
     """
-    table = read_table(rows)
-    when = [time] if isinstance(time, str) else list(time)
-    missing = [name for name in (*when, sensor, value) if name not in table.columns]
-    if missing or not when:
-        raise ValueError(
-            f"columns missing: {', '.join(missing) or 'time'}; "
-            f"there are {', '.join(str(name) for name in table.columns)}"
-        )
+    table = read_table(rows, "rows")
+    needs = "a column, or several, of the times"
+    when = [time] if isinstance(time, str) else several("time", time, needs)
+    if not when:
+        raise ValueError(f"time must be {needs}, got none")
+    named = [*(("time", each) for each in when), ("sensor", sensor), ("value", value)]
+    for name, column in named:
+        if not isinstance(column, str) or column not in table.columns:
+            there = ", ".join(repr(str(each)) for each in table.columns)
+            raise ValueError(
+                f"{name}={shown(column)} is no column; columns missing; there are {there}"
+            )
     ids = pd.Series(as_ids(table[sensor]), index=table.index)
     said = table[value].notna() & _says_something(table[value]) & (ids != "")
     table, ids = table[said], ids[said]

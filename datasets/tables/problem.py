@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.core.arrays import Array, as_time, noise_variance_number, not_negative
+from tvbandits.core.arrays import (
+    Array,
+    as_points,
+    as_time,
+    noise_variance_number,
+    not_negative,
+    whole_number,
+)
+from tvbandits.core.coercion import cleaned, function, of_kind, several, text
 from tvbandits.core.domains import Candidates
 from tvbandits.datasets.tables.references import References, as_table, references
 
@@ -61,19 +70,30 @@ class TableProblem:
 
     def __post_init__(self) -> None:
         values = as_table(self.values)
-        domain = Candidates(self.points)
+        domain = Candidates(as_points(self.points, name="points"))
         if len(domain) != values.shape[1]:
             raise ValueError(
                 f"points must have {values.shape[1]} rows, one for each column of values, "
                 f"got {len(domain)}"
             )
-        if self.labels and len(self.labels) != len(domain):
-            raise ValueError(f"labels must name {len(domain)} points, got {len(self.labels)}")
+        labels = tuple(several("labels", self.labels, "the names of the columns"))
+        if labels and len(labels) != len(domain):
+            raise ValueError(f"labels must name {len(domain)} points, got {len(labels)}")
+        for name in ("name", "unit", "summary"):
+            text(name, getattr(self, name))
+        for label in labels:
+            of_kind("each of labels", label, str, "a text")
+        labels = tuple(map(cleaned, labels))  # they come from files, and are shown to people
+        if self.redraw is not None:
+            function("redraw", self.redraw, "a function of a seed, or None")
+        if self.kernel is not None:
+            of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
         variance = noise_variance_number("noise_variance", self.noise_variance)
         if self.added_noise is not None:
             not_negative("added_noise", self.added_noise)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
+        object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "points", domain.X)
         object.__setattr__(self, "noise_variance", variance)
         object.__setattr__(self, "domain", domain)
@@ -113,6 +133,7 @@ class TableProblem:
 
     def realise(self, seed: int) -> TableProblem:
         """The realisation of `seed`; a table of measurements has one realisation, itself."""
+        whole_number("seed", seed, at_least=0)
         return self if self.redraw is None else self.redraw(seed)
 
     def _row(self, t: float) -> Array:

@@ -10,11 +10,11 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from tvbandits.core.arrays import flag
+from tvbandits.core.coercion import file_path, shown
 
 try:
     import paho.mqtt.client as paho
@@ -59,8 +59,8 @@ class TLS:
         flag("insecure", self.insecure)
         for name in ("ca_file", "certificate", "key"):
             path = getattr(self, name)
-            if path is not None and not Path(path).is_file():
-                raise ValueError(f"{name} must be a file, got {path!r}")
+            if path is not None and not file_path(name, path).is_file():
+                raise ValueError(f"{name} must be a file, got {shown(path)}")
         if self.key is not None and self.certificate is None:
             raise ValueError("a key needs its certificate")
 
@@ -79,21 +79,21 @@ class Address:
         host, port, prefix, client = self.host, self.port, self.prefix, self.client
         given: tuple[object, ...] = (host, port, prefix)
         if not (isinstance(given[0], str) and host):
-            raise ValueError(f"host must be a name or an address, got {host!r}")
+            raise ValueError(f"host must be a name or an address, got {shown(host)}")
         if isinstance(port, bool) or not isinstance(given[1], int) or not 0 < port < 65536:
-            raise ValueError(f"port must be a whole number from 1 to 65535, got {port!r}")
+            raise ValueError(f"port must be a whole number from 1 to 65535, got {shown(port)}")
         if not (isinstance(given[2], str) and re.fullmatch(_PREFIX, prefix)):
             raise ValueError(
                 "prefix must be a topic without + and #, and must not begin or end with /, "
-                f"got {prefix!r}"
+                f"got {shown(prefix)}"
             )
         if isinstance(client, paho.Client):
             _check_client(client)
         elif client is not None and not callable(client):
-            raise ValueError(f"client must be a client of paho, or make one, got {client!r}")
+            raise ValueError(f"client must be a client of paho, or make one, got {shown(client)}")
         tls: object = self.tls
         if tls is not None and not isinstance(tls, TLS):
-            raise ValueError(f"tls must be a TLS, or None, got {tls!r}")
+            raise ValueError(f"tls must be a TLS, or None, got {shown(tls)}")
         if tls is not None and client is not None:
             raise ValueError(
                 "tls is for a client that is made here: give yours its own, by tls_set"
@@ -108,7 +108,9 @@ class Address:
         """A topic of a station, whose id may hold any character."""
         given: object = station
         if not (isinstance(given, str) and given):
-            raise ValueError(f"the id of a station must be a text that is not empty, got {given!r}")
+            raise ValueError(
+                f"the id of a station must be a text that is not empty, got {shown(given)}"
+            )
         return "/".join((self.prefix, quote(station, safe=""), *levels))
 
     def split(self, topic: str) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvbandits.core.arrays import is_finite_number
+from tvbandits.core.coercion import shown
 from tvbandits.experts.sensors.readings import Reading
 
 LONGEST = 65536
@@ -44,7 +45,9 @@ class Question:
         content = object_in(payload)
         client = _field(content, "client")
         if not (isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)):
-            raise ValueError(f'"client" must be 1 to 64 letters, digits, _ or -, got {client!r}')
+            raise ValueError(
+                f'"client" must be 1 to 64 letters, digits, _ or -, got {shown(client)}'
+            )
         return cls(request_number(content), client, _number(content, "time"))
 
 
@@ -78,7 +81,7 @@ def request_number(content: Mapping[str, Any]) -> int:
     """The number of the request that a message is about."""
     value = _field(content, "request")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f'"request" must be a whole number, got {value!r}')
+        raise ValueError(f'"request" must be a whole number, got {shown(value)}')
     return value
 
 
@@ -86,10 +89,10 @@ def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
     """The reading of an answer; None if the station has none and does not say why."""
     said = _field(content, "station")
     if said != station:
-        raise ValueError(f'"station" must be {station!r}, as in the topic, got {said!r}')
+        raise ValueError(f'"station" must be {station!r}, as in the topic, got {shown(said)}')
     note = content.get("note", "")
     if not isinstance(note, str):
-        raise ValueError(f'"note" must be a text, got {note!r}')
+        raise ValueError(f'"note" must be a text, got {shown(note)}')
     if _field(content, "value") is None:
         return Reading(station, math.nan, math.nan, note=note) if note else None
     value, when = _number(content, "value"), _number(content, "time")
@@ -102,14 +105,14 @@ def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
 def _measured(reading: object) -> dict[str, object]:
     """The fields of an answer with a reading; `ValueError` if a number of it is none."""
     if not isinstance(reading, Reading):
-        raise TypeError(f"read must return a Reading or None, got {reading!r}")
+        raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
     fields: dict[str, object] = {"note": str(reading.note)} if reading.note else {}
     if reading.note and not is_finite_number(reading.value):
         return fields
     for name in ("time", "value", "variance"):
         number = getattr(reading, name)
         if not is_finite_number(number) and not (name == "variance" and number is None):
-            raise ValueError(f"its {name} must be a finite number, got {number!r}")
+            raise ValueError(f"its {name} must be a finite number, got {shown(number)}")
         fields[name] = None if number is None else float(number)
     return fields
 
@@ -127,5 +130,5 @@ def _field(content: Mapping[str, Any], name: str) -> Any:
 def _number(content: Mapping[str, Any], name: str) -> float:
     value = _field(content, name)
     if not is_finite_number(value):
-        raise ValueError(f'"{name}" must be a finite number, got {value!r}')
+        raise ValueError(f'"{name}" must be a finite number, got {shown(value)}')
     return float(value)

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Self
 
+from tvbandits.core.coercion import shown, text
 from tvbandits.experts.mqtt.link import TLS, Address, ClientSource, Link
 from tvbandits.experts.mqtt.messages import Question, answer, refusal
 from tvbandits.experts.sensors.readings import Reading
@@ -47,7 +48,9 @@ class MQTTStation:
         tls: TLS | None = None,
     ) -> None:
         if not callable(read):
-            raise ValueError(f"read must be a function of t, got {read!r}")
+            raise ValueError(f"read must be a function of t, got {shown(read)}")
+        if not (text("station_id", station_id) and station_id):
+            raise ValueError("station_id must be a text that is not empty, got ''")
         self._address = Address(host, port, prefix, client, tls)
         self._id = station_id
         self._state_topic = self._address.topic(station_id, "state")

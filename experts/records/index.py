@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.core.arrays import Array, Index, as_floats, flag, not_negative
+from tvbandits.core.arrays import Array, Index, as_floats, flag, is_infinite, not_negative
+from tvbandits.core.coercion import shown
 from tvbandits.experts.records.tables import Rows
 
 Duplicates = Literal["last", "first", "mean"]
@@ -37,11 +38,12 @@ class Reach:
             sizes.shape == (dimension,) and ((sizes > 0) & np.isfinite(sizes)).all()
         ):
             raise ValueError(
-                f"tolerance must be a number or {dimension} positive finite numbers, got {tolerance!r}"
+                f"tolerance must be a number or {dimension} positive finite numbers, "
+                f"got {shown(tolerance)}"
             )
         if not scaled:
             not_negative("tolerance", float(sizes))
-        if staleness != np.inf:
+        if not is_infinite(staleness):
             not_negative("staleness", staleness)
         axes = sizes if scaled else np.ones(dimension)
         radius = 1.0 if scaled else float(sizes)

@@ -16,6 +16,7 @@ from tvbandits.core.arrays import (
     not_negative,
     usable_variances,
 )
+from tvbandits.core.coercion import choice, shown
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.records.index import Duplicates, Reach, Shelf, best_of
 from tvbandits.experts.records.recording import recorded
@@ -118,8 +119,8 @@ class CachedLogExpert:
         self._columns = Columns.of(_as_frame(frame), points, time, value, variance)
         self._reach = Reach.of(tolerance, staleness, future, len(self._columns.points))
         self._aging = _timed(Constant() if aging is None else aging)
-        if duplicates not in (None, "last", "first", "mean"):
-            raise ValueError(f'duplicates must be "last", "first" or "mean", got {duplicates!r}')
+        if duplicates is not None:
+            choice("duplicates", duplicates, ("last", "first", "mean"))
         self._duplicates: Duplicates = "last" if duplicates is None else duplicates
         self._contradictions = duplicates is not None
         self._cost = not_negative("cost", cost)
@@ -262,7 +263,7 @@ class CachedLogExpert:
 def _timed(aging: Aging) -> Aging:
     """Return `aging`; a `ValueError` if it counts rewards, of which a log has none."""
     if not callable(aging) or isinstance(aging, type):
-        raise ValueError(f"aging must be an aging map such as Linear(0.1), got {aging!r}")
+        raise ValueError(f"aging must be an aging map such as Linear(0.1), got {shown(aging)}")
     parts = aging.maps if isinstance(aging, Composition) else ()
     for part in parts:
         _timed(part)

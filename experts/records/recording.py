@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, Index, as_points, as_time, flag, not_negative
+from tvbandits.core.coercion import file_path
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,
@@ -73,7 +73,7 @@ class Recording:
     ) -> None:
         self.expert = checked_expert(expert)
         # Absolute, for a run that is resumed in another folder.
-        self.path = Path(path).absolute()
+        self.path = file_path("path", path).absolute()
         self.reuse = flag("reuse", reuse)
         self.timeout = not_negative("timeout", timeout)
         self._begin()
@@ -225,7 +225,7 @@ def recorded(path: FilePath) -> pd.DataFrame:
     FileNotFoundError, ValueError
         If there is no such file, it is not a recording, or nothing was ever asked.
     """
-    file = RecordingFile(Path(path).absolute(), make=False)
+    file = RecordingFile(file_path("path", path).absolute(), make=False)
     try:
         return file.answers()
     finally:
@@ -242,7 +242,7 @@ def verify_recording(path: FilePath) -> Verified:
     FileNotFoundError, ValueError
         If there is no such file, or it is not a recording.
     """
-    file = RecordingFile(Path(path).absolute(), make=False)
+    file = RecordingFile(file_path("path", path).absolute(), make=False)
     try:
         return file.verify()
     finally:

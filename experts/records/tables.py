@@ -6,11 +6,10 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     positive_number,
 )
+from tvbandits.core.coercion import file_path, several, shown
 from tvbandits.core.files import naming, unpacked
 
 FilePath = str | PathLike[str]
@@ -124,9 +124,19 @@ class Columns:
         """
         if not isinstance(variance, str):
             variance = noise_variance_number("variance, where it is no column,", variance)
-        if isinstance(points, str):
-            raise ValueError(f"points must be a sequence of columns, got the text {points!r}")
-        names = _numbered(frame) if points is None else tuple(points)
+        needs = "a sequence of columns"
+        names = _numbered(frame) if points is None else tuple(several("points", points, needs))
+        for what, column in (
+            *(("points", each) for each in names),
+            *(("time", time), ("value", value)),
+            *([("variance", variance)] if isinstance(variance, str) else []),
+        ):
+            if not isinstance(column, str) or column not in frame.columns:
+                have = ", ".join(map(str, frame.columns)) or "none"
+                raise ValueError(
+                    f"{what}={shown(column)}: there must be one column {shown(column)}, "
+                    f"got the columns {have}"
+                )
         if not names:
             raise ValueError("points must name at least one column, got none")
         used = [*names, time, value, *([variance] if isinstance(variance, str) else [])]
@@ -176,14 +186,14 @@ def read_csv(path: FilePath) -> pd.DataFrame:
     # From pandas 3.1 on every reader is exact, and naming this one is deprecated.
     major, minor = (int(part) for part in pd.__version__.split(".")[:2])
     exact: dict[str, Any] = {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
-    where = Path(path)
+    where = file_path("path", path)
     with naming(where), unpacked(where) as file:
         return files.read_csv(file, **exact)
 
 
 def read_parquet(path: FilePath) -> pd.DataFrame:
     """Rows of a Parquet file."""
-    where = Path(path)
+    where = file_path("path", path)
     with naming(where):
         return files.read_parquet(where)
 
@@ -193,7 +203,9 @@ def read_table(
 ) -> pd.DataFrame:
     """Rows of an SQL query: `connection` as for `CachedLogExpert.from_sql`."""
     if not isinstance(query, str):
-        raise ValueError(f"query must be a text of SQL, got {query!r}")
+        raise ValueError(f"query must be a text of SQL, got {shown(query)}")
+    if params is not None and not isinstance(params, Sequence | Mapping):
+        raise ValueError(f"params must be a sequence or a mapping, or None; got {shown(params)}")
     if isinstance(connection, str) and "://" in connection:
         try:
             return pd.read_sql_query(query, connection, params=params)
@@ -205,6 +217,13 @@ def read_table(
     if isinstance(connection, str | PathLike):
         with reading_sqlite(connection, seconds) as opened:
             return pd.read_sql_query(query, opened, params=params)
+    if not isinstance(connection, sqlite3.Connection) and not hasattr(connection, "connect"):
+        usable = hasattr(connection, "cursor") or hasattr(connection, "execute")
+        if isinstance(connection, type) or not usable:
+            raise ValueError(
+                "connection must be the path of a SQLite file, a database URL or a connection, "
+                f"got {shown(connection)}"
+            )
     return pd.read_sql_query(query, connection, params=params)
 
 
@@ -222,7 +241,7 @@ def open_sqlite(
         Whether nothing may be written. What a process left half done when it died is taken back all
         the same, by SQLite itself, since the file cannot be read before.
     """
-    file = Path(path).absolute()
+    file = file_path("path", path).absolute()
     if not file.is_file():
         raise FileNotFoundError(f"there is no SQLite file {str(file)!r}")
     unfinished = any(
@@ -230,15 +249,18 @@ def open_sqlite(
         for rest in (file.with_name(f"{file.name}-journal"), file.with_name(f"{file.name}-wal"))
     )
     mode = "ro" if read_only and not unfinished else "rw"
-    connection = sqlite3.connect(
-        f"{file.as_uri()}?mode={mode}",
-        uri=True,
-        timeout=timeout,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
+    try:
+        connection = sqlite3.connect(
+            f"{file.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+    except sqlite3.Error as error:
+        raise ValueError(f"{file}: {error}") from None
     return connection
 
 
@@ -306,7 +328,7 @@ def _numbers(frame: pd.DataFrame, counted: Counter[Any], name: str) -> Array:
         if any(odd):
             row = odd.index(True)
             raise ValueError(
-                f"column {name!r} must be numeric, got {column.iloc[row]!r} in row {row}"
+                f"column {name!r} must be numeric, got {shown(column.iloc[row])} in row {row}"
             )
     elif kind not in "iuf":
         raise ValueError(f"column {name!r} must be numeric, got {column.dtype}")

@@ -21,12 +21,14 @@ from tvbandits.core.arrays import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
     Array,
+    as_floats,
     as_points,
     as_time,
     as_variances,
     noise_variance_number,
     not_negative,
 )
+from tvbandits.core.coercion import several, shown
 from tvbandits.core.protocols import (
     MISTAKES,
     Answers,
@@ -55,7 +57,7 @@ class Station:
     id : str
         Its name, not empty.
     coordinates : tuple of d float
-        Where it stands, as a point of the domain.
+        Where it stands, as a point of the domain; a number will do where d is 1.
     noise_variance : float
         Noise variance of its readings (unit of reward squared); positive. It is used where a reading
         does not state its own.
@@ -73,10 +75,15 @@ class Station:
     def __post_init__(self) -> None:
         given: object = self.id
         if not (isinstance(given, str) and given):
-            raise ValueError(f"the id of a station must be a text that is not empty, got {given!r}")
-        point = as_points(np.atleast_2d(np.asarray(self.coordinates)), name=f"station {given!r}")
+            raise ValueError(
+                f"the id of a station must be a text that is not empty, got {shown(given)}"
+            )
+        numbers = as_floats(self.coordinates, f"coordinates of station {given!r}")
+        point = as_points(np.atleast_2d(numbers), name=f"coordinates of station {given!r}")
         if len(point) != 1 or point.shape[1] == 0:
-            raise ValueError(f"station {given!r} must stand at one point, got {self.coordinates!r}")
+            raise ValueError(
+                f"coordinates of station {given!r} must be one point, got {shown(self.coordinates)}"
+            )
         variance = noise_variance_number(
             f"noise_variance of station {given!r}", self.noise_variance
         )
@@ -118,7 +125,8 @@ def stations_at(
         Noise variance of their readings (unit of reward squared); positive.
     """
     places = as_points(points, name="points")
-    names = list(ids) if ids is not None and len(ids) else [str(row) for row in range(len(places))]
+    given = [] if ids is None else several("ids", ids, "the names of stations")
+    names = given or [str(row) for row in range(len(places))]
     if len(names) != len(places):
         raise ValueError(f"ids must name {len(places)} points, got {len(names)}")
     variance = as_variances(noise_variance, len(places), "noise_variance")
@@ -173,15 +181,17 @@ class SensorExpert:
     _places: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        stations = tuple(self.stations)
+        stations = tuple(several("stations", self.stations, "a sequence of stations"))
         _check_stations(stations)
         given: object = self.transport
         if not (isinstance(given, Transport) and callable(given.request)):
-            raise ValueError(f"transport must have a method request(stations, t), got {given!r}")
+            raise ValueError(
+                f"transport must have a method request(stations, t), got {shown(given)}"
+            )
         for name in ("tolerance", "staleness", "cost"):
             object.__setattr__(self, name, not_negative(name, getattr(self, name)))
         if self.aging is not None and not callable(self.aging):
-            raise ValueError(f"aging must be a map of tvbandits.aging, got {self.aging!r}")
+            raise ValueError(f"aging must be a map of tvbandits.aging, got {shown(self.aging)}")
         if self.staleness > 0 and self.aging is None:
             raise ValueError(
                 f"staleness = {self.staleness} needs aging=: how the variance of an old reading "

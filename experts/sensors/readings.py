@@ -13,7 +13,7 @@ from tvbandits.core.arrays import (
     Array,
     is_finite_number,
 )
-from tvbandits.core.coercion import cleaned
+from tvbandits.core.coercion import cleaned, shown
 
 MOST_NAMED = 5
 """So many stations, or points, are named in a note."""
@@ -50,8 +50,8 @@ class Reading:
 def wrong_with(reading: Reading) -> str:
     """What makes a reading useless, whatever the time; empty if nothing does."""
     if not is_finite_number(reading.value):
-        if reading.note:
-            return clipped(cleaned(str(reading.note)))
+        if isinstance(reading.note, str) and reading.note:
+            return clipped(cleaned(reading.note))
         return f"its value must be a finite number, got {shown_briefly(reading.value)}"
     if not is_finite_number(reading.time):
         return f"its time must be a finite number, got {shown_briefly(reading.time)}"
@@ -90,7 +90,7 @@ def and_more(count: int, what: str) -> list[str]:
 
 def shown_briefly(value: object) -> str:
     """What was given, for a note."""
-    return clipped(repr(value))
+    return clipped(shown(value))
 
 
 def clipped(text: str) -> str:

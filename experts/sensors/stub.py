@@ -8,7 +8,7 @@ in whatever order and in whatever process it is asked, and runs under faults can
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -27,6 +27,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.readings import Reading
 
@@ -91,12 +92,10 @@ class Faults:
         if self.down is not None:
             start, end = _pair(self.down)
             object.__setattr__(self, "down", (start, end))
-        if isinstance(self.stations, str):
-            raise ValueError(
-                f"stations must be a collection of ids, got the text {self.stations!r}"
-            )
         if self.stations is not None:
-            object.__setattr__(self, "stations", tuple(self.stations))
+            given = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
+            named = several("stations", given, "a collection of ids")
+            object.__setattr__(self, "stations", tuple(named))
 
     def __repr__(self) -> str:
         changed = [
@@ -166,7 +165,7 @@ class StubTransport:
         variance = as_variances(self.noise_variance, A, "noise_variance")
         column = _columns(self.ids, A)
         seed = whole_number("seed", self.seed, at_least=0)
-        faults = (self.faults,) if isinstance(self.faults, Faults) else tuple(self.faults)
+        faults = _faults(self.faults)
         for name, given in (("values", values), ("_times", times), ("_variance", variance)):
             given.setflags(write=False)
             object.__setattr__(self, name, given)
@@ -200,14 +199,15 @@ class StubTransport:
     def read(self, station: str, t: float) -> Reading | None:
         """The reading of one station at time `t`; None where it does not answer."""
         when = as_time(t)
-        measured = self._measured(self._columns_of([station]), when)
+        measured = self._measured(self._columns_of([station], "station"), when)
         return measured[0] if measured else None
 
-    def _columns_of(self, stations: Sequence[str]) -> NDArray[np.int64]:
-        try:
-            return np.array([self._column[name] for name in stations], dtype=np.int64)
-        except KeyError as error:
-            raise ValueError(f"the table has no station {error.args[0]!r}") from None
+    def _columns_of(self, stations: Sequence[str], name: str = "stations") -> NDArray[np.int64]:
+        asked = several(name, stations, "a sequence of ids")
+        for each in asked:
+            if not isinstance(each, str) or each not in self._column:
+                raise ValueError(f"{name}: the table has no station {shown(each)}")
+        return np.array([self._column[each] for each in asked], dtype=np.int64)
 
     def _measured(self, columns: NDArray[np.int64], t: float) -> list[Reading]:
         latest = int(np.searchsorted(self._times, t, side="right")) - 1
@@ -264,7 +264,7 @@ def _pair(down: object) -> tuple[float, float]:
         start, end = down
         if is_finite_number(start) and is_finite_number(end) and start < end:
             return float(start), float(end)
-    raise ValueError(f"down must be a pair of times (from, until), from < until, got {down!r}")
+    raise ValueError(f"down must be a pair of times (from, until), from < until, got {shown(down)}")
 
 
 def _as_times(times: ArrayLike | None, T: int) -> Array:
@@ -277,12 +277,16 @@ def _as_times(times: ArrayLike | None, T: int) -> Array:
 
 
 def _columns(ids: Sequence[str], A: int) -> dict[str, int]:
-    if isinstance(ids, str) or len(ids) != A:
-        raise ValueError(f"ids must name {A} stations, one for each column of values, got {ids!r}")
+    names = several("ids", ids, f"the names of {A} stations")
+    if len(names) != A:
+        raise ValueError(
+            f"ids must name {A} stations, one for each column of values, got {shown(ids)}"
+        )
     column: dict[str, int] = {}
-    for name in ids:
+    for name in names:
+        of_kind("each of ids", name, str, "a text")
         if name in column:
-            raise ValueError(f"two stations are called {name!r}")
+            raise ValueError(f"ids must differ, but two stations are called {name!r}")
         column[name] = len(column)
     return column
 
@@ -290,7 +294,7 @@ def _columns(ids: Sequence[str], A: int) -> dict[str, int]:
 def _whom(fault: object, column: dict[str, int]) -> NDArray[np.bool_]:
     """The stations a fault applies to, as a mask (A,)."""
     if not isinstance(fault, Faults):
-        raise ValueError(f"faults must be Faults, got {fault!r}")
+        raise ValueError(f"faults must be Faults, got {shown(fault)}")
     if fault.stations is None:
         return np.ones(len(column), dtype=bool)
     unknown = [name for name in fault.stations if name not in column]
@@ -299,3 +303,12 @@ def _whom(fault: object, column: dict[str, int]) -> NDArray[np.bool_]:
     mask = np.zeros(len(column), dtype=bool)
     mask[[column[name] for name in fault.stations]] = True
     return mask
+
+
+def _faults(given: object) -> tuple[Faults, ...]:
+    """One, or several of them."""
+    needs = "Faults(...), or a sequence of them"
+    several_of = [given] if isinstance(given, Faults) else several("faults", given, needs)
+    for each in several_of:
+        of_kind("faults", each, Faults, needs)
+    return tuple(several_of)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Answers, Expert, checked_answers
 
 
-def checked_expert(expert: Expert) -> Expert:
+def checked_expert(expert: Expert, name: str = "expert") -> Expert:
     """Return `expert`; a `ValueError` if it cannot be asked."""
-    if isinstance(expert, type) or not callable(getattr(expert, "query", None)):
-        raise ValueError(f"expert must have a method query(X, t), got {expert!r}")
+    kinds = (type, np.ndarray, str, int, float)
+    if isinstance(expert, kinds) or not callable(getattr(expert, "query", None)):
+        raise ValueError(f"{name} must have a method query(X, t), got {shown(expert)}")
     return expert
 
 

@@ -20,7 +20,6 @@ data say without the prior, near enough to 95% for few pairs too.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from tvbandits.core.arrays import (
     as_time,
     finite_number,
     flag,
+    is_infinite,
     not_negative,
     positive_number,
     usable_variances,
@@ -86,7 +86,7 @@ class Calibrated:
         self._expert = checked_expert(expert)
         self._prior_weight = positive_number("prior_weight", prior_weight)
         self._within = not_negative("within", within)
-        self._clip = clip if clip == math.inf else finite_number("clip", clip, low=1.5)
+        self._clip = clip if is_infinite(clip) else finite_number("clip", clip, low=1.5)
         self._probe, self._note = flag("probe", probe), flag("note", note)
         self._answers, self._rewards = _Waiting(), _Waiting()
         self._pairs: list[tuple[float, float, float]] = []

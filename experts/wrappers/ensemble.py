@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from tvbandits.core.arrays import Array, as_points, as_time, flag, usable_variances
+from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,
@@ -48,8 +49,10 @@ class Ensemble:
 
     def __init__(self, experts: Sequence[Expert], *, inflate: bool = True) -> None:
         if not isinstance(experts, Sequence) or len(experts) == 0:
-            raise ValueError(f"experts must be a sequence of at least one expert, got {experts!r}")
-        self._experts = tuple(checked_expert(expert) for expert in experts)
+            raise ValueError(
+                f"experts must be a sequence of at least one expert, got {shown(experts)}"
+            )
+        self._experts = tuple(checked_expert(expert, "each of experts") for expert in experts)
         self._inflate = flag("inflate", inflate)
 
     def __repr__(self) -> str:

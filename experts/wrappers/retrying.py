@@ -21,6 +21,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,
@@ -132,7 +133,7 @@ class Retrying:
         self._expert = checked_expert(expert)
         for name, function in (("wait", wait), ("sleep", sleep)):
             if not (callable(function) or (name == "wait" and wait is None)):
-                raise ValueError(f"{name} must be callable, got {function!r}")
+                raise ValueError(f"{name} must be callable, got {shown(function)}")
         self._time_out = None if time_out is None else positive_number("time_out", time_out)
         self._attempts = whole_number("attempts", attempts)
         self._wait = BackOff() if wait is None else wait

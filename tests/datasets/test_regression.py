@@ -340,7 +340,8 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_file_only(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"abalone reads one file, got 2: .*a\.csv, .*b\.csv$"):
+    both = r"files must be one file for abalone, got 2: .*a\.csv, .*b\.csv$"
+    with pytest.raises(ValueError, match=both):
         abalone([tmp_path / "a.csv", tmp_path / "b.csv"])
 
 

@@ -468,7 +468,7 @@ def test_from_long_is_the_mean_of_each_cell(rows: list[tuple[int, int, int]]) ->
 
 
 def test_long_tables_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="columns missing: mote; there are date, time, epoch"):
+    with pytest.raises(ValueError, match="sensor='mote' is no column"):
         from_long(LONG, time="time", sensor="mote", value="temperature")
     with pytest.raises(ValueError, match="no row has both moteid and temperature"):
         from_long(LONG[3:4], time="epoch", sensor="moteid", value="temperature")
@@ -500,9 +500,9 @@ def test_two_files_that_cannot_be(tmp_path: Path) -> None:
     SITES.assign(id=list("abc")).to_csv(other, index=False)
     with pytest.raises(ValueError, match=r"neither .*v\.csv nor .*s\.csv is the table of sites"):
         sensor_field_from_files([one, other])
-    with pytest.raises(ValueError, match=r"expected two files, .* got 1: .*v\.csv"):
+    with pytest.raises(ValueError, match=r"files must be two files, .* got 1: .*v\.csv"):
         sensor_field_from_files(one)
-    with pytest.raises(ValueError, match=r"expected two files, .* got 0: none"):
+    with pytest.raises(ValueError, match=r"files must be two files, .* got 0: none"):
         sensor_field_from_files([])
     SITES.assign(x=0.0, y=0.0).to_csv(other, index=False)
     with pytest.raises(

@@ -174,5 +174,5 @@ def test_it_needs_experts(experts: Any) -> None:
 
 @pytest.mark.parametrize("experts", [[3], [Says([1]), "a"], "a"])
 def test_it_needs_experts_in_it(experts: Any) -> None:
-    with pytest.raises(ValueError, match=r"expert must have a method query\(X, t\), got"):
+    with pytest.raises(ValueError, match=r"each of experts must have a method query\(X, t\), got"):
         Ensemble(experts)

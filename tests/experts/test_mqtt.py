@@ -185,7 +185,7 @@ def test_bad_options(options: Any, match: str) -> None:
 def test_bad_stations() -> None:
     with pytest.raises(ValueError, match=r"read must be a function of t, got 3\.0"):
         MQTTStation("A", 3.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="the id of a station must be a text that is not empty"):
+    with pytest.raises(ValueError, match="station_id must be a text that is not empty"):
         MQTTStation("", STUB.read)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="t must be a finite number, got nan"):
         MQTTTransport().request(["A"], math.nan)

@@ -281,7 +281,7 @@ def test_they_say_what_they_are() -> None:
         ({"down": 3.0}, "down must be a pair of times"),
         ({"down": (5.0, 5.0)}, r"from < until, got \(5\.0, 5\.0\)"),
         ({"down": (5.0, math.nan)}, "down must be a pair of times"),
-        ({"stations": "s1"}, "stations must be a collection of ids, got the text 's1'"),
+        ({"stations": "s1"}, "stations must be a collection of ids, got 's1'"),
     ],
 )
 def test_bad_faults(options: Any, match: str) -> None:
@@ -296,7 +296,7 @@ def test_bad_faults(options: Any, match: str) -> None:
         ({"values": np.empty((0, 2))}, r"got \(0, 2\)"),
         ({"values": [[1.0, math.inf]]}, "values must be finite, or NaN where nothing was measured"),
         ({"ids": ["a"]}, r"ids must name 2 stations, one for each column of values, got \['a'\]"),
-        ({"ids": "ab"}, "ids must name 2 stations, one for each column of values, got 'ab'"),
+        ({"ids": "ab"}, "ids must be the names of 2 stations, got 'ab'"),
         ({"ids": ["a", "a"]}, "two stations are called 'a'"),
         ({"times": [1.0, 2.0]}, r"times must have shape \(3,\), got \(2,\)"),
         ({"times": [1.0, 3.0, 3.0]}, r"times must increase, got 3\.0 and then 3\.0"),
@@ -304,7 +304,7 @@ def test_bad_faults(options: Any, match: str) -> None:
         ({"noise_variance": 0.0}, "noise_variance must be positive, got 0.0"),
         ({"noise_variance": [1.0]}, r"noise_variance must have shape \(2,\), got \(1,\)"),
         ({"seed": 0.5}, "seed must be a whole number of at least 0, got 0.5"),
-        ({"faults": "loss"}, "faults must be Faults, got 'l'"),
+        ({"faults": "loss"}, r"faults must be Faults\(...\), or a sequence of them, got 'loss'"),
         ({"faults": Faults(stations=["c"])}, "a fault names the station 'c', which the table does"),
     ],
 )

@@ -219,7 +219,7 @@ def test_composition_is_from_first_to_last() -> None:
     assert other.tolist() == [1 * (1 + 9) + 3, 2.0]
     assert compose(Linear(1.0), DiscardAbove(lambda _: 5.0))(variance, some)[0] == math.inf
     assert compose(DiscardAbove(lambda _: 5.0), Linear(1.0))(variance, some)[0] == 10.0
-    with pytest.raises(ValueError, match="a composition needs at least one map, got none"):
+    with pytest.raises(ValueError, match="maps of a composition must be at least one, got none"):
         compose()
 
 

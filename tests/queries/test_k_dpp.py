@@ -538,11 +538,11 @@ def test_indefinite_kernels_are_noticed() -> None:
 
 
 def test_bad_diagnostics() -> None:
-    with pytest.raises(ValueError, match="noise_variance must be positive, got 0"):
+    with pytest.raises(ValueError, match="noise_variance must be positive and finite, got 0"):
         k_dpp.trace_bound(KERNEL, [0], 0.0)
     with pytest.raises(ValueError, match="indices must be from 0 to 7, got 8"):
         k_dpp.trace_bound(KERNEL, [8], 1.0)
-    with pytest.raises(ValueError, match="accuracy must be positive, got -1"):
+    with pytest.raises(ValueError, match="accuracy must be positive and finite, got -1"):
         k_dpp.mixing_steps(5, 2, -1.0)
     with pytest.raises(ValueError, match="k must be from 0 to 5, got 6"):
         k_dpp.mixing_steps(5, 6, 0.1)

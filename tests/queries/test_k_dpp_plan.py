@@ -244,7 +244,8 @@ def test_a_number_is_a_constant_schedule() -> None:
         pool = Pool(X, told, lambda: RBF(0.3)(X))
         assert len(KDPP(5).choose(pool, np.random.default_rng(0)).rows) == 5
     with pytest.raises(
-        ValueError, match="schedule must be a function of t or a whole number >= 0, got -1"
+        ValueError,
+        match="schedule, where it is no function, must be a whole number of at least 0, got",
     ):
         KDPP(-1)
 

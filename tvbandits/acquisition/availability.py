@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.protocols import Domain
 
@@ -77,11 +78,11 @@ def available(domain: Domain, among: Among, context: ArrayLike | None) -> Availa
         return None
     if not isinstance(domain, Candidates):
         if context is not None:
-            raise ValueError(f"context is for Candidates with context columns, got {domain!r}")
+            raise ValueError(f"context is for Candidates with context columns, got {shown(domain)}")
         if not callable(among):
             raise ValueError(
                 f"among must be a function from points (m, d) to a mask (m,) on {domain!r}, "
-                f"got {among!r}"
+                f"got {shown(among)}"
             )
         return Available(domain, None, among)
     mask = np.ones(len(domain), dtype=bool) if among is None else _mask_of(domain, among)
@@ -98,20 +99,27 @@ def available(domain: Domain, among: Among, context: ArrayLike | None) -> Availa
 
 def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     """A mask of the candidates, out of a mask, row numbers or a function."""
+    if isinstance(among, type):
+        raise ValueError(f"among must be a mask, row numbers or a function, got {shown(among)}")
     if callable(among):
         return _as_mask(among(domain.X), len(domain)).copy()
     if np.ma.is_masked(among):
-        raise ValueError(f"among must have no masked values, got {among!r}")
-    given = np.asarray(among)
+        raise ValueError(f"among must have no masked values, got {shown(among)}")
+    try:
+        given = np.asarray(among)
+    except ValueError:
+        given = as_floats(among, "among")  # ragged: it says so
     if given.dtype == bool:
         return _as_mask(given, len(domain)).copy()
     numbers = as_floats(among, "among")
     if numbers.ndim != 1 or (numbers != np.rint(numbers)).any():
-        raise ValueError(f"among must be a mask or row numbers of the candidates, got {among!r}")
+        raise ValueError(
+            f"among must be a mask or row numbers of the candidates, got {shown(among)}"
+        )
     if len(np.unique(numbers)) < len(numbers):
         # What is meant as a mask of zeros and ones would name the first two rows again and again.
         raise ValueError(
-            f"among must name each row once, got {among!r}; a mask must be of truth values (bool)"
+            f"among must name each row once, got {shown(among)}; a mask must be of truth values (bool)"
         )
     outside = (numbers < 0) | (numbers >= len(domain))
     if outside.any():

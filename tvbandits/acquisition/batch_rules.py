@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tvbandits.core.arrays import Array, finite_number, whole_number
+from tvbandits.core.coercion import shown
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,10 @@ class BatchRule(Protocol):
     def monitor(self) -> Monitor:
         """A new watch for a new batch."""
         ...
+
+
+LARGEST_BATCH = 100_000
+"""Most points of a batch."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,7 @@ class Batching:
         rule: object = self.rule
         if isinstance(rule, type) or not callable(getattr(rule, "monitor", None)):
             raise ValueError(
-                f"rule must be a batch rule such as One() or GlobalRatio(2.0); got {rule!r}"
+                f"rule must be a batch rule such as One() or GlobalRatio(2.0); got {shown(rule)}"
             )
         for name in ("smallest", "largest"):
-            whole_number(name, getattr(self, name))
+            whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)

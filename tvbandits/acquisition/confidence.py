@@ -10,10 +10,15 @@ from typing import Protocol
 import numpy as np
 
 from tvbandits.core.arrays import finite_number, flag, not_negative, positive_number
+from tvbandits.core.coercion import shown
 
 DEFAULT_WIDTH = 2.0
 """A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
 explores so much where the reward drifts that it is often close to uniform choice."""
+
+
+LARGEST_WIDTH = 1e50
+"""Largest constant width: a bound of so many deviations can be represented."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,7 @@ class Fixed:
     value: float = 2.0
 
     def __post_init__(self) -> None:
-        not_negative("value", self.value)
+        finite_number("value", self.value, low=0.0, high=LARGEST_WIDTH)
 
     def __call__(self, situation: Situation) -> float:  # noqa: ARG002 - one face for all
         """Return the constant."""
@@ -218,9 +223,13 @@ def as_confidence(width: Confidence | float | str) -> Confidence:
         try:
             width = float(width)
         except ValueError:
-            raise ValueError(f'confidence must be "theory" or a number, got {width!r}') from None
+            raise ValueError(
+                f'confidence must be "theory" or a number, got {shown(width)}'
+            ) from None
     if isinstance(width, bool | int | float | np.integer | np.floating):
-        return Fixed(not_negative("confidence", width))
+        return Fixed(finite_number("confidence", width, low=0.0, high=LARGEST_WIDTH))
     if isinstance(width, type) or not callable(width):
-        raise ValueError(f'confidence must be "theory", a number or a Confidence, got {width!r}')
+        raise ValueError(
+            f'confidence must be "theory", a number or a Confidence, got {shown(width)}'
+        )
     return width

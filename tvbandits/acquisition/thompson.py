@@ -13,6 +13,7 @@ import numpy as np
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.exact import Exact
@@ -44,7 +45,7 @@ class ThompsonSampling:
         """Raise a `ValueError` if samples at all points of the domain are not possible."""
         if not isinstance(domain, Candidates):
             raise ValueError(
-                f"Thompson sampling needs a finite domain: give Candidates, got {domain!r}"
+                f"Thompson sampling needs a finite domain: give Candidates, got {shown(domain)}"
             )
         if isinstance(posterior, Exact) and len(domain) > LARGEST_JOINT:
             raise ValueError(

@@ -27,6 +27,7 @@ from tvbandits.bandit.told import (
     visited_with,
 )
 from tvbandits.core.arrays import Array, as_generator, whole_number
+from tvbandits.core.coercion import of_kind
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.queries.consultation import show
 
@@ -45,6 +46,7 @@ class Bandit(Looking):
     """
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
+        of_kind("recipe", recipe, Recipe, "a Recipe")
         rng = as_generator(seed)
         if rng is seed:
             (rng,) = rng.spawn(1)
@@ -66,7 +68,9 @@ class Bandit(Looking):
         given: tuple[object, object] = (recipe, state)
         if not (isinstance(given[0], Recipe) and isinstance(given[1], State)):
             names = " and ".join(type(part).__name__ for part in given)
-            raise ValueError(f"from_state takes a Recipe and then a State, got {names}")
+            raise ValueError(
+                f"from_state takes a Recipe and then a State, got {names} as recipe and state"
+            )
         if state.rewards.dimension != recipe.domain.dimension:
             raise ValueError(
                 f"the state has points of {state.rewards.dimension} coordinates, "

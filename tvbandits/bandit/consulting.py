@@ -15,6 +15,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import Told
 from tvbandits.core.arrays import Array, as_time
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Expert
@@ -290,12 +291,12 @@ def _checked_rows(rows: Any, size: int) -> Any:
     """Rows of the pool that a plan has chosen, if they are: whole, inside, and each once."""
     given = np.asarray(rows)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
-        raise ValueError(f"a query plan must choose rows of its pool (q,), got {rows!r}")
+        raise ValueError(f"a query plan must choose rows of its pool (q,), got {shown(rows)}")
     numbers = given.astype(np.int64)
     if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
-        raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {rows!r}")
+        raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {shown(rows)}")
     if len(np.unique(numbers)) < len(numbers):
-        raise ValueError(f"a query plan must choose each row once, got {rows!r}")
+        raise ValueError(f"a query plan must choose each row once, got {shown(rows)}")
     return numbers
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
-from tvbandits.core.arrays import Array, is_finite_number
+from tvbandits.core.arrays import Array, flag, is_finite_number
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.forgetting.aging import Ages, Constant, Paced
@@ -195,9 +196,9 @@ class Model:
         situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
         beta = self._recipe.confidence(situation)
         if not (is_finite_number(beta) and beta >= 0):
-            raise ValueError(
-                f"a width must be finite and not negative, got {beta!r} of {self._recipe.confidence!r}"
-            )
+            source = shown(self._recipe.confidence)
+            said = f"got {shown(beta)} of {source}"
+            raise ValueError(f"a width must be finite and not negative, {said}")
         return beta
 
     def pending_noise(self, state: State, now: float) -> Array:
@@ -239,7 +240,8 @@ class Model:
             mean, deviation = self.view(state, float(t)).predict(told.X[i : i + 1])
             count = len(state.rewards) - state.since[0] + i + 1
             error = self._sign * float(told.y[i]) - float(mean[0])
-            if trigger(error, float(deviation[0]), float(told.variance[i]), count):
+            noise = float(told.variance[i])
+            if flag("the reset", trigger(error, float(deviation[0]), noise, count)):
                 about = replace(state.info.model, resets=state.info.model.resets + 1)
                 # The reward that was the event is the first that is kept.
                 return replace(

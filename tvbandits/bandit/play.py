@@ -17,7 +17,9 @@ from numpy.typing import ArrayLike
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.state import Info
-from tvbandits.core.arrays import Array, as_points, is_finite_number
+from tvbandits.core.arrays import Array, as_points, as_time, is_finite_number, whole_number
+from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.coercion import function as check_function
 
 Function: TypeAlias = Callable[[Array, float], float]
 """The reward of a point (d,) at a time. Processes need one that can be pickled."""
@@ -79,7 +81,9 @@ def evaluate(function: Function, X: ArrayLike, t: float, executor: Executor | No
         If the function raises, or its reward is no finite number. Points whose evaluation has not
         begun are not evaluated then; those that run are not waited for.
     """
+    _check_function(function, executor)
     points = as_points(X)
+    t = as_time(t)
     if executor is None:
         return np.array([_reward(partial(function, x.copy(), t), x, t) for x in points])
     rewards = np.empty(len(points))
@@ -137,8 +141,11 @@ def play(
     EvaluationError
         If a reward could not be had.
     """
-    if not (isinstance(steps, int | np.integer) and steps >= 0):
-        raise ValueError(f"steps must be a whole number of at least 0, got {steps!r}")
+    whole_number("steps", steps, at_least=0)
+    check_part("bandit", bandit, "a bandit, or what has ask and tell", "ask")
+    _check_function(function, executor)
+    if progress is not None:
+        check_function("progress", progress, "a function of what was played, or None")
     now = _next_time(bandit) if t is None else t
     played: list[Played] = []
     done = 0
@@ -158,6 +165,12 @@ def play(
             progress(played[-1])
         now += 1.0
     return played
+
+
+def _check_function(evaluated: object, executor: object) -> None:
+    check_function("function", evaluated, "a function of a point and a time")
+    if executor is not None:
+        check_part("executor", executor, "a concurrent.futures.Executor, or None", "submit")
 
 
 def _drop(bandit: object, X: Array) -> None:
@@ -185,6 +198,6 @@ def _reward(value: Callable[[], Any], x: Array, t: float) -> float:
     number = reward.item() if scalar else reward
     if not is_finite_number(number):
         raise EvaluationError(
-            f"the reward at {x.tolist()}, t = {t}, must be a finite number, got {reward!r}"
+            f"the reward at {x.tolist()}, t = {t}, must be a finite number, got {shown(reward)}"
         )
     return float(number)

@@ -18,6 +18,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
+from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant
@@ -28,7 +29,7 @@ from tvbandits.gp.kernels.validation import check_kernel
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.queries.asking import Asking, check_part
+from tvbandits.queries.asking import Asking
 
 
 @dataclass(frozen=True)
@@ -122,16 +123,15 @@ class Recipe:
         if not known:
             raise ValueError(
                 f'mean must be "online" or a finite number of at most {LARGEST_VALUE:g} in size, '
-                f"got {self.mean!r}"
+                f"got {shown(self.mean)}"
             )
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
-        if self.consult not in ("after tell", "before ask"):
-            raise ValueError(f'consult must be "after tell" or "before ask", got {self.consult!r}')
+        choice("consult", self.consult, ("after tell", "before ask"))
         for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
             part = getattr(self, name)
             if not (isinstance(part, kind) or (part is None and say == "None")):
-                raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {part!r}")
+                raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
 
 _PARTS = (

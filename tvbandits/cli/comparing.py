@@ -146,7 +146,7 @@ def _played(
         "seeds": order.seeds,
         "jobs": order.jobs,
         "data": [path.name for path in order.data],
-        "checksums": [zlib.crc32(path.read_bytes()) for path in order.data],
+        "checksums": [_checksum(path) for path in order.data],
         "expert": order.expert,
         "equal_information": order.equal_information,
         **more,
@@ -170,6 +170,15 @@ def _played(
         {text: problem.unit for text, problem in problems.items()},
         {**arguments, "interrupted": bool(stopped)},
     )
+
+
+def _checksum(path: Path) -> int:
+    """Of a file of any size, which has been read as a table before."""
+    found = 0
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            found = zlib.crc32(chunk, found)
+    return found
 
 
 def _folder(name: str, text: str) -> Path:

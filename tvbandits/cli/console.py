@@ -16,11 +16,20 @@ from rich.text import Text
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
 from tvbandits.comparison.compare import as_width
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import Key, Row, counted, panels_of, summarise
+from tvbandits.comparison.summary import MOST_SEEDS, Key, Row, counted, panels_of, summarise
+from tvbandits.core.coercion import cleaned, shown
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 
 messages = Console(stderr=True)
+
+
+MOST_JOBS = 1024
+"""Most runs at the same time."""
+
+
+LONGEST_SUMMARY = 10_000
+"""So many characters of what a problem says of its data are printed."""
 
 
 def collect(
@@ -54,15 +63,19 @@ def collect(
 
 def say(line: str) -> None:
     """One line for people, as it is: neither wrapped nor taken for markup."""
-    messages.print(line, soft_wrap=True, markup=False, highlight=False, emoji=False)
+    messages.print(cleaned(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
 def check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str | None) -> None:
     """Refuse in the words of the command line."""
     if seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {seeds}")
-    if jobs == 0 or jobs < -1:
-        raise ValueError(f"--jobs must be at least 1, or -1 for all cores, got {jobs}")
+    if seeds > MOST_SEEDS:
+        raise ValueError(f"--seeds must be at most {MOST_SEEDS}, got {shown(seeds)}")
+    if jobs == 0 or not -1 <= jobs <= MOST_JOBS:
+        raise ValueError(
+            f"--jobs must be at least 1 and at most {MOST_JOBS}, or -1 for all cores, got {shown(jobs)}"
+        )
     if horizon is not None and horizon < 1:
         raise ValueError(f"--horizon must be a whole number of at least 1, got {horizon}")
     try:
@@ -104,7 +117,7 @@ def print_tables(
         # A comparison that was cut short has fewer seeds of its last policy.
         seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
         title = f"{problem}, {width}, {seeds}, {steps}{unit}"
-        console.print(Text(title, style="italic"), soft_wrap=True)
+        console.print(Text(cleaned(title), style="italic"), soft_wrap=True)
         table = Table()
         # On a narrow terminal names and numbers go on below, so that none is cut.
         table.add_column("policy", overflow="fold")
@@ -115,7 +128,9 @@ def print_tables(
             table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
             table.add_row(
-                Text(str(line["policy"])), *[str(line["confidence"])][:several], *_cells(line)
+                Text(cleaned(str(line["policy"]))),
+                *[str(line["confidence"])][:several],
+                *_cells(line),
             )
         console.print(table)
         found = references[problem]
@@ -125,7 +140,7 @@ def print_tables(
         )
         summary = getattr(problems[problem], "summary", "")
         if summary:
-            console.print(f"data: {summary}", markup=False)
+            console.print(cleaned(f"data: {summary}", LONGEST_SUMMARY), markup=False)
 
 
 def _cells(line: dict[Any, Any]) -> list[str]:

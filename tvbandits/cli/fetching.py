@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
+from tvbandits.core.coercion import cleaned
 from tvbandits.core.protocols import ExpertError
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.download import DownloadLimits, Progress
@@ -30,6 +31,10 @@ WITHOUT_STATE = "ozone:sites=28"
 
 
 messages = Console(stderr=True)
+
+
+LONGEST = 1500
+"""So many characters of a line are printed."""
 
 
 def limits_of(largest: int | None, seconds: float | None, anywhere: bool) -> DownloadLimits:
@@ -82,10 +87,11 @@ def _each(files: Sequence[Path], say: Callable[[Path], str], *, apart: bool = Fa
         if place and apart:
             print()
         try:
-            print(say(file))
-        except (ValueError, OSError, ExpertError) as error:
+            print("\n".join(cleaned(line, LONGEST) for line in say(file).splitlines()))
+        except (ValueError, OSError, ExpertError, MemoryError, RecursionError) as error:
             sys.stdout.flush()
-            print("tvbandits: " + " ".join(str(error).split()), file=sys.stderr)
+            said = str(error) or f"{file}: {type(error).__name__}"
+            print("tvbandits: " + " ".join(cleaned(said, LONGEST).split()), file=sys.stderr)
             good = False
     return good
 

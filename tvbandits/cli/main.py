@@ -33,6 +33,18 @@ SEVERAL = (*data.SPREAD, "--budgets")
 """Options that take several numbers."""
 
 
+LONGEST = 1500
+"""So many characters of a message are printed."""
+
+
+PLUG_IN = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
+"""package.module:attribute: code of the user's own, whose mistakes are told in one line, too."""
+
+
+TRACEBACK = "TVBANDITS_TRACEBACK"
+"""Environment variable: let mistakes in code of one's own show where they are."""
+
+
 NUMBER_OR_RANGE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(-\d+)?")
 """What goes on after the first value of an option that takes several: 2, 0.5, 1e3, 2008-2010."""
 
@@ -74,14 +86,11 @@ def _status() -> int:
         status = 1
     except OSError as error:
         status = _complain(str(error)) and 1
+    except (MemoryError, OverflowError, RecursionError) as error:
+        said = f": {error}" if str(error) else ""
+        status = _complain(f"what is asked for is too large ({type(error).__name__}{said})")
     except Exception as error:
-        # What the command-line parser raises knows how to speak for itself.
-        if hasattr(error, "format_message"):
-            status = _complain(error.format_message()) if error.format_message() else 2
-        elif any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
-            status = _complain(str(error))
-        else:
-            raise
+        status = _odd(error)
     else:
         if status == INTERRUPTED:
             # The command-line parser has met Ctrl-C, and kept silent.
@@ -89,8 +98,27 @@ def _status() -> int:
     return status if isinstance(status, int) else 0
 
 
+def _odd(error: Exception) -> int:
+    """Exit status of what has no kind of ours; what is a mistake of the package is raised again."""
+    # What the command-line parser raises knows how to speak for itself.
+    if hasattr(error, "format_message"):
+        return _complain(error.format_message()) if error.format_message() else 2
+    if any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
+        return _complain(str(error))
+    plugged = [each for each in sys.argv[1:] if PLUG_IN.search(each)]
+    if not plugged or os.environ.get(TRACEBACK):
+        raise error
+    said = f"{type(error).__name__}: {error}; {TRACEBACK}=1 shows where"
+    return _complain(f"{', '.join(plugged)}: {said}")
+
+
 def _complain(message: str) -> int:
-    print("tvbandits: " + " ".join(message.split()), file=sys.stderr)
+    # What a file, a station or a server says may hold what a terminal obeys, and be of any length.
+    plain = "".join(each if each.isprintable() else " " for each in message[: 4 * LONGEST])
+    line = " ".join(plain.split())
+    print(
+        "tvbandits: " + (line if len(line) <= LONGEST else f"{line[:LONGEST]}..."), file=sys.stderr
+    )
     return 2
 
 

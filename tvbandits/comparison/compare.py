@@ -31,7 +31,8 @@ from tvbandits.comparison.entrants import (
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds
-from tvbandits.core.arrays import is_finite_number
+from tvbandits.core.arrays import flag, is_finite_number
+from tvbandits.core.coercion import function
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies.names import PATH, instance_of, load
@@ -87,6 +88,9 @@ class Comparison:
         width = as_width(self.confidence)
         seeds = tuple(as_seeds(self.seeds))
         check_whole("n_jobs", self.n_jobs)
+        flag("equal_information", self.equal_information)
+        if self.expert is not None:
+            function("expert", self.expert, "a function of a problem and a seed, or None")
         if self.n_jobs == 0:
             raise ValueError(
                 "n_jobs must not be 0; give a number of processes, or -1 for all cores"

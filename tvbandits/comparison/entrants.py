@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.bandit.play import Player
 from tvbandits.comparison.summary import NO_WIDTH
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
@@ -66,7 +67,7 @@ class Named:
         maker = load(path)
         if not callable(maker):
             raise ValueError(
-                f'"{path}" must be a policy, or a function of a Setting; got {maker!r}'
+                f'"{path}" must be a policy, or a function of a Setting; got {shown(maker)}'
             )
         return parse_call(parameters_of(maker, given=1), self.text)
 
@@ -115,7 +116,9 @@ class NamedExpert:
         found = instance_of(load(self.text))
         made = found if callable(getattr(found, "query", None)) else found(problem, seed)
         if not callable(getattr(made, "query", None)):
-            raise ValueError(f'"{self.text}" must make an object with query(X, t), got {made!r}')
+            raise ValueError(
+                f'"{self.text}" must make an object with query(X, t), got {shown(made)}'
+            )
         expert: Expert = made
         return expert
 
@@ -132,14 +135,16 @@ def makers_of(
         makers = dict(policies)
         for label, maker in makers.items():
             if not callable(maker):
-                raise TypeError(f'policy "{label}" must be a function of a Setting, got {maker!r}')
+                raise TypeError(
+                    f'policy "{label}" must be a function of a Setting, got {shown(maker)}'
+                )
     else:
         makers = {}
         several = isinstance(policies, Iterable) and not isinstance(policies, str)
         for text in policies if several else [policies]:
             if not isinstance(text, str):
                 raise TypeError(
-                    f"policies must be names, or a mapping of labels to makers; got {text!r}"
+                    f"policies must be names, or a mapping of labels to makers; got {shown(text)}"
                 )
             known = known_spec("policy", text, POLICIES)
             label = text if known is None else known
@@ -149,7 +154,7 @@ def makers_of(
             if known is not None:
                 named(_toy(expert))
     if not makers:
-        raise ValueError("policies must name at least one policy")
+        raise ValueError("policies must name at least one policy, got none")
     return makers
 
 
@@ -179,6 +184,10 @@ OF_A_PLAYER = ("ask", "tell", "info")
 PLAYER = "player with ask, tell and info"
 
 
+NOT_SEVERAL = (str, type, np.ndarray)
+"""What can be gone through, and holds no problems."""
+
+
 def labelled_problems(
     problems: Problem | Sequence[Problem] | Mapping[str, Problem],
 ) -> dict[str, Problem]:
@@ -186,7 +195,7 @@ def labelled_problems(
     if isinstance(problems, Mapping):
         labelled = dict(problems)
     else:
-        several = isinstance(problems, Iterable) and not isinstance(problems, str | type)
+        several = isinstance(problems, Iterable) and not isinstance(problems, NOT_SEVERAL)
         listed: list[Any] = list(problems) if several else [problems]  # type: ignore[arg-type]
         for problem in listed:
             _check_kind(problem)
@@ -205,7 +214,7 @@ def _check_kind(problem: object) -> None:
     """Refuse what is not a problem, and say what it is if it could make one."""
     if isinstance(problem, str):
         raise TypeError(
-            f"problems must be objects such as tvbandits.datasets.DriftingBump(), got {problem!r}"
+            f"problems must be objects such as tvbandits.datasets.DriftingBump(), got {shown(problem)}"
         )
     if isinstance(problem, type) or inspect.isroutine(problem):
         kind = "class" if isinstance(problem, type) else "function"
@@ -213,7 +222,9 @@ def _check_kind(problem: object) -> None:
         raise TypeError(f"{name} is a {kind}, not a problem; problems are made by a call: {name}()")
     missing = [name for name in _MEMBERS if not _has(problem, name)]
     if missing:
-        raise ValueError(f"{problem!r} is not a problem: it has no {', '.join(missing)}")
+        raise ValueError(
+            f"problems: {shown(problem)} is not a problem: it has no {', '.join(missing)}"
+        )
 
 
 def _check_problem(label: str, problem: Problem) -> None:
@@ -225,7 +236,7 @@ def _check_problem(label: str, problem: Problem) -> None:
         logarithms = getattr(problem.kernel, "theta", np.zeros(0))
     if not np.isfinite(logarithms).all():
         raise ValueError(
-            f"{label}: the numbers of a kernel must be positive and finite, got {problem.kernel!r}"
+            f"{label}: the numbers of a kernel must be positive and finite, got {shown(problem.kernel)}"
         )
 
 
@@ -250,5 +261,5 @@ def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
 
 def check_whole(name: str, value: object) -> None:
     """Raise a `TypeError` unless `value` is a whole number."""
-    if not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64):
+        raise TypeError(f"{name} must be a whole number, got {shown(value)}")

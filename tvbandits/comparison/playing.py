@@ -17,6 +17,7 @@ from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker
 from tvbandits.comparison.setup import REWARD_NOISE, Prepared, played
 from tvbandits.comparison.summary import NO_WIDTH, Row
 from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Expert
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
@@ -102,7 +103,7 @@ def _asks(player: Player) -> bool:
 def _player(name: str, maker: Maker, setting: Setting) -> Player:
     player = maker(setting)
     if isinstance(player, type) or not all(hasattr(player, each) for each in OF_A_PLAYER):
-        raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {player!r}')
+        raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {shown(player)}')
     return player
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from tvbandits.core.arrays import whole_number
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
@@ -140,17 +142,25 @@ def counted(numbers: Iterable[int], noun: str) -> str:
     return f"{number} {noun}{'' if high == 1 else 's'}"
 
 
+MOST_SEEDS = 1_000_000
+"""Most seeds of a comparison."""
+
+
 def as_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds themselves: 0, ..., n - 1 for a number n."""
     try:
-        one = isinstance(seeds, int | np.integer)
+        one = isinstance(seeds, int | np.integer) and not isinstance(seeds, bool | np.timedelta64)
+        if one:
+            whole_number("seeds", seeds, at_most=MOST_SEEDS)
         chosen = list(range(seeds)) if one else [index(seed) for seed in seeds]  # type: ignore[arg-type, union-attr]
     except TypeError:
         raise TypeError(
-            f"seeds must be a whole number, or a sequence of whole numbers; got {seeds!r}"
+            f"seeds must be a whole number, or a sequence of whole numbers; got {shown(seeds)}"
         ) from None
     if not chosen:
         raise ValueError(f"seeds must be at least 1, or a sequence of seeds; got {seeds}")
+    if isinstance(seeds, bytes | bytearray):
+        raise TypeError(f"seeds must be a whole number, or a sequence of them; got {shown(seeds)}")
     if min(chosen) < 0:
         raise ValueError(f"seeds must not be negative, got {min(chosen)}")
     if len(set(chosen)) < len(chosen):

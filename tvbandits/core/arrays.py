@@ -74,7 +74,7 @@ def as_floats(values: ArrayLike, name: str) -> Array:
                 return np.array(raw, dtype=np.float64)
     except OverflowError as error:
         cause, why = error, "a number is too large for a float"
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         cause, why = error, ""
     reason = f": {why}" if why else ""
     raise ValueError(f"{name} must be numeric, got {shown(values)}{reason}") from cause
@@ -223,6 +223,11 @@ def is_finite_number(value: object) -> bool:
         return False
 
 
+def is_infinite(value: object) -> bool:
+    """Whether `value` is a plain float that is plus infinity."""
+    return isinstance(value, float | np.floating) and float(value) == math.inf
+
+
 def finite_number(
     name: str,
     value: object,
@@ -333,7 +338,7 @@ def as_generator(seed: object, name: str = "seed") -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool | np.timedelta64)
     if not (whole and seed >= 0):  # type: ignore[operator]
         raise ValueError(
             f"{name} must be a whole number of at least 0 or a numpy.random.Generator, "

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.coercion import shown
 
 Moment = datetime | date | np.datetime64 | str
 """A point in time, as people give it; a pandas Timestamp is a datetime."""
@@ -81,7 +82,7 @@ class Clock:
             return float(self._numbers(pd.DatetimeIndex([self._moment(when, "when")]))[0])
         given = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)
         if given.ndim == 0:
-            return self.number(given.item() if given.dtype == object else given[()])
+            return float(self._numbers(pd.DatetimeIndex([self._moment(given[()], "when")]))[0])
         if given.ndim != 1:
             raise ValueError(f"when must be one time or have shape (n,), got shape {given.shape}")
         if given.dtype.kind == "M":
@@ -139,7 +140,9 @@ class Clock:
         if (moment.tz is None) != (self._start.tz is None):
             ours = "no time zone" if self._start.tz is None else f"the time zone {self._start.tz}"
             theirs = "has none" if moment.tz is None else f"has {moment.tz}"
-            raise ValueError(f"the clock's origin has {ours}, but {name} {theirs}: got {given!r}")
+            raise ValueError(
+                f"the clock's origin has {ours}, but {name} {theirs}: got {shown(given)}"
+            )
         return moment if moment.tz is None else moment.tz_convert(self._start.tz)
 
     def _column(self, given: NDArray[np.datetime64]) -> pd.DatetimeIndex:
@@ -165,25 +168,27 @@ def _as_unit(unit: object) -> pd.Timedelta:
         try:
             length = pd.Timedelta(unit).as_unit("ns")
         except (ValueError, OverflowError) as error:
-            raise ValueError(f'unit must be a length of time such as "1h", got {unit!r}') from error
+            raise ValueError(
+                f'unit must be a length of time such as "1h", got {shown(unit)}'
+            ) from error
         if isinstance(length, pd.Timedelta) and length.value > 0:  # NaT is none
             return length
-    raise ValueError(f'unit must be a positive length of time such as "1h", got {unit!r}')
+    raise ValueError(f'unit must be a positive length of time such as "1h", got {shown(unit)}')
 
 
 def _as_moment(given: object, name: str) -> pd.Timestamp:
     """A point in time, in nanoseconds."""
     text = isinstance(given, str)
     if given is pd.NaT or not isinstance(given, datetime | date | np.datetime64 | str):
-        raise ValueError(f"{name} must be a date and time, got {given!r}")
+        raise ValueError(f"{name} must be a date and time, got {shown(given)}")
     if text and not _ISO.fullmatch(str(given)):
-        raise ValueError(f'{name} must be ISO text such as "2024-01-31T12:00", got {given!r}')
+        raise ValueError(f'{name} must be ISO text such as "2024-01-31T12:00", got {shown(given)}')
     try:
         moment = pd.Timestamp(given)
         if isinstance(moment, pd.Timestamp):
             return moment.as_unit("ns")
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"{name} must be a date and time, and within 292 years of 1970, got {given!r}"
+            f"{name} must be a date and time, and within 292 years of 1970, got {shown(given)}"
         ) from error
-    raise ValueError(f"{name} must be a date and time, got {given!r}")
+    raise ValueError(f"{name} must be a date and time, got {shown(given)}")

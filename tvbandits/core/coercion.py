@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import datetime
 import numbers
+import os
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 DATES = "turn dates and spans of time into numbers first, as a Clock does"
@@ -106,3 +111,95 @@ def shown(value: object) -> str:
         return f"something of type {type(value).__name__}"
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+# --- what is no number ----------------------------------------------------------------------------
+
+
+def text(name: str, value: object) -> str:
+    """Return `value`; a `ValueError` unless it is a text without control characters."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a text, got {shown(value)}")
+    if has_controls(value):
+        raise ValueError(f"{name} must be a text without control characters, got {shown(value)}")
+    return value
+
+
+def has_controls(value: str) -> bool:
+    """Whether a text has control characters, or halves of characters that cannot be shown."""
+    return any(unicodedata.category(each) in ("Cc", "Cs") for each in value)
+
+
+def choice(name: str, value: object, known: Collection[str]) -> str:
+    """Return `value`; a `ValueError` unless it is one of the texts that are known."""
+    if not isinstance(value, str) or value not in known:
+        words = [f'"{each}"' for each in known]
+        raise ValueError(f"{name} must be {either(words)}, got {shown(value)}")
+    return value
+
+
+def either(words: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def function(name: str, value: object, needs: str = "a function") -> None:
+    """Raise a `ValueError` unless `value` can be called, and is no class."""
+    if isinstance(value, type) or not callable(value):
+        raise ValueError(f"{name} must be {needs}, got {shown(value)}")
+
+
+def of_kind(name: str, value: object, kind: type | tuple[type, ...], needs: str) -> None:
+    """Raise a `ValueError` unless `value` is an instance of `kind`: what it must be, in words."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {needs}, got {shown(value)}")
+
+
+def several(name: str, value: object, needs: str) -> list[Any]:
+    """The items of `value` in a list.
+
+    Raises
+    ------
+    ValueError
+        If it is no sequence: a text is one thing, and a mapping or a set has no order.
+    """
+    single = isinstance(value, str | bytes | bytearray | Mapping | Set | pd.DataFrame)
+    if not single and isinstance(value, Iterable):
+        try:
+            return list(value)
+        except (
+            TypeError,
+            ValueError,
+        ):  # an array of no dimension, or what only looks like a sequence
+            pass
+    raise ValueError(f"{name} must be {needs}, got {shown(value)}")
+
+
+def file_path(name: str, value: object) -> Path:
+    """Return `value` as a path.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a text nor a path, is empty, or has control characters, which a terminal that
+        shows the path would obey.
+    """
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or not path.strip() or has_controls(path):
+        raise ValueError(f"{name} must be the path of a file, got {shown(value)}")
+    return Path(path)
+
+
+def file_paths(name: str, value: object) -> list[Path]:
+    """One path, or several, in a list; a `ValueError` unless they are paths."""
+    if isinstance(value, str | os.PathLike):
+        return [file_path(name, value)]
+    needs = "the path of a file, or a list of them"
+    return [file_path(f"each of {name}", each) for each in several(name, value, needs)]
+
+
+def check_part(name: str, part: object, needs: str, method: str) -> None:
+    """Raise a `ValueError` unless `part` is an object (not a class, nor an array) with the method."""
+    kinds = (type, np.ndarray, np.generic, pd.Series, pd.DataFrame)  # arrays have many methods
+    if isinstance(part, kinds) or not callable(getattr(part, method, None)):
+        raise ValueError(f"{name} must be {needs}; got {shown(part)}")

@@ -25,6 +25,7 @@ from typing import IO, Any
 import pandas as pd
 
 from tvbandits.core.arrays import whole_number
+from tvbandits.core.coercion import shown
 
 File = str | os.PathLike[str]
 
@@ -88,7 +89,7 @@ def current_limits() -> ReadLimits:
         if text:
             if not text.isdigit():
                 raise ValueError(
-                    f"{ENVIRONMENT}{field.name.upper()} must be a whole number, got {text!r}"
+                    f"{ENVIRONMENT}{field.name.upper()} must be a whole number, got {shown(text)}"
                 )
             changes[field.name] = int(text)
     return ReadLimits(**changes)

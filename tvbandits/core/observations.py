@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_column, as_points, as_times, as_values, as_variances
+from tvbandits.core.arrays import (
+    Array,
+    as_column,
+    as_points,
+    as_times,
+    as_values,
+    as_variances,
+    whole_number,
+)
 
 
 class Room:
@@ -64,6 +72,10 @@ class Source(IntEnum):
     """An expert answered a query about the point."""
 
 
+LARGEST_DIMENSION = 1_000_000
+"""Most coordinates of a point."""
+
+
 @dataclass(frozen=True)
 class Observations:
     """Noisy values of a function of point and time, in the order they arrived.
@@ -112,7 +124,8 @@ class Observations:
     def empty(cls, dimension: int) -> Observations:
         """No observations of points with `dimension` coordinates."""
         none = np.empty(0)
-        return cls(np.empty((0, dimension)), none, none, none)
+        columns = whole_number("dimension", dimension, at_most=LARGEST_DIMENSION)
+        return cls(np.empty((0, columns)), none, none, none)
 
     def __len__(self) -> int:
         return len(self.t)

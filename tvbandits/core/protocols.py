@@ -17,8 +17,9 @@ from tvbandits.core.arrays import (
     check_variances,
     columned,
     not_negative,
+    whole_number,
 )
-from tvbandits.core.coercion import cleaned, shown
+from tvbandits.core.coercion import cleaned, of_kind, several, shown
 from tvbandits.core.observations import Observations
 
 
@@ -92,6 +93,10 @@ class Domain(Protocol):
         ...
 
 
+LARGEST_QUESTION = 100_000_000
+"""Most points that an expert is asked about at once."""
+
+
 @dataclass(frozen=True)
 class Answers:
     """What an expert says about q points.
@@ -149,15 +154,16 @@ class Answers:
             column.setflags(write=False)
             object.__setattr__(self, name, column)
         object.__setattr__(self, "cost", cost)
-        given: object = self.notes
-        if isinstance(given, str):
-            raise ValueError(f"notes must be a tuple of texts, got the text {self.notes!r}")
-        object.__setattr__(self, "notes", tuple(cleaned(str(note)) for note in self.notes))
+        notes = several("notes", self.notes, "a tuple of texts")
+        for note in notes:
+            of_kind("each of notes", note, str, "a text")
+        object.__setattr__(self, "notes", tuple(map(cleaned, notes)))
 
     @classmethod
     def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
         """No answer for any of q points."""
-        return cls(np.full(q, np.nan), np.full(q, np.nan), cost, notes)
+        none = np.full(whole_number("q", q, at_least=0, at_most=LARGEST_QUESTION), np.nan)
+        return cls(none, none, cost, notes)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -31,10 +31,12 @@ from tvbandits.core.arrays import (
     Array,
     Index,
     finite_number,
+    is_finite_number,
     noise_variance_number,
     positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import several, shown
 from tvbandits.core.observations import Observations, Source
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -295,13 +297,11 @@ class DiscardAbove:
 
     def __post_init__(self) -> None:
         if not callable(self.threshold):
-            raise ValueError(f"threshold must be a function of t, got {self.threshold!r}")
+            raise ValueError(f"threshold must be a function of t, got {shown(self.threshold)}")
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
-        limit = float(self.threshold(ages.told))
-        if math.isnan(limit):
-            raise ValueError(f"threshold({ages.told}) is NaN")
+        limit = _number(f"threshold({ages.told})", self.threshold(ages.told))
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
     def gone(self, variance: Array, ages: Ages) -> Mask:
@@ -318,12 +318,12 @@ class Composition:
     maps: tuple[Aging, ...]
 
     def __post_init__(self) -> None:
-        maps = tuple(self.maps)
+        maps = tuple(several("maps", self.maps, "a sequence of aging maps"))
         if not maps:
-            raise ValueError("a composition needs at least one map, got none")
+            raise ValueError("maps of a composition must be at least one, got none")
         for each in maps:
             if isinstance(each, type) or not callable(each):
-                raise ValueError(f"a composition is of aging maps, got {each!r}")
+                raise ValueError(f"maps of a composition must be aging maps, got {shown(each)}")
         object.__setattr__(self, "maps", maps)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
@@ -364,3 +364,14 @@ def is_final(aging: Aging) -> bool:
     """Whether a map, and each that it is composed of, knows what it has forgotten for good."""
     parts = aging.maps if isinstance(aging, Composition) else ()
     return isinstance(aging, Final) and all(map(is_final, parts))
+
+
+def _number(name: str, value: object) -> float:
+    """Return what a function of somebody else made: a number, or an infinity."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, float | np.floating) and math.isinf(value):
+        return float(value)
+    if not is_finite_number(value):
+        raise ValueError(f"{name} is NaN, or no number: got {shown(value)}")
+    return float(value)  # type: ignore[arg-type]

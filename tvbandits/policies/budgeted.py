@@ -16,7 +16,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from tvbandits.acquisition.batch_rules import Batching, GlobalRatio, LocalRatio, ProductRatio
+from tvbandits.acquisition.batch_rules import (
+    LARGEST_BATCH,
+    Batching,
+    GlobalRatio,
+    LocalRatio,
+    ProductRatio,
+)
 from tvbandits.acquisition.confidence import (
     DEFAULT_WIDTH,
     BBKBProgramWidth,
@@ -27,6 +33,7 @@ from tvbandits.acquisition.confidence import (
 from tvbandits.acquisition.thompson import ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import whole_number
+from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.setting import (
@@ -127,12 +134,11 @@ def bbkb(
     posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
         Instead of `Nystrom(oversampling, keep)`.
     """
-    if rule not in ("global", "local"):
-        raise ValueError(f'rule must be "global" or "local", got {rule!r}')
+    choice("rule", rule, ("global", "local"))
     batch = GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
     common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
-    batching = Batching(batch, minimum_batch)
+    batching = Batching(batch, whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH))
     return assembled(domain, kernel, noise_variance, common, batching=batching)
 
 
@@ -184,7 +190,10 @@ def gp_bucb(
         kernel,
         noise_variance,
         Common(confidence, posterior, mean, seed, minimise),
-        batching=Batching(ProductRatio(ratio_bound), minimum_batch),
+        batching=Batching(
+            ProductRatio(ratio_bound),
+            whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH),
+        ),
     )
 
 
@@ -230,7 +239,7 @@ def thompson(
         noise_variance,
         Common(confidence, sparse, mean, seed, minimise),
         acquisition=ThompsonSampling(),
-        batching=Batching(largest=whole_number("batch", batch)),
+        batching=Batching(largest=whole_number("batch", batch, at_most=LARGEST_BATCH)),
     )
 
 

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number, not_negative
+from tvbandits.core.arrays import is_finite_number, noise_variance_number, not_negative
+from tvbandits.core.coercion import check_part, choice, function
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
@@ -107,18 +108,23 @@ def sparq_gp_ucb(
     if pool_size is None and isinstance(as_posterior(posterior), Nystrom):
         pool_size = 256
     if is_finite_number(queries):
+        not_negative("queries", queries)
         schedule = LogSchedule(float(queries))  # type: ignore[arg-type]
         queries = KDPP(schedule) if sweeps is None else KDPP(schedule, sweeps)
     elif sweeps is not None:
         raise ValueError(f"sweeps is for a number of queries, got {sweeps} and queries={queries!r}")
+    check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
+    noise_variance_number("noise_variance", noise_variance)
+    if threshold is not None:
+        function("threshold", threshold, "a function of the number of rewards, or None")
     discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
     return assembled(
         domain,
         kernel,
         noise_variance,
         Common(confidence, posterior, mean, seed, minimise),
-        learn=learning_rule("rate", rate, learn) if learn else None,
+        learn=None if learn is None or learn is False else learning_rule("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
         asking=Asking(
             plan, expert, about=about, pool_size=pool_size, informed_width=informed_width
@@ -193,8 +199,9 @@ def frugal_gp_ucb(
         A Kalman filter by default.
     """
     not_negative("budget", budget)
-    if plan not in PLANS:
-        raise ValueError(f"plan must be one of {', '.join(PLANS)}, got {plan!r}")
+    choice("plan", plan, PLANS)
+    if queries is not None:
+        check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
     start, rule, posterior = learned_kernel(domain, kernel, as_rule(learn, Every()), posterior)
     return assembled(
         domain,

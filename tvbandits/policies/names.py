@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from tvbandits.core.coercion import cleaned, shown
+
 WORDS = {"true": True, "false": False}
 
 PATH = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
@@ -93,7 +95,8 @@ def known_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
     if path_of(text):
         return None
     raise ValueError(
-        f'unknown {kind} "{name}"; {_meant(name, alike.values())}there are: {", ".join(alike.values())}'
+        f'unknown {kind} "{cleaned(name, 80)}"; {_meant(name, alike.values())}'
+        f"there are: {', '.join(alike.values())}"
     )
 
 
@@ -103,7 +106,7 @@ def naming_the_parameter(message: str, parameters: Mapping[str, Any]) -> str:
     blamed = [
         key
         for key, value in parameters.items()
-        if rest.endswith((f"got {value}", f"got {value!r}"))
+        if rest.endswith((f"got {value}", f"got {shown(value)}"))
     ]
     if about in parameters or len(blamed) != 1 or not rest.startswith("must "):
         return message
@@ -155,7 +158,10 @@ def instance_of(found: Any) -> Any:
     """An object, or what a class or a function makes that needs no arguments."""
     makes = isinstance(found, type) or inspect.isroutine(found)
     if makes and not any(_is_needed(each) for each in inspect.signature(found).parameters.values()):
-        return found()
+        try:
+            return found()
+        except Exception as error:  # code of somebody else
+            raise ValueError(f"{found!r} fails: {type(error).__name__}: {error}") from error
     return found
 
 
@@ -220,17 +226,20 @@ def _converted(name: str, value: str, declared: Any) -> Any:
     if bool in kinds and isinstance(found, bool):
         return found
     number = isinstance(found, int | float) and not isinstance(found, bool)
-    if int in kinds and number and float(found).is_integer():
+    if int in kinds and number and (isinstance(found, int) or found.is_integer()):
         return int(found)
     if float in kinds and number:
-        return float(found)
+        try:
+            return float(found)
+        except OverflowError:
+            return found  # who takes it says that it is too large
     wanted = [*((float, "a number"), (int, "a whole number"), (bool, "true or false"))]
     allowed = [text for kind, text in wanted if kind in kinds][:1]
     allowed += [f'"{word}"' for word in words]
     allowed += ["package.module:attribute"] if objects and declared not in _UNDECLARED else []
     if not allowed or declared in _UNDECLARED:
         return found
-    raise ValueError(f"{name} must be {' or '.join(allowed)}, got {value}")
+    raise ValueError(f"{name} must be {' or '.join(allowed)}, got {cleaned(value, 200)}")
 
 
 _UNDECLARED = (Any, inspect.Parameter.empty)

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from tvbandits.core.arrays import Array, positive_number, whole_number
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.model_free import ModelFree
@@ -78,7 +79,7 @@ class RegularisedEvolution(ModelFree):
         elif isinstance(domain, Box):
             self._mutation = _Step(domain, 0.1 if mutation is None else mutation)
         else:
-            raise ValueError(f"mutations are known on Candidates and on a Box, got {domain!r}")
+            raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(domain)}")
         self._tournament = tournament
         self._members: deque[tuple[Array, float]] = deque(maxlen=population)
 

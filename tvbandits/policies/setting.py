@@ -6,12 +6,14 @@ the name: the paper, the settings that are recommended for a problem, and its lo
 
 from __future__ import annotations
 
+import difflib
+import functools
 import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -20,6 +22,7 @@ from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe
+from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.gp.fitting.online import Every, as_every
@@ -29,7 +32,6 @@ from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.queries.asking import check_part
 
 # --- the options that every recipe has ---------------------------------------------------------------
 
@@ -91,6 +93,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def described(recipe: F) -> F:
     """Describe every parameter of a recipe in its docstring, those it is silent about as in `OPTIONS`.
 
+    A keyword that it does not have is a TypeError that names the one that may be meant.
+
     Raises
     ------
     KeyError
@@ -107,7 +111,19 @@ def described(recipe: F) -> F:
         raise ValueError(f"{recipe.__name__} has no parameter {', '.join(sorted(strange))}")
     entries = [described_there.get(name) or _entry(name) for name in parameters]
     recipe.__doc__ = "\n".join([summary.rstrip(), "", "Parameters", "----------", *entries, ""])
-    return recipe
+
+    @functools.wraps(recipe)
+    def called(*given: Any, **options: Any) -> Any:
+        for name in options:
+            if name not in parameters:
+                near = difflib.get_close_matches(name, parameters, n=1)
+                hint = (
+                    f'did you mean "{near[0]}"?' if near else f"there are {', '.join(parameters)}"
+                )
+                raise TypeError(f"{recipe.__name__} has no parameter {name!r}; {hint}")
+        return recipe(*given, **options)
+
+    return cast(F, called)
 
 
 def _entry(name: str) -> str:
@@ -147,7 +163,7 @@ def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace:
     """`"exact"`, `"nystrom"`, or any posterior as it is."""
     if isinstance(posterior, str):
         if posterior not in ("exact", "nystrom"):
-            raise ValueError(f'posterior must be "exact" or "nystrom", got {posterior!r}')
+            raise ValueError(f'posterior must be "exact" or "nystrom", got {shown(posterior)}')
         return Exact() if posterior == "exact" else Nystrom()
     return posterior
 
@@ -172,7 +188,7 @@ def learned_kernel(
     """Kernel to start from, rule and posterior of a bandit that learns its kernel."""
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     if kernel is not None and not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {kernel!r}")
+        raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {shown(kernel)}")
     own = kernel is not None and is_space_time(kernel)
     if own:
         kernels: tuple[Any, ...] = (kernel,)

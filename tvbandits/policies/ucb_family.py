@@ -23,7 +23,8 @@ from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import finite_number
+from tvbandits.core.arrays import finite_number, noise_variance_number, whole_number
+from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
@@ -102,7 +103,8 @@ def r_gp_ucb(
         H: start afresh after so many rewards.
     """
     common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common, aging=aging.ResetEvery(reset_every))
+    period = aging.ResetEvery(whole_number("reset_every", reset_every))
+    return assembled(domain, kernel, noise_variance, common, aging=period)
 
 
 def recommended_r(
@@ -111,8 +113,7 @@ def recommended_r(
     period: Literal["variation", "bogunovic"] = "variation",
 ) -> Mapping[str, Any]:
     """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
-    if period not in ("variation", "bogunovic"):
-        raise ValueError(f'period must be "variation" or "bogunovic", got {period!r}')
+    choice("period", period, ("variation", "bogunovic"))
     if reset_every is not None:
         return {"reset_every": reset_every}
     if period == "bogunovic":
@@ -152,7 +153,8 @@ def sw_gp_ucb(
         W: the last so many rewards count, and no others.
     """
     common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common, aging=aging.Window(last=window))
+    latest = aging.Window(last=whole_number("window", window))
+    return assembled(domain, kernel, noise_variance, common, aging=latest)
 
 
 def recommended_sw(setting: Setting, window: int | None = None) -> Mapping[str, Any]:
@@ -315,8 +317,8 @@ def ui_gp_ucb(
     growth : "wiener" or "linear"
         s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
     """
-    if growth not in ("wiener", "linear"):
-        raise ValueError(f'growth must be "wiener" or "linear", got {growth!r}')
+    choice("growth", growth, ("wiener", "linear"))
+    noise_variance_number("noise_variance", noise_variance)
     rule = learning_rule("rate", rate, learn)
     if growth == "linear":
         injected: Aging = aging.Linear(1.0 if rate is None else rate)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tvbandits.core.arrays import flag, not_negative, whole_number
+from tvbandits.core.coercion import check_part, choice
 from tvbandits.core.protocols import Expert
 from tvbandits.queries.plans import QueryPlan
 
@@ -54,8 +55,7 @@ class Asking:
         check_part("plan", self.plan, "a query plan such as KDPP()", "choose")
         if self.expert is not None:
             check_part("expert", self.expert, "an object with a method query(X, t)", "query")
-        if self.about not in ("played", "domain"):
-            raise ValueError(f'about must be "played" or "domain", got {self.about!r}')
+        choice("about", self.about, ("played", "domain"))
         if self.informed_width is not None:
             not_negative("informed_width", self.informed_width)
         flag("reuse_answers", self.reuse_answers)
@@ -63,9 +63,3 @@ class Asking:
             count = getattr(self, name)
             if count is not None:
                 whole_number(name, count)
-
-
-def check_part(name: str, part: object, needs: str, method: str) -> None:
-    """Raise a `ValueError` unless `part` is an object (not a class) with the method."""
-    if isinstance(part, type) or not callable(getattr(part, method, None)):
-        raise ValueError(f"{name} must be {needs}; got {part!r}")

@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from tvbandits.core.arrays import finite_number, not_negative, whole_number
+from tvbandits.core.coercion import several, shown
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,12 @@ class Following:
     counts: tuple[int, ...]
     per_reward: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        counts = several("counts", self.counts, "a sequence of whole numbers")
+        for count in counts:
+            check_number("each of counts", count)
+        object.__setattr__(self, "counts", tuple(counts))
+
     def __call__(self, told: int, asked: int) -> int:
         """What the other has asked by now, less what was asked."""
         return max(sum(self.counts[:told]) - asked, 0)
@@ -147,12 +154,12 @@ class Following:
 
 def as_budget(budget: Budget | int) -> Budget:
     """A number is a number per step."""
-    if isinstance(budget, int | np.integer) and not isinstance(budget, bool):
-        return PerStep(int(budget))
+    if isinstance(budget, int | np.integer) and not isinstance(budget, bool | np.timedelta64):
+        return PerStep(whole_number("budget", budget, at_least=0))
     if isinstance(budget, type) or not callable(budget):
         raise ValueError(
             f"budget must be a whole number per step, or a budget such as OnAverage(3); "
-            f"got {budget!r}"
+            f"got {shown(budget)}"
         )
     return budget
 

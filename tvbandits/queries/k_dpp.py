@@ -13,7 +13,6 @@ Multiplying K by a number changes nothing; a K of zeros is uniform over the sets
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,15 @@ import numpy as np
 from dppy.exact_sampling import proj_dpp_sampler_eig
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_floats
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_floats,
+    noise_variance_number,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.linalg import eigenpairs, greedy_pivots, pivoted_cholesky, solve_lower
 from tvbandits.queries.swap_chain import NOT_PSD, SwapChain
 
@@ -120,9 +127,8 @@ def sample_mcmc(
     """
     kernel = _checked_kernel(K)
     k = _checked_size(k, len(kernel))
-    steps = _checked_integer(steps, "steps")
-    if steps < 0:
-        raise ValueError(f"steps must not be negative, got {steps}")
+    steps = whole_number("steps", steps, at_least=0)
+    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), _checked_jitter(jitter)
     if start is None:
         first = _greedy(kernel, k, jitter * scale)
@@ -151,6 +157,7 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     ValueError
         As `greedy`; also if `K` has a clearly negative eigenvalue.
     """
+    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
     kernel = _checked_kernel(K)
     N = len(kernel)
     k = _checked_size(k, N)
@@ -179,9 +186,8 @@ def mixing_steps(N: int, k: int, accuracy: float) -> int:
     ValueError
         If `k` is not an integer from 0 to N, or `accuracy` is not a positive number.
     """
-    k = _checked_size(k, N)
-    if not (accuracy > 0 and math.isfinite(accuracy)):
-        raise ValueError(f"accuracy must be positive, got {accuracy}")
+    k = _checked_size(k, whole_number("N", N, at_least=0))
+    positive_number("accuracy", accuracy)
     if k in (0, N):
         return 0
     return max(1, math.ceil(N * k * (math.log(N) - math.log(accuracy))))
@@ -209,8 +215,7 @@ def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: fl
     """
     kernel = _checked_kernel(K)
     Z = _checked_items(indices, len(kernel), "indices")
-    if not (noise_variance > 0 and math.isfinite(noise_variance)):
-        raise ValueError(f"noise_variance must be positive, got {noise_variance}")
+    noise_variance_number("noise_variance", noise_variance)
     block = kernel[np.ix_(Z, Z)]
     rounding = 1e-12 * float(np.diagonal(kernel).max(initial=0.0))
     greedily = pivoted_cholesky(np.diagonal(block), lambda i: block[i], len(Z), rounding)
@@ -297,32 +302,26 @@ def _checked_kernel(K: ArrayLike) -> Array:
     return kernel
 
 
-def _checked_integer(value: int, name: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise ValueError(f"{name} must be an integer, got {value!r}") from error
-
-
 def _checked_size(k: int, N: int) -> int:
-    size = _checked_integer(k, "k")
-    if not 0 <= size <= N:
+    size = whole_number("k", k, at_least=0)
+    if size > N:
         raise ValueError(f"k must be from 0 to {N}, got {size}")
     return size
 
 
 def _checked_jitter(jitter: float) -> float:
-    if not (jitter > 0 and math.isfinite(jitter)):
-        raise ValueError(f"jitter must be positive, got {jitter}")
-    return float(jitter)
+    return positive_number("jitter", jitter)
 
 
 def _checked_items(items: Sequence[int] | Index, N: int, name: str) -> Index:
-    array = np.asarray(items)
-    if array.size == 0:
+    try:
+        array = np.asarray(items)
+    except ValueError:  # ragged
+        array = np.empty((0, 0))
+    if array.size == 0 and array.ndim == 1:
         array = array.astype(np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a flat sequence of integers, got {items!r}")
+        raise ValueError(f"{name} must be a flat sequence of integers, got {shown(items)}")
     outside = (array < 0) | (array >= N)
     if outside.any():
         raise ValueError(f"{name} must be from 0 to {N - 1}, got {array[outside][0]}")

@@ -24,7 +24,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr
 
-from tvbandits.core.arrays import Array, not_negative
+from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
 from tvbandits.core.linalg import first_largest
 from tvbandits.queries import k_dpp
 from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
@@ -55,6 +55,10 @@ class QueryPlan(Protocol):
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Distinct rows of the pool."""
         ...
+
+
+MOST_SWEEPS = 1e6
+"""Longest chain, in sweeps: no draw needs a thousandth of it."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +95,12 @@ class KDPP:
     def __post_init__(self) -> None:
         if self.budget is not None:
             as_budget(self.budget)
-        whole = isinstance(self.schedule, int | np.integer) and self.schedule >= 0
-        if not (callable(self.schedule) or whole):
-            raise ValueError(
-                f"schedule must be a function of t or a whole number >= 0, got {self.schedule!r}"
-            )
-        not_negative("sweeps", self.sweeps)
-        if self.accuracy is not None and not 0 < self.accuracy < 1:
-            raise ValueError(f"accuracy must lie in (0, 1), got {self.accuracy}")
+        if isinstance(self.schedule, type) or not callable(self.schedule):
+            check_number("schedule, where it is no function,", self.schedule)
+        finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
+        positive_number("jitter", self.jitter)
+        if self.accuracy is not None:
+            finite_number("accuracy", self.accuracy, above=0.0, below=1.0)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Run the chain."""
@@ -236,14 +238,12 @@ class PlausibleMaximisers:
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
-        if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
-            raise ValueError(f"tolerance must be finite and not negative, got {self.tolerance}")
+        not_negative("tolerance", self.tolerance)
         for name in ("looked_at", "compared", "explore_every"):
             value = getattr(self, name)
             if value is None and name == "explore_every":
                 continue
-            if not (isinstance(value, int | np.integer) and value >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            whole_number(name, value)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
         """Draw nothing."""

@@ -32,6 +32,7 @@ from tvbandits.bandit.plots.picture import (
     seen_marks,
 )
 from tvbandits.core.arrays import Array, Index, not_negative
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates, Category, Table
 
 CURVE, GRID, RANKED = 401, 61, 25
@@ -85,7 +86,7 @@ def beliefs(
     """
     given: object = bandit
     if not isinstance(given, Bandit):
-        raise ValueError(f"bandit must be a Bandit, got {given!r}")
+        raise ValueError(f"bandit must be a Bandit, got {shown(given)}")
     band = not_negative("band", band)
     picture = Picture.of(bandit, t, names, unit, band)
     domain, axes_of = bandit.recipe.domain, picture.axes
@@ -95,8 +96,8 @@ def beliefs(
     elif numbers and len(axes_of) == 2:
         panels, draw, size = 2, _draw_maps, (10.5, 4.6)
     elif isinstance(domain, Candidates):
-        shown = min(len(domain), RANKED)
-        panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * shown)
+        bars = min(len(domain), RANKED)
+        panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * bars)
     else:
         panels, draw, size = len(axes_of), _draw_slices, _size_of_slices(len(axes_of))
     figure, where = _places(ax, panels, size)
@@ -122,7 +123,7 @@ def _places(
         return figure, list(grid.flat[:panels])
     places = [ax] if isinstance(ax, Axes) else list(np.asarray(ax, dtype=object).flat)
     if len(places) != panels or not all(isinstance(place, Axes) for place in places):
-        raise ValueError(f"ax must be {panels} axes for this domain, got {ax!r}")
+        raise ValueError(f"ax must be {panels} axes for this domain, got {shown(ax)}")
     return _figure_of(places[0]), places
 
 
@@ -292,10 +293,10 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     place_of = {int(row): place for place, row in enumerate(top)}
     for name, seen in picture.seen():
         rows = domain.index(seen.X)
-        shown = np.isin(rows, top)
-        lines = [place_of[row] for row in rows[shown].tolist()]
-        X = np.column_stack([seen.y[shown], np.array(lines, dtype=np.float64)])
-        seen_marks(picture, ax, X, seen.t[shown], name)
+        visible = np.isin(rows, top)
+        lines = [place_of[row] for row in rows[visible].tolist()]
+        X = np.column_stack([seen.y[visible], np.array(lines, dtype=np.float64)])
+        seen_marks(picture, ax, X, seen.t[visible], name)
     out = domain.index(picture.bandit.pending).tolist()
     edge = [[0.02, place_of[row]] for row in out if row in place_of]
     across = ax.get_yaxis_transform()

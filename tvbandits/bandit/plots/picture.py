@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgba
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates, Category, Integer, Real, space_of
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
@@ -153,7 +154,7 @@ def _axes_of(domain: Domain, names: Sequence[str] | None) -> tuple[Axis, ...]:
         axes = [Axis(f"x{i}", slice(i, i + 1), Real(*pair)) for i, pair in enumerate(ends)]
     if names is not None:
         if isinstance(names, str) or len(names) != len(axes):
-            raise ValueError(f"names must be {len(axes)} texts, got {names!r}")
+            raise ValueError(f"names must be {len(axes)} texts, got {shown(names)}")
         axes = [Axis(str(n), axis.where, axis.kind) for n, axis in zip(names, axes, strict=True)]
     return tuple(axes)
 

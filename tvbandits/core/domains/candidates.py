@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from tvbandits.core.arrays import Array, Index, as_floats, as_points, whole_number
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains.box import TOLERANCE, as_bounds
 from tvbandits.core.domains.box_search import Acquisition, _argmax, checked_values
 
@@ -61,11 +62,11 @@ class Candidates:
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
         """Regular grid over `bounds` (d, 2), ends included; the last coordinate runs fastest."""
         intervals = as_bounds(bounds)
-        given = np.asarray(points_per_axis)
+        given = _counts(points_per_axis)
         if given.shape not in ((), (len(intervals),)):
             raise ValueError(
                 f"points_per_axis must be a whole number or {len(intervals)} of them, "
-                f"got {points_per_axis!r}"
+                f"got {shown(points_per_axis)}"
             )
         counts = [
             whole_number("points_per_axis", count, at_most=LARGEST_GRID)
@@ -158,7 +159,9 @@ class Candidates:
         """
         columns = list(self.context)
         if not columns:
-            raise ValueError(f"candidates without context columns have no context, got {context!r}")
+            raise ValueError(
+                f"candidates without context columns have no context, got {shown(context)}"
+            )
         given = np.atleast_1d(as_floats(context, "context"))
         if given.size != len(columns) or given.ndim > 2:
             raise ValueError(f"context must have shape ({len(columns)},), got {given.shape}")
@@ -193,14 +196,24 @@ class Candidates:
         return self.X[best].copy(), float(values[best])
 
 
+def _counts(points_per_axis: object) -> NDArray[Any]:
+    """What was given as counts; of no shape that is welcome if it is no flat sequence."""
+    try:
+        return np.asarray(points_per_axis)
+    except ValueError:  # nested unevenly, or too deeply
+        return np.empty((0, 0))
+
+
 def _as_context(context: object, dimension: int) -> tuple[int, ...]:
     """Different columns out of `dimension`, not all of them."""
     columns = tuple(context) if isinstance(context, Sequence | np.ndarray) else (context,)
     for column in columns:
-        whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
+        whole = isinstance(column, int | np.integer) and not isinstance(
+            column, bool | np.timedelta64
+        )
         if not whole or not 0 <= column < dimension:
             raise ValueError(
-                f"context must be column numbers from 0 to {dimension - 1}, got {column!r}"
+                f"context must be column numbers from 0 to {dimension - 1}, got {shown(column)}"
             )
     numbers = tuple(map(int, columns))
     if len(set(numbers)) < len(numbers):

@@ -171,12 +171,12 @@ class Category:
         levels = tuple(str(level) if isinstance(level, str) else level for level in self.levels)
         for level in levels:
             if not isinstance(level, str):
-                raise ValueError(f"categories must be texts, got {level!r}")
+                raise ValueError(f"categories must be texts, got {shown(level)}")
         if len(levels) < 2:
             raise ValueError(f"there must be at least two categories, got {list(levels)}")
         for level in levels:
             if levels.count(level) > 1:
-                raise ValueError(f"categories must differ, got {level!r} twice")
+                raise ValueError(f"categories must differ, got {shown(level)} twice")
         object.__setattr__(self, "levels", levels)
 
     def __str__(self) -> str:
@@ -250,7 +250,8 @@ def as_parameter(given: object, name: str) -> Parameter:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     raise ValueError(
-        f'{name} must be an interval (low, high), Integer(low, high) or texts ["a", "b"], got {given!r}'
+        f'{name} must be an interval (low, high), Integer(low, high) or texts ["a", "b"], '
+        f"got {shown(given)}"
     )
 
 
@@ -276,7 +277,7 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
     if isinstance(points, pd.DataFrame):
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
-            raise ValueError(f"a frame must have different columns, got {repeated[0]!r} twice")
+            raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")
         names = list(points.columns)
         return [
             dict(zip(names, row, strict=True)) for row in points.itertuples(index=False, name=None)
@@ -294,7 +295,7 @@ def _by_name(row: object) -> Mapping[str, Any]:
         return dict(row)
     if isinstance(row, pd.Series):
         return {str(name): value for name, value in row.items()}
-    raise ValueError(f"points must be a frame or dictionaries, got {row!r}")
+    raise ValueError(f"points must be a frame or dictionaries, got {shown(row)}")
 
 
 # --- a kernel ----------------------------------------------------------------------------------------

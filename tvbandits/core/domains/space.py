@@ -12,7 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_points, positive_number
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_points,
+    finite_number,
+    is_infinite,
+    positive_number,
+)
+from tvbandits.core.coercion import several, shown
 from tvbandits.core.domains.box import Box
 from tvbandits.core.domains.box_search import Acquisition, _argmax, checked_values, search_mixed
 from tvbandits.core.domains.candidates import Candidates
@@ -236,9 +244,9 @@ class Space:
         ValueError
             If `nu` or `share` is not positive, or `share` is not finite.
         """
-        if nu != math.inf:
+        if not is_infinite(nu):
             nu = positive_number("nu", nu)
-        share = positive_number("share", share)
+        share = finite_number("share", share, above=0.0, high=1e6)
         scales, bounds = [], []
         for part in self.parameters:
             if isinstance(part, Category):
@@ -264,6 +272,7 @@ class Space:
         ValueError
             If there are more, or infinitely many.
         """
+        several("context", context, "names of parameters")
         if self._every is None:
             raise ValueError(
                 f"only a space of at most {ENUMERATED} points has candidates, this one has "
@@ -308,11 +317,12 @@ class Table(Candidates):
             frame.copy() if isinstance(frame, pd.DataFrame) else pd.DataFrame(rows_by_name(frame))
         )
         known = [name for name in space.names if name in rows.columns]
-        given = [context] if isinstance(context, str) else list(context)
+        needs = "names of parameters"
+        given = [context] if isinstance(context, str) else several("context", context, needs)
         for name in given:
-            if name not in space.names:
+            if not isinstance(name, str) or name not in space.names:
                 raise ValueError(
-                    f"context must be names of parameters, got {name!r}; "
+                    f"context must be names of parameters, got {shown(name)}; "
                     f"there are: {', '.join(space.names)}"
                 )
         where = [column for name in given for column in range(*_ends(space.columns[name]))]

@@ -14,9 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number, whole_number
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    finite_number,
+    flag,
+    is_infinite,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -69,15 +78,19 @@ class Every:
     def __post_init__(self) -> None:
         for name in ("steps", "observations", "iterations", "remembered"):
             whole_number(name, getattr(self, name))
-        for number in self.first:
+        first = several("first", self.first, "a tuple of whole numbers")
+        for number in first:
             whole_number("each of first", number)
+        rivals = several("rivals", self.rivals, "a tuple of kernels")
+        for rival in rivals:
+            of_kind("each of rivals", rival, Kernel, "a scikit-learn kernel")
         finite_number("recent", self.recent, above=0.0, high=1.0)
         for name in ("spread", "space_spread"):
-            if getattr(self, name) != math.inf:
+            if not is_infinite(getattr(self, name)):
                 positive_number(name, getattr(self, name))
         flag("in_steps", self.in_steps)
-        object.__setattr__(self, "first", tuple(self.first))
-        object.__setattr__(self, "rivals", tuple(self.rivals))
+        object.__setattr__(self, "first", tuple(first))
+        object.__setattr__(self, "rivals", tuple(rivals))
 
     def due(self, before: int, now: int) -> bool:
         """Whether a fit falls due between `before` rewards and `now`."""
@@ -121,10 +134,10 @@ def as_every(learn: Every | int) -> Every:
     """A number is a number of rewards."""
     if isinstance(learn, Every):
         return learn
-    if isinstance(learn, int | np.integer) and not isinstance(learn, bool):
-        return Every(int(learn))
+    if isinstance(learn, int | np.integer) and not isinstance(learn, bool | np.timedelta64):
+        return Every(whole_number("learn", learn))
     raise ValueError(
-        f"learn must be a number of rewards, or a rule such as Every(30); got {learn!r}"
+        f"learn must be a number of rewards, or a rule such as Every(30); got {shown(learn)}"
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, positive_number
+from tvbandits.core.coercion import of_kind
 from tvbandits.core.domains import Box, Candidates, Space, space_of
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -47,8 +48,9 @@ def structured_kernel(smooth: Any, rough: Any | None = None, *, step: float = 1.
     step : float
         Usual time between two decisions, in the unit of time.
     """
-    if not (np.isfinite(step) and step > 0):
-        raise ValueError(f"step must be positive and finite, got {step}")
+    step = positive_number("step", step)
+    of_kind("smooth", smooth, Kernel, "a scikit-learn kernel")
+    of_kind("rough", rough, (Kernel, type(None)), "a scikit-learn kernel, or None")
 
     def amplitude(share: float) -> Any:
         return ConstantKernel(share, (1e-5, 1e3))

@@ -18,7 +18,8 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, is_finite_number
+from tvbandits.core.coercion import of_kind, shown
 
 
 class _Restricted(Kernel):  # type: ignore[misc]
@@ -27,6 +28,7 @@ class _Restricted(Kernel):  # type: ignore[misc]
     _part: slice
 
     def __init__(self, kernel: Kernel) -> None:
+        of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
         self.kernel = kernel
 
     def _columns(self, X: Array) -> Array:
@@ -92,6 +94,7 @@ class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
     ) -> None:
         self.epsilon = epsilon
         self.epsilon_bounds = epsilon_bounds
+        _check_bounds(epsilon_bounds)
         self._rate()
 
     @property
@@ -101,8 +104,8 @@ class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
 
     def _rate(self) -> float:
         """Return epsilon; checked at every use, since scikit-learn sets parameters as it likes."""
-        if not 0.0 <= self.epsilon < 1.0:
-            raise ValueError(f"epsilon must be at least 0 and below 1, got {self.epsilon}")
+        if not (is_finite_number(self.epsilon) and 0.0 <= self.epsilon < 1.0):
+            raise ValueError(f"epsilon must be at least 0 and below 1, got {shown(self.epsilon)}")
         if self.epsilon == 0.0 and not self.hyperparameter_epsilon.fixed:
             raise ValueError('epsilon = 0 cannot be fitted: give epsilon_bounds="fixed" with it')
         return float(self.epsilon)
@@ -131,3 +134,19 @@ class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"Drift(epsilon={self.epsilon:.3g})"
+
+
+def _check_bounds(bounds: object) -> None:
+    """Raise a `ValueError` unless these are bounds that a fit can look between."""
+    if isinstance(bounds, str) and bounds == "fixed":
+        return
+    needs = '"fixed" or a pair of numbers 0 < low <= high < 1'
+    numbers = bounds.ravel().tolist() if isinstance(bounds, np.ndarray) else bounds
+    good = (
+        isinstance(numbers, list | tuple)
+        and len(numbers) == 2
+        and all(map(is_finite_number, numbers))
+        and 0 < numbers[0] <= numbers[1] < 1
+    )
+    if not good:
+        raise ValueError(f"epsilon_bounds must be {needs}, got {shown(bounds)}")

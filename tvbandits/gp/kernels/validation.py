@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import LARGEST_VARIANCE, SMALLEST_VARIANCE, Array, as_points
+from tvbandits.core.coercion import shown
 from tvbandits.core.linalg import eigenvalues
 from tvbandits.gp.kernels.space_time import OnSpace, _Restricted
 from tvbandits.gp.kernels.structure import is_space_time
@@ -33,7 +34,7 @@ def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
         dimension, or its matrix is no covariance; the message says which property fails.
     """
     if not isinstance(kernel, Kernel):
-        raise KernelError(f"{name} must be a scikit-learn kernel object, got {kernel!r}")
+        raise KernelError(f"{name} must be a scikit-learn kernel object, got {shown(kernel)}")
     rows = as_points(points)
     picked = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED_POINTS)).astype(np.int64)
     rows = rows[picked]
@@ -41,7 +42,8 @@ def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
     if len(rows) == 0:
         return
     try:
-        K, diagonal = np.asarray(kernel(rows)), np.asarray(kernel.diag(rows))
+        with np.errstate(all="ignore"):  # what becomes of it is looked at below
+            K, diagonal = np.asarray(kernel(rows)), np.asarray(kernel.diag(rows))
     except Exception as error:  # whatever a user's own kernel raises
         raise KernelError(f"{name} fails on points of shape {rows.shape}: {error}") from error
     _check_matrix(K, diagonal, len(rows), name)
@@ -74,12 +76,20 @@ def _check_matrix(K: Array, diagonal: Array, n: int, name: str) -> None:
     if not np.isfinite(K).all():
         raise KernelError(f"{name} must be finite, got {K[~np.isfinite(K)][0]}")
     scale = np.abs(K).max()
+    if scale > LARGEST_VARIANCE:
+        raise KernelError(
+            f"{name} must give variances of at most {LARGEST_VARIANCE:g}, got {scale:.3g}"
+        )
     asymmetry = np.abs(K - K.T).max()
     if asymmetry > 1e-8 * scale:
         raise KernelError(f"{name} must be symmetric, but K - K^T is as large as {asymmetry:.3g}")
     lowest = np.diagonal(K).min()
     if not lowest > 0.0:
         raise KernelError(f"{name} must have a positive diagonal, got {lowest:.3g}")
+    if lowest < SMALLEST_VARIANCE:
+        raise KernelError(
+            f"{name} must give variances of at least {SMALLEST_VARIANCE:g}, got {lowest:.3g}"
+        )
     gap = np.abs(np.diagonal(K) - diagonal).max()
     if not gap <= 1e-8 * scale:
         raise KernelError(f"{name}: diag(X) differs from the diagonal of the matrix by {gap:.3g}")

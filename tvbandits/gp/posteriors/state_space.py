@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, as_points
 from tvbandits.gp.filtering.features import Space
 from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, recall
 from tvbandits.gp.kernels.terms import terms_of
@@ -44,6 +44,10 @@ class StateSpace:
     """
 
     anchors: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.anchors is not None:
+            object.__setattr__(self, "anchors", as_points(self.anchors, name="anchors"))
 
     def condition(
         self,

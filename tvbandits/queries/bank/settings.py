@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import shown
 
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
 """Of a correlation over points; "identity": no two points share anything."""
@@ -45,7 +46,9 @@ class Space:
 
     def __post_init__(self) -> None:
         if self.shape not in _CORRELATIONS:
-            raise ValueError(f"shape must be one of {', '.join(_CORRELATIONS)}, got {self.shape!r}")
+            raise ValueError(
+                f"shape must be one of {', '.join(_CORRELATIONS)}, got {shown(self.shape)}"
+            )
         _positive("length", self.length)
 
     def correlation(self, distance: Array, extent: float) -> Array:

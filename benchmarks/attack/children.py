@@ -1,0 +1,91 @@
+"""A call in a process of its own, with little memory and an end, and what it said and took."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended.
+
+    Attributes
+    ----------
+    status : int
+        Exit status; the negative number of the signal that ended it.
+    out, err : str
+        What it printed.
+    seconds : float
+    megabytes : float
+        The most memory that it held, above what it began with.
+    """
+
+    status: int
+    out: str
+    err: str
+    seconds: float
+    megabytes: float
+
+    @property
+    def too_long(self) -> bool:
+        """Whether it was ended because it did not end."""
+        return self.status == -signal.SIGALRM
+
+
+def _held() -> float:
+    """Megabytes in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def _limited(memory: int) -> None:
+    """Let this process take so many bytes more than it holds."""
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 32, 1 << 32))
+
+
+def in_a_child(call: Callable[[], int], *, seconds: int = 30, memory: int = 3 << 30) -> Ended:
+    """Make a call in a fork of this process; its result is the exit status, and an exception is 70."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        began = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            status = 70
+            try:
+                os.dup2(out.fileno(), 1)
+                os.dup2(err.fileno(), 2)
+                _limited(memory)
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(seconds)
+                status = call()
+            except SystemExit as leaving:
+                status = leaving.code if isinstance(leaving.code, int) else 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                with contextlib.suppress(Exception):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                os._exit(status)
+        _, ended, used = os.wait4(child, 0)
+        status = os.waitstatus_to_exitcode(ended)
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read(1 << 20).decode(errors="replace"))
+    peak = used.ru_maxrss / 1024 - _held()
+    return Ended(status, texts[0], texts[1], time.monotonic() - began, max(peak, 0.0))
