@@ -22,6 +22,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ class Calibrated:
                     self._newest = (point.copy(), t)
                 reward = (float(rewards.y[row]), float(rewards.variance[row]))
                 meet = _Meeting(self._rewards, self._answers, self._within, self._pairs)
-                meet(_key(point, t), reward, lambda answer, reward=reward: _pair(answer, reward))
+                meet(_key(point, t), reward, partial(_rewarded, reward))
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""
@@ -169,11 +170,7 @@ class Calibrated:
             for row in np.flatnonzero(said.answered):
                 answer = (float(said.values[row]), float(said.variance[row]))
                 meet = _Meeting(self._answers, self._rewards, self._within, self._pairs)
-                meet(
-                    _key(points[row], t),
-                    answer,
-                    lambda reward, answer=answer: _pair(answer, reward),
-                )
+                meet(_key(points[row], t), answer, partial(_pair, answer))
             self._answers.forget(REMEMBERED)
 
     def state(self) -> dict[str, Any]:
@@ -301,6 +298,11 @@ class _Meeting:
 def _pair(answer: _Value, reward: _Value) -> tuple[float, float, float]:
     """Difference, stated variance, variance of the reward."""
     return answer[0] - reward[0], answer[1], reward[1]
+
+
+def _rewarded(reward: _Value, answer: _Value) -> tuple[float, float, float]:
+    """The same, of what came in the other order."""
+    return _pair(answer, reward)
 
 
 def _triple(pair: Any) -> tuple[float, float, float]:

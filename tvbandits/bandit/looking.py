@@ -22,7 +22,9 @@ from tvbandits.core.domains.parameters import has_names
 from tvbandits.core.protocols import state_of
 from tvbandits.gp.threads import Turns
 
-P, S, T = ParamSpec("P"), TypeVar("S", bound="Looking"), TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound="Looking")
+T = TypeVar("T")
 
 
 def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:

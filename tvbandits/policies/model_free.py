@@ -12,10 +12,10 @@ from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.bandit.state import Info
 from tvbandits.bandit.told import checked_told
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
+from tvbandits.core.coercion import check_part
 from tvbandits.core.display import history_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.queries.asking import check_part
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""
