@@ -15,9 +15,9 @@ import numpy as np
 
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.queries.bank.all_read import AllRead
-from tvbandits.queries.bank.bank import Bank
-from tvbandits.queries.bank.questions import questions
+from tvbandits.gp.bank.all_read import AllRead
+from tvbandits.gp.bank.bank import Bank
+from tvbandits.queries.next_decision import questions
 
 
 class Played(NamedTuple):

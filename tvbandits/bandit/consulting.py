@@ -18,9 +18,9 @@ from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Expert
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.consultation import consult, warn_of
-from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.pool import Choice, Pool
 
 DRAWN = 256

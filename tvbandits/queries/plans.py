@@ -26,9 +26,9 @@ from scipy.special import ndtr
 
 from tvbandits.core.arrays import Array, not_negative
 from tvbandits.core.linalg import first_largest
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.queries import k_dpp
 from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
-from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.pool import Choice, Pool
 
 __all__ = [

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.queries.lookahead import Beliefs
 
 DETERMINED = 1e-3
 """A point joins a full pool if this share of its prior variance is left once the pool is known."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.queries.bank.settings import Setting, Space
+from tvbandits.gp.bank.settings import Setting, Space
 
 CONSTANT = 25.0
 """Prior variance of the constant, in units of the squared prior deviation: next to unknown."""

@@ -22,8 +22,8 @@ from scipy.special import gammaln
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.queries.bank.layout import Layout
-from tvbandits.queries.bank.settings import Setting
+from tvbandits.gp.bank.layout import Layout
+from tvbandits.gp.bank.settings import Setting
 
 MEMORY = 400.0
 """How many innovations the scale remembers."""

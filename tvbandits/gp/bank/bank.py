@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.queries.bank.filters import Filters, Innovations, Mixture, filters_of
-from tvbandits.queries.bank.settings import Setting, settings_for
-from tvbandits.queries.lookahead import Beliefs
+from tvbandits.gp.bank.filters import Filters, Innovations, Mixture, filters_of
+from tvbandits.gp.bank.settings import Setting, settings_for
+from tvbandits.gp.lookahead import Beliefs
 
 FORGETTING = 0.99
 """What the weights keep of the evidence at each step."""

@@ -11,18 +11,18 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tvbandits.core.arrays import Array
-from tvbandits.queries.bank.all_read import AllRead
-from tvbandits.queries.bank.bank import FORGETTING, THINNED_AT, Bank
-from tvbandits.queries.bank.filters import Filters, filters_of
-from tvbandits.queries.bank.layout import CONSTANT
-from tvbandits.queries.bank.questions import questions
-from tvbandits.queries.bank.settings import (
+from tvbandits.gp.bank.all_read import AllRead
+from tvbandits.gp.bank.bank import FORGETTING, THINNED_AT, Bank
+from tvbandits.gp.bank.filters import Filters, filters_of
+from tvbandits.gp.bank.layout import CONSTANT
+from tvbandits.gp.bank.settings import (
     Setting,
     Space,
     function_settings,
     network_settings,
     settings_for,
 )
+from tvbandits.queries.next_decision import questions
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
 TINY = 1e-13

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Index
-from tvbandits.queries.lookahead import Beliefs
+from tvbandits.gp.lookahead import Beliefs
 
 DISCOVER_EVERY = 4
 PROMISE = 2.0
