@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -21,6 +22,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.forgetting.aging import Ages, Constant, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.forgetting.memory import Memory, Tail, of_tail
+from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
 from tvbandits.gp.continuing import Continuing
 from tvbandits.gp.expense import Forewarning
 from tvbandits.gp.fitting import standardisation
@@ -106,6 +108,8 @@ class Model:
         return replace(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
+        if isinstance(self._recipe.posterior, ModelBank):
+            return self._told(self._recipe.posterior, state, now)
         started = time.perf_counter()
         model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
         if type(model.aging) is Constant and state.since == (0, 0):
@@ -139,6 +143,7 @@ class Model:
     def _anew(self, state: State, now: float, rng: np.random.Generator) -> _Beliefs:
         """By the recipe's rule, from the posterior before where that is cheaper."""
         recipe, model = self._recipe, state.model
+        assert not isinstance(recipe.posterior, ModelBank)  # which is told what is new
         if self._learns_scale(state):
             seen, _, used = self._aged(state, now, whole=True)
             noise = recipe.noise_variance
@@ -173,9 +178,44 @@ class Model:
         inputs = self.inputs(state, seen.X, seen.t)
         return Data(inputs, values, effective / state.model.scaling.scale**2)
 
+    def _told(self, rule: ModelBank, state: State, now: float) -> State:
+        """The state with its bank told what is new."""
+        started = time.perf_counter()
+        surface, known = self._surface(state), state.posterior
+        assert surface is not None  # a bank is for candidates alone
+        made_for = (rule, self._recipe.noise_variance, self._sign)
+        if not isinstance(known, BankPosterior) or known.made_for != made_for:
+            known = rule.start(state.model.kernel, surface, *made_for[1:])
+        rewards, answers = known.told
+        posterior = known.observed(
+            self._signed(state.rewards.take(slice(rewards, None))),
+            self._signed(state.answers.take(slice(answers, None))),
+            now,
+        )
+        count = len(state.rewards) + len(state.answers)
+        info = replace(
+            state.info,
+            posterior=PosteriorInfo(count, 0, float(count), math.nan),
+            model=replace(
+                state.info.model,
+                centre=self._sign * posterior.bank.origin,
+                scale=posterior.scale,
+                white=math.sqrt(posterior.white),
+                members=posterior.heaviest,
+            ),
+            seconds={"posterior": time.perf_counter() - started},
+        )
+        return replace(state, posterior=posterior, info=info)
+
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
         assert state.posterior is not None  # every caller conditions first
+        if isinstance(state.posterior, BankPosterior):
+            white = state.posterior.bank.widening**2 * state.posterior.white
+            surface = self._surface(state)
+            return View(
+                state.posterior, surface, lambda X: self.inputs(state, X, now), 0.0, 1.0, 0.0, white
+            )
         origin, scaled = self._origin(state), state.model.scaling
         return View(
             posterior=state.posterior,
@@ -207,6 +247,8 @@ class Model:
         worth an observation of f_now with the noise variance (k (1 - r^2) + v) / r^2.
         """
         out, model = state.pending, state.model
+        if isinstance(state.posterior, BankPosterior):
+            return state.posterior.noise_of(out.t, self._recipe.noise_variance)
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
         made_with = np.full(len(out), self._recipe.noise_variance)

@@ -62,6 +62,18 @@ class Beliefs:
         """Lower confidence bounds, shape (N,)."""
         return np.asarray(self.mean - self.beta * self.deviation)
 
+    def take(self, rows: Index) -> Beliefs:
+        """About some of the points alone, before any of them was asked about."""
+        reach, among = self.reach, self.among
+        return Beliefs(
+            self.mean[rows],
+            self.deviation[rows],
+            self.beta,
+            self.noise_variance,
+            lambda some: reach(rows[list(some)].tolist())[:, rows],
+            lambda some, more: among(rows[list(some)].tolist(), rows[list(more)].tolist()),
+        )
+
     def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
         """What an answer about each of some points, on its own, would move.
 

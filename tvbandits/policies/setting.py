@@ -16,12 +16,13 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
+from tvbandits.acquisition.confidence import WIDTHS, Confidence, Fixed, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.core.domains import Candidates
+from tvbandits.core.domains import Candidates, space_of
 from tvbandits.core.protocols import Domain, Expert
+from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import anchors_of, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import is_space_time
@@ -34,7 +35,9 @@ from tvbandits.queries.asking import check_part
 # --- the options that every recipe has ---------------------------------------------------------------
 
 Width: TypeAlias = Confidence | float | str
-Posterior: TypeAlias = Exact | Nystrom | StateSpace | Literal["exact", "nystrom"]
+Posterior: TypeAlias = (
+    Exact | Nystrom | StateSpace | ModelBank | Literal["exact", "nystrom", "bank"]
+)
 Mean: TypeAlias = float | Literal["online"]
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
@@ -54,9 +57,10 @@ OPTIONS = {
         "The width beta of mu + beta sigma; a number is a constant width.",
     ),
     "posterior": (
-        'Exact, Nystrom, StateSpace, "exact" or "nystrom"',
-        "How the posterior is computed: exactly, on a dictionary of inducing points, or, for sums of "
-        "space-time terms, by a Kalman filter.",
+        'Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank"',
+        "How the posterior is computed: exactly, on a dictionary of inducing points, for sums of "
+        "space-time terms by a Kalman filter, or by a bank of such models, weighted by how well they "
+        "predict.",
     ),
     "mean": (
         'float or "online"',
@@ -120,7 +124,7 @@ class Common:
     """The options that every recipe has, as they are given."""
 
     confidence: Width
-    posterior: Posterior
+    posterior: Posterior | None
     mean: Mean
     seed: Seed
     minimise: bool = False
@@ -135,7 +139,7 @@ def assembled(
         kernel,
         noise_variance,
         confidence=as_confidence(common.confidence),
-        posterior=as_posterior(common.posterior),
+        posterior=as_posterior("exact" if common.posterior is None else common.posterior),
         mean=common.mean,
         minimise=common.minimise,
         **parts,
@@ -143,11 +147,13 @@ def assembled(
     return Bandit(recipe, seed=common.seed)
 
 
-def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace:
-    """`"exact"`, `"nystrom"`, or any posterior as it is."""
+def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace | ModelBank:
+    """`"exact"`, `"nystrom"`, `"bank"`, or any posterior as it is."""
     if isinstance(posterior, str):
-        if posterior not in ("exact", "nystrom"):
-            raise ValueError(f'posterior must be "exact" or "nystrom", got {posterior!r}')
+        if posterior not in ("exact", "nystrom", "bank"):
+            raise ValueError(f'posterior must be "exact", "nystrom" or "bank", got {posterior!r}')
+        if posterior == "bank":
+            return ModelBank()
         return Exact() if posterior == "exact" else Nystrom()
     return posterior
 
@@ -166,13 +172,42 @@ def as_rule(learn: Learn | None, default: Every) -> Every:
     return default if learn is None or isinstance(learn, bool) else as_every(learn)
 
 
-def learned_kernel(
-    domain: Domain, kernel: Any | None, every: Every, posterior: Posterior | None
-) -> tuple[Any, Every, Exact | Nystrom | StateSpace]:
-    """Kernel to start from, rule and posterior of a bandit that learns its kernel."""
+MOST_CANDIDATES = 2000
+"""Up to so many candidates a bank of models is the default: its features need all their distances."""
+
+
+def learned_parts(
+    domain: Domain, kernel: Any | None, learn: Learn | None, default: Every, common: Common
+) -> tuple[Any, Every | None, Common]:
+    """Kernel, rule of learning and options of a bandit that learns how the reward changes.
+
+    On candidates it is a bank of models, unless something is given that only a fit has: a kernel to
+    start from, when to learn, a prior mean, a posterior, or a width that is a theorem's.
+    """
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     if kernel is not None and not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {kernel!r}")
+    nothing_given = kernel is None and learn is None and common.posterior is None
+    if nothing_given and common.mean == "online" and _suits_a_bank(domain, common.confidence):
+        common = replace(common, posterior=ModelBank())
+    start, every, common = _fitted(domain, kernel, as_rule(learn, default), common)
+    if not isinstance(common.posterior, ModelBank):
+        return start, every, common
+    if learn:
+        raise ValueError(f"a bank of models learns by itself: learn must be None, got {learn!r}")
+    return start, None, common
+
+
+def _suits_a_bank(domain: Domain, confidence: Width) -> bool:
+    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
+    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
+    return small and isinstance(as_confidence(confidence), Fixed)
+
+
+def _fitted(
+    domain: Domain, kernel: Any | None, every: Every, common: Common
+) -> tuple[Any, Every, Common]:
+    """With a kernel to start from, its rivals, and a posterior that suits them."""
     own = kernel is not None and is_space_time(kernel)
     if own:
         kernels: tuple[Any, ...] = (kernel,)
@@ -181,13 +216,15 @@ def learned_kernel(
         kernels = tuple(
             structured_kernel(smooth, other) for other in (smooth, rough) if other is not None
         )
+    posterior = common.posterior
     if posterior is None:
         posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
     posterior = as_posterior(posterior)
     if terms_of(kernels[0]) is None and isinstance(posterior, StateSpace):
         raise ValueError(f"the kernel must be a sum of space-time terms, got {kernels[0]}")
     rivals = (*every.rivals, *kernels[1:])
-    return kernels[0], replace(every, rivals=rivals, in_steps=not own), posterior
+    every = replace(every, rivals=rivals, in_steps=not own)
+    return kernels[0], every, replace(common, posterior=posterior)
 
 
 # --- how a comparison makes a policy -----------------------------------------------------------------

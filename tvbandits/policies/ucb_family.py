@@ -42,10 +42,9 @@ from tvbandits.policies.setting import (
     Seed,
     Setting,
     Width,
-    as_rule,
     assembled,
     described,
-    learned_kernel,
+    learned_parts,
     learning_rule,
 )
 
@@ -244,18 +243,20 @@ def tv_gp_ucb(
     kernel : scikit-learn kernel, optional
         Over points. None only without epsilon: one that suits any problem.
     epsilon : float, optional
-        Rate of forgetting. Without it the drift is learned: the kernel becomes a sum of a shared level,
-        a static field and two drifting fields, whose amplitudes, length and time scales are fitted by
-        log evidence while the bandit plays.
+        Rate of forgetting. Without it the drift is learned: on candidates by a bank of space-time
+        models; elsewhere, and where a kernel, `learn` or `mean` is given, by a fit: the kernel becomes
+        a sum of a shared level, a static field and two drifting fields, whose amplitudes, length and
+        time scales are fitted by log evidence while the bandit plays.
     learn : Every, int or bool, optional
-        When to learn; only without epsilon.
-    posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
-        By default a Kalman filter where the drift is learned, and the exact one elsewhere.
+        When to fit; only without epsilon.
+    posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
+        By default a bank of models or a Kalman filter where the drift is learned, and the exact one
+        elsewhere.
     """
     if epsilon is None:
-        rule = as_rule(learn, Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT))
-        start, rule, posterior = learned_kernel(domain, kernel, rule, posterior)
+        every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
         common = Common(confidence, posterior, mean, seed, minimise)
+        start, rule, common = learned_parts(domain, kernel, learn, every, common)
         return assembled(domain, start, noise_variance, common, learn=rule)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     learning_rule("epsilon", epsilon, learn)

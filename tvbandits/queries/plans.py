@@ -28,7 +28,7 @@ from tvbandits.core.arrays import Array, not_negative
 from tvbandits.core.linalg import first_largest
 from tvbandits.gp.lookahead import Beliefs
 from tvbandits.queries import k_dpp
-from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
+from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, whole
 from tvbandits.queries.pool import Choice, Pool
 
 __all__ = [
@@ -307,10 +307,7 @@ class RandomPoints:
 
 def _allowed(budget: Budget | int, pool: Pool) -> tuple[int, int]:
     """Size of the pool, and how many questions there may be now."""
-    counted = pool.told if getattr(budget, "per_reward", False) else pool.decisions
-    allowed = as_budget(budget)(counted, pool.asked)
-    check_number("budget", allowed)
-    return len(pool), int(allowed)
+    return len(pool), pool.allowed(budget)
 
 
 def _all_or_none(N: int, k: int) -> Choice:
