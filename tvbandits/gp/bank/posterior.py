@@ -257,18 +257,17 @@ class BankPosterior:
         """Means (n, 1) and variances (n,) at inputs [x, t], all at the time `now`.
 
         A point that is no candidate is told from the candidates by the correlations of the models
-        (simple kriging around their mean); what these leave out adds to its variance.
+        (simple kriging around the mean of all candidates); what these leave out adds to its variance.
         """
         mean, variance = self.on_surface()
         reach, left = self._reach(Z[:, : self.surface.points.shape[1]])
         if reach is None:
             rows = self.rows(Z[:, : self.surface.points.shape[1]])
             return mean[rows], variance[rows]
-        level = float(mean.mean())
         everyone = range(len(mean))
         covariance = self._now.among(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", reach, covariance, reach) + left
-        return level + reach @ (mean - level), np.maximum(spread, 0.0)
+        return reach @ mean, self.bank.widening**2 * np.maximum(spread, 0.0)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (n1, n2) of inputs [x, t], all at the time `now`."""
@@ -327,6 +326,7 @@ class BankPosterior:
         factor = linalg.cholesky(K, "the correlations between candidates").L
         half = linalg.solve_lower(factor, shared.T)
         reach = linalg.solve_lower(factor, half, transposed=True).T
+        reach = reach + (1.0 - reach.sum(axis=1, keepdims=True)) / len(points)
         left = np.maximum(total - (half**2).sum(axis=0), 0.0)
         for i, row in enumerate(rows):
             if row is not None:
