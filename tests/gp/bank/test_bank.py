@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.bank.all_read import AllRead
 from tvbandits.gp.bank.bank import FORGETTING, THINNED_AT, Bank
 from tvbandits.gp.bank.filters import Filters, filters_of
 from tvbandits.gp.bank.layout import CONSTANT
@@ -309,20 +308,3 @@ def test_errors_say_what_is_wrong() -> None:
         replace(ROUGH, slow=0.0, drift=0.0)
     with pytest.raises(ValueError, match="shape must be one of"):
         Space("cube")  # type: ignore[arg-type]
-
-
-def test_all_read_learns_what_persists() -> None:
-    rng = np.random.default_rng(2)
-    site, fast, errors, naive = rng.normal(0, 2, 12), np.zeros(12), [], []
-    reference, last = AllRead(12), None
-    for _ in range(300):
-        fast = 0.7 * fast + rng.normal(0, 1, 12)
-        y = 50 + site + fast + rng.normal(0, 1, 12)
-        if last is not None:
-            errors.append(((reference.forecast() - y) ** 2).mean())
-            naive.append(((last - y) ** 2).mean())
-        reference.read(y)
-        last = y
-    assert np.mean(errors[50:]) < 0.85 * np.mean(naive[50:])
-    with pytest.raises(ValueError, match="12 finite numbers"):
-        reference.read(np.ones(3))

@@ -4,8 +4,7 @@
 few questions a step lose.
 """
 
-from tvbandits.gp.bank.all_read import AllRead
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.gp.bank.settings import Setting
 
-__all__ = ["AllRead", "Bank", "Setting"]
+__all__ = ["Bank", "Setting"]
