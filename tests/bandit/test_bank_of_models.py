@@ -54,7 +54,7 @@ def frugal(expert: Any = None, **more: Any) -> Bandit:
 
 
 def alone(**more: Any) -> Bandit:
-    return policies.tv_gp_ucb(SITES, None, NOISE, **more)
+    return policies.tv_gp_ucb(SITES, None, NOISE, **{"posterior": "bank", **more})
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
@@ -72,20 +72,20 @@ def bank_of(bandit: Bandit) -> Bank:
     return posterior.bank
 
 
-def test_candidates_are_played_with_a_bank_unless_a_fit_is_asked_for() -> None:
-    assert alone().recipe.posterior == ModelBank()
-    assert alone().recipe.learn is None
+def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
     assert frugal().recipe.posterior == ModelBank()
+    assert frugal().recipe.learn is None
     assert policies.frugal_gp_ucb(SITES, RBF(1.0), NOISE, expert=None).recipe.learn is not None
     for options in ({"learn": True}, {"mean": 3.0}, {"confidence": "theory"}):
-        assert alone(**options).recipe.learn is not None
         assert frugal(**options).recipe.learn is not None
-    box = Box([(0, 3), (0, 3)])
-    assert policies.tv_gp_ucb(box, None, NOISE).recipe.learn is not None
-    given = policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, posterior="bank")
-    assert given.recipe.posterior == ModelBank()
-    in_context = Candidates(SITES.X, context=[1])
-    assert policies.tv_gp_ucb(in_context, None, NOISE).recipe.learn is not None
+    for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
+        assert policies.frugal_gp_ucb(domain, None, NOISE, expert=None).recipe.learn is not None
+    # Who asks nobody has one on demand, with a kernel or without.
+    assert policies.tv_gp_ucb(SITES, None, NOISE).recipe.learn is not None
+    for kernel in (None, RBF(1.0)):
+        given = policies.tv_gp_ucb(SITES, kernel, NOISE, posterior="bank").recipe
+        assert given.posterior == ModelBank()
+        assert given.learn is None
 
 
 def test_it_plays_what_a_plain_loop_plays() -> None:
@@ -308,4 +308,4 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
 
 def test_learning_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="a bank of models learns by itself: learn must be None"):
-        alone(posterior="bank", learn=True)
+        alone(learn=True)

@@ -206,10 +206,10 @@ def frugal_gp_ucb(
     if plan is not None and plan not in PLANS:
         raise ValueError(f"plan must be one of {', '.join(PLANS)}, got {plan!r}")
     common = Common(confidence, posterior, mean, seed, minimise)
-    start, rule, common = learned_parts(domain, kernel, learn, Every(), common)
-    bank = isinstance(common.posterior, ModelBank)
+    start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank=True)
+    with_bank = isinstance(common.posterior, ModelBank)
     if plan is None:
-        plan = "next" if bank else "plausible"
+        plan = "next" if with_bank else "plausible"
     return assembled(
         domain,
         start,
@@ -221,7 +221,7 @@ def frugal_gp_ucb(
             expert,
             about="domain",
             reuse_answers=True,
-            informed_width=INFORMED_WIDTH_OF_A_BANK if bank else INFORMED_WIDTH,
+            informed_width=INFORMED_WIDTH_OF_A_BANK if with_bank else INFORMED_WIDTH,
         ),
         consult=consult,
     )

@@ -177,18 +177,25 @@ MOST_CANDIDATES = 2000
 
 
 def learned_parts(
-    domain: Domain, kernel: Any | None, learn: Learn | None, default: Every, common: Common
+    domain: Domain,
+    kernel: Any | None,
+    learn: Learn | None,
+    default: Every,
+    common: Common,
+    *,
+    bank: bool = False,
 ) -> tuple[Any, Every | None, Common]:
     """Kernel, rule of learning and options of a bandit that learns how the reward changes.
 
-    On candidates it is a bank of models, unless something is given that only a fit has: a kernel to
-    start from, when to learn, a prior mean, a posterior, or a width that is a theorem's.
+    With `bank`, it is a bank of models on candidates, unless something is given that only a fit has: a
+    kernel to start from, when to learn, a prior mean, a posterior, or a width that is a theorem's.
     """
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     if kernel is not None and not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {kernel!r}")
     nothing_given = kernel is None and learn is None and common.posterior is None
-    if nothing_given and common.mean == "online" and _suits_a_bank(domain, common.confidence):
+    plain = bank and nothing_given and common.mean == "online"
+    if plain and _suits_a_bank(domain, common.confidence):
         common = replace(common, posterior=ModelBank())
     start, every, common = _fitted(domain, kernel, as_rule(learn, default), common)
     if not isinstance(common.posterior, ModelBank):
