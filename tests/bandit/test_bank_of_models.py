@@ -309,3 +309,5 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
 def test_learning_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="a bank of models learns by itself: learn must be None"):
         alone(learn=True)
+    with pytest.raises(ValueError, match=r"epsilon must be None, got 0\.1"):
+        policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="bank")

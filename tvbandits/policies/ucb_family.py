@@ -28,6 +28,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
@@ -42,6 +43,7 @@ from tvbandits.policies.setting import (
     Seed,
     Setting,
     Width,
+    as_posterior,
     assembled,
     described,
     learned_parts,
@@ -265,6 +267,8 @@ def tv_gp_ucb(
             f"kernel is None, which is for an epsilon that is not given; got {epsilon}"
         )
     common = Common(confidence, "exact" if posterior is None else posterior, mean, seed, minimise)
+    if isinstance(as_posterior(common.posterior or "exact"), ModelBank):
+        raise ValueError(f"a bank of models learns by itself: epsilon must be None, got {epsilon}")
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return assembled(domain, drifting, noise_variance, common)
 
