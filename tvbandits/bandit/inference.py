@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
+from tvbandits.bandit.told import told_to_bank
 from tvbandits.core.arrays import Array, is_finite_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
@@ -109,7 +109,7 @@ class Model:
 
     def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         if isinstance(self._recipe.posterior, ModelBank):
-            return self._told(self._recipe.posterior, state, now)
+            return told_to_bank(self._recipe, state, self._surface(state), now)
         started = time.perf_counter()
         model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
         if type(model.aging) is Constant and state.since == (0, 0):
@@ -178,44 +178,11 @@ class Model:
         inputs = self.inputs(state, seen.X, seen.t)
         return Data(inputs, values, effective / state.model.scaling.scale**2)
 
-    def _told(self, rule: ModelBank, state: State, now: float) -> State:
-        """The state with its bank told what is new."""
-        started = time.perf_counter()
-        surface, known = self._surface(state), state.posterior
-        assert surface is not None  # a bank is for candidates alone
-        made_for = (rule, self._recipe.noise_variance, self._sign)
-        if not isinstance(known, BankPosterior) or known.made_for != made_for:
-            known = rule.start(state.model.kernel, surface, *made_for[1:])
-        rewards, answers = known.told
-        posterior = known.observed(
-            self._signed(state.rewards.take(slice(rewards, None))),
-            self._signed(state.answers.take(slice(answers, None))),
-            now,
-        )
-        count = len(state.rewards) + len(state.answers)
-        info = replace(
-            state.info,
-            posterior=PosteriorInfo(count, 0, float(count), math.nan),
-            model=replace(
-                state.info.model,
-                centre=self._sign * posterior.bank.origin,
-                scale=posterior.scale,
-                white=math.sqrt(posterior.white),
-                members=posterior.heaviest,
-            ),
-            seconds={"posterior": time.perf_counter() - started},
-        )
-        return replace(state, posterior=posterior, info=info)
-
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
         assert state.posterior is not None  # every caller conditions first
         if isinstance(state.posterior, BankPosterior):
-            white = state.posterior.bank.widening**2 * state.posterior.white
-            surface = self._surface(state)
-            return View(
-                state.posterior, surface, lambda X: self.inputs(state, X, now), 0.0, 1.0, 0.0, white
-            )
+            return state.posterior.view(self._surface(state), lambda X: self.inputs(state, X, now))
         origin, scaled = self._origin(state), state.model.scaling
         return View(
             posterior=state.posterior,
@@ -241,11 +208,7 @@ class Model:
         return beta
 
     def pending_noise(self, state: State, now: float) -> Array:
-        """With what noise the rewards that are out will speak about the time `now`, in prior units.
-
-        A reward of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is
-        worth an observation of f_now with the noise variance (k (1 - r^2) + v) / r^2.
-        """
+        """With what noise the rewards that are out will speak about the time `now`, in prior units."""
         out, model = state.pending, state.model
         if isinstance(state.posterior, BankPosterior):
             return state.posterior.noise_of(out.t, self._recipe.noise_variance)
@@ -292,11 +255,7 @@ class Model:
         return state
 
     def learned(self, state: State, before: int) -> State:
-        """The state once it has learned, if that falls due after `before` rewards.
-
-        Where the kernel sees time, its numbers say how fast the reward changes; otherwise the pace of
-        the aging map does.
-        """
+        """The state once it has learned kernel or pace, if that falls due after `before` rewards."""
         every = self._recipe.learn
         if every is None or not every.due(before, len(state.rewards)):
             return state
@@ -436,5 +395,4 @@ class Model:
 
     @cached_property
     def _space_time(self) -> bool:
-        # Learning changes the numbers of a kernel, never its form.
-        return is_space_time(self._recipe.kernel)
+        return is_space_time(self._recipe.kernel)  # learning changes numbers, never the form

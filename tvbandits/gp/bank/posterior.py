@@ -8,7 +8,7 @@ learned, so its mean is not linear in the rewards, and unit, centre and drift ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from tvbandits.gp.bank.settings import Setting
 from tvbandits.gp.lookahead import Beliefs
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.predictions import View
 
 RIDGE = 1e-6
 """Of the correlations between candidates, where another point is told from them."""
@@ -189,6 +190,11 @@ class BankPosterior:
     def _now(self) -> Beliefs:
         """About the time `now`, and what readings of that time would change."""
         return self.beliefs(self.now, 1.0) if self.imagined is None else self.imagined
+
+    def view(self, surface: Surface | None, inputs: Callable[[Array], Array]) -> View:
+        """Itself in the unit of reward, which is its own."""
+        white = self.bank.widening**2 * self.white
+        return View(self, surface, inputs, centre=0.0, scale=1.0, origin=0.0, white=white)
 
     def noise_of(self, t: Array, variance: float) -> Array:
         """With what noise (n,) readings of times (n,) will speak about the time `now`."""
