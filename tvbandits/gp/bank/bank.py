@@ -9,6 +9,7 @@ alone was within noise on the networks it was tried on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,8 +17,15 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.bank.filters import Filters, Innovations, Mixture, filters_of
-from tvbandits.gp.bank.settings import Setting, settings_for
+from tvbandits.gp.bank.powers import Transform
+from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, settings_for
 from tvbandits.gp.lookahead import Beliefs
+
+POWERS = (1.0, 0.5, 0.0, 1.5, 2.0)
+"""Of the transforms that a network's rewards may need; the first says what the sensor's noise is."""
+
+UNIT_LEARNED_AT = (4, 16)
+"""After so many steps a bank with transforms begins again, in the unit that the readings suggest."""
 
 FORGETTING = 0.99
 """What the weights keep of the evidence at each step."""
@@ -103,9 +111,15 @@ class Bank:
     time: float = float("nan")
     steps: int = 0
     surprise: float = 1.0
-    _score: Array = field(default_factory=lambda: np.zeros(0))
-    _error_variance: float = 0.0
+    powers: tuple[float, ...] = (1.0,)
+    transforms: tuple[Transform, ...] = ()
+    unit: float = 1.0
+    seen: tuple[float, float] = (0.0, 0.0)
+    _score: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    _error_variance: Array = field(default_factory=lambda: np.zeros(1))
     _present: _Step = _Step(())
+    _early: tuple[tuple[Index, Array, Array, float], ...] = ()
+    _learned_at: int = 0
 
     @classmethod
     def of(
@@ -116,6 +130,7 @@ class Bank:
         *,
         step: float | None = None,
         capacity: int = CAPACITY,
+        powers: Sequence[float] | None = None,
     ) -> Bank:
         """Before any observation.
 
@@ -129,6 +144,9 @@ class Bank:
             Usual time between two decisions.
         capacity : int
             Numbers in the covariances of all members, once thinned: what a step costs.
+        powers : sequence of float, optional
+            Of the transforms that rewards may need (see `Transform`), tried side by side. None: `POWERS`
+            for a network whose models are not given, else rewards are taken as they are.
         """
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or len(points) == 0:
@@ -140,7 +158,9 @@ class Bank:
         if not chosen:
             raise ValueError("a bank needs at least one setting, got none")
         given = float("nan") if step is None else step
-        return cls(points, chosen, float(noise_variance), given, capacity)
+        network = settings is None and len(points) <= SMALL_NETWORK
+        tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
+        return cls(points, chosen, float(noise_variance), given, capacity, powers=tried)
 
     @property
     def members(self) -> tuple[Setting, ...]:
@@ -150,9 +170,26 @@ class Bank:
     @property
     def weights(self) -> Array:
         """Weights of the members, of sum 1."""
+        return np.asarray(self._weights().sum(axis=1))
+
+    @property
+    def power_weights(self) -> Array:
+        """Weights of the transforms, in the order of `powers`, of sum 1."""
+        return np.asarray(self._weights().sum(axis=0))
+
+    def _weights(self) -> Array:
+        """Of the members (rows) under each of the transforms, of sum 1."""
         score = FORGETTING * self._score + self._evidence()[0]
         weights = np.exp(score - score.max())
         return np.asarray(weights / weights.sum())
+
+    def _transformed(self, y: Array) -> Array:
+        """Rewards less the origin (n,) under each transform, (n, K)."""
+        return np.stack([each(y) for each in self.transforms], axis=1)
+
+    def _log_slopes(self, y: Array) -> Array:
+        """What the densities of readings gain by being in the unit of reward, (K,)."""
+        return np.array([each.log_slope(y).sum() for each in self.transforms])
 
     @property
     def widening(self) -> float:
@@ -178,9 +215,9 @@ class Bank:
             return self
         bank = self._started(y, noise) if not self.filters else self
         bank = bank._at(t)
-        weights, filters, seen = bank.weights, [], []
+        weights, filters, seen, z = bank._weights(), [], [], bank._transformed(y - bank.origin)
         for each in bank.filters:
-            after, innovations = each.observed(index, y - bank.origin, noise)
+            after, innovations = each.observed(index, z, noise)
             filters.append(after)
             seen.append(innovations)
         present = bank._present
@@ -188,10 +225,19 @@ class Bank:
             present,
             rows=(*present.rows, *index.tolist()),
             values=(*present.values, *(y - bank.origin).tolist()),
-            log_density=present.log_density + np.concatenate([s.log_density for s in seen]),
+            log_density=present.log_density
+            + np.concatenate([s.log_density for s in seen])
+            + bank._log_slopes(y - bank.origin),
             surprises=(*present.surprises, *_surprises(weights, seen)),
         )
-        return replace(bank, filters=tuple(filters), _present=grown)
+        low, high = float((y - bank.origin).min()), float((y - bank.origin).max())
+        return replace(
+            bank,
+            filters=tuple(filters),
+            seen=(min(low, bank.seen[0]), max(high, bank.seen[1])),
+            _present=grown,
+            _early=(*bank._early, (index, y, noise, t)) if bank._is_early() else (),
+        )
 
     def predict(self, t: float) -> Forecast:
         """Of the reward at all points at a time, not before the latest observation."""
@@ -199,56 +245,99 @@ class Bank:
             raise ValueError(
                 "a bank that has observed nothing cannot predict: observe() comes first"
             )
-        return self._forecast(self._mixtures(t))
+        return self._forecast(self._mixtures(t, present=False))
 
     def _forecast(self, mixtures: Sequence[Mixture]) -> Forecast:
-        mean = sum(m.weight * (m.basis @ m.ahead) for m in mixtures)
-        variance = sum(
-            m.weight * (_quadratic(m.basis, m.spread) + m.left + (m.basis @ m.ahead - mean) ** 2)
-            for m in mixtures
-        )
-        learnable = np.maximum(variance, 0.0)
-        white = sum(m.weight * m.white for m in mixtures)
+        return self._said([self._under(k, of) for k, of in _by_transform(mixtures)])
+
+    def _said(self, views: Sequence[View]) -> Forecast:
+        mean = sum(v.weight * v.mean for v in views)
+        apart = sum(v.weight * (v.mean - mean) ** 2 for v in views)
+        learnable = sum(v.weight * v.slope**2 * v.learnable for v in views) + apart
+        variance = sum(v.weight * v.variance for v in views) + apart
         return Forecast(
             np.asarray(self.origin + mean),
-            self.widening * np.sqrt(learnable + white),
+            self.widening * np.sqrt(variance),
             self.widening * np.sqrt(learnable),
         )
+
+    def _under(self, k: int, mixtures: Sequence[Mixture], ahead: bool = True) -> View:
+        """What the members say under one transform, ahead or now."""
+        weight = sum(m.weight for m in mixtures)
+        shares = [m.weight / weight for m in mixtures]
+        states = [m.ahead if ahead else m.now for m in mixtures]
+        spreads = [m.spread if ahead else m.known for m in mixtures]
+        means = [m.basis @ state for m, state in zip(mixtures, states, strict=True)]
+        center = sum(share * each for share, each in zip(shares, means, strict=True))
+        learnable = sum(
+            share * (_quadratic(m.basis, spread) + m.left + (each - center) ** 2)
+            for share, m, each, spread in zip(shares, mixtures, means, spreads, strict=True)
+        )
+        learnable = np.maximum(learnable, 0.0)
+        white = sum(share * m.white for share, m in zip(shares, mixtures, strict=True))
+        low, high = self.seen
+        reach = max(high - low, self.unit)
+        made = self.transforms[k].moments(
+            np.asarray(center), learnable + white, (low - reach, high + reach)
+        )
+        return View(weight, np.asarray(center), learnable, float(white), *made)
 
     def beliefs(self, t: float, beta: float = 2.0) -> Beliefs:
         """About the decision at the time t, and how readings now would change them.
 
         The noise of a reading is the sensor's and the white part: neither tells about the next step.
+        Under a transform, covariances are carried to the unit of reward by its mean slope.
         """
         if not self.filters:
             raise ValueError(
                 "a bank that has observed nothing has no beliefs: observe() comes first"
             )
-        mixtures = self._mixtures(t)
-        forecast = self._forecast(mixtures)
-        now = sum(m.weight * (m.basis @ m.now) for m in mixtures)
+        groups = _by_transform(self._mixtures(t, present=True))
+        later = [self._under(k, of) for k, of in groups]
+        now = [self._under(k, of, ahead=False) for k, of in groups]
+        forecast = self._said(later)
         mean = forecast.mean - self.origin
-        left = sum(m.weight * m.left for m in mixtures)
-        white = sum(m.weight * m.white for m in mixtures)
+        mean_now = sum(v.weight * v.mean for v in now)
+        noise = self.noise_variance + sum(v.weight * v.white * v.slope**2 for v in now)
+        every = list(zip(groups, now, later, strict=True))
 
         def reach(rows: Sequence[int]) -> Array:
             r = list(rows)
             out = np.zeros((len(r), len(self.points)))
-            for m in mixtures:
-                apart = np.outer((m.basis @ m.now - now)[r], m.basis @ m.ahead - mean)
-                out += m.weight * (m.basis[r] @ m.across @ m.basis.T + apart)
+            for (_, mixtures), here, there in every:
+                shared = sum(
+                    m.weight
+                    * (
+                        m.basis[r] @ m.across @ m.basis.T
+                        + np.outer(
+                            (m.basis @ m.now - here.center)[r], m.basis @ m.ahead - there.center
+                        )
+                    )
+                    for m in mixtures
+                )
+                apart = np.outer((here.mean - mean_now)[r], there.mean - mean)
+                out += np.outer(here.slope[r], there.slope) * shared + here.weight * apart
             return out
 
         def among(rows: Sequence[int], others: Sequence[int]) -> Array:
             r, s = list(rows), list(others)
-            out = np.where(np.equal.outer(r, s), np.asarray(left)[r][:, None], 0.0)
-            for m in mixtures:
-                away = m.basis @ m.now - now
-                out += m.weight * (m.basis[r] @ m.known @ m.basis[s].T + np.outer(away[r], away[s]))
+            out, same = np.zeros((len(r), len(s))), np.equal.outer(r, s)
+            for (_, mixtures), here, _ in every:
+                away = [m.basis @ m.now - here.center for m in mixtures]
+                shared = sum(
+                    m.weight
+                    * (
+                        m.basis[r] @ m.known @ m.basis[s].T
+                        + np.outer(off[r], off[s])
+                        + np.where(same, m.left[r][:, None], 0.0)
+                    )
+                    for m, off in zip(mixtures, away, strict=True)
+                )
+                apart = np.outer((here.mean - mean_now)[r], (here.mean - mean_now)[s])
+                out += np.outer(here.slope[r], here.slope[s]) * shared + here.weight * apart
             return out
 
-        noise = float(self.noise_variance + white)
-        return Beliefs(forecast.mean, forecast.learnable, beta, noise, reach, among)
+        return Beliefs(forecast.mean, forecast.learnable, beta, np.asarray(noise), reach, among)
 
     def _checked(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
@@ -272,9 +361,39 @@ class Bank:
     def _started(self, y: Array, noise: Array) -> Bank:
         """With filters at their prior, in a unit that the first readings suggest."""
         variance = max(float(y.var()), 4.0 * float(noise.mean()))
-        filters = filters_of(self.settings, self.points, variance)
-        bank = replace(self, filters=filters, origin=float(y.mean()))
-        return replace(bank, _score=np.zeros(len(self.settings)), _present=bank._fresh())
+        return self._in_unit(float(y.mean()), variance)
+
+    def _in_unit(self, origin: float, variance: float) -> Bank:
+        unit = math.sqrt(variance)
+        transforms = tuple(Transform(power, unit) for power in self.powers)
+        filters = filters_of(self.settings, self.points, variance, len(transforms))
+        score = np.zeros((len(self.settings), len(transforms)))
+        bank = replace(self, filters=filters, origin=origin, unit=unit, transforms=transforms)
+        bank = replace(
+            bank, seen=(0.0, 0.0), _score=score, _error_variance=np.zeros(len(transforms))
+        )
+        return replace(bank, _present=bank._fresh())
+
+    def _is_early(self) -> bool:
+        return len(self.powers) > 1 and self.steps < UNIT_LEARNED_AT[-1]
+
+    def _anew(self) -> Bank:
+        """Begun again in a unit and around an origin that all readings so far suggest."""
+        y = np.concatenate([values for _, values, _, _ in self._early])
+        noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
+        empty = replace(
+            self,
+            time=float("nan"),
+            steps=0,
+            surprise=1.0,
+            _early=(),
+            _present=_Step(()),
+            _learned_at=self.steps + 1,
+        )
+        bank = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise))
+        for index, values, variances, t in self._early:
+            bank = bank.observe(index, values, variances, t)
+        return bank
 
     def _fresh(self) -> _Step:
         return _Step(tuple(filters.mean for filters in self.filters))
@@ -285,6 +404,12 @@ class Bank:
             return self
         if np.isnan(self.time):
             return replace(self, time=t)
+        if (
+            self._is_early()
+            and self._learned_at <= self.steps
+            and self.steps + 1 in UNIT_LEARNED_AT
+        ):
+            return self._anew()._at(t)
         step = self.step if np.isfinite(self.step) else t - self.time
         evidence, error_variance = self._evidence()
         surprise = self.surprise
@@ -305,7 +430,7 @@ class Bank:
         bank = replace(bank, filters=tuple(each.moved(h) for each in bank.filters))
         return replace(bank, _present=bank._fresh())
 
-    def _evidence(self) -> tuple[Array, float]:
+    def _evidence(self) -> tuple[Array, Array]:
         """What the present step says about each member, and the variance of errors that it shows.
 
         Half the log density, and half that of the differences between places (of the error itself
@@ -313,29 +438,29 @@ class Bank:
         """
         present, n = self._present, len(self._present.rows)
         if n == 0:
-            return np.zeros(len(self._score)), self._error_variance
-        rows, y = np.array(present.rows), np.array(present.values)
+            return np.zeros_like(self._score), self._error_variance
+        rows, z = np.array(present.rows), self._transformed(np.array(present.values))
         predicted = [
-            before @ filters.layout.rows(rows).T
+            np.matmul(filters.layout.rows(rows), before)
             for before, filters in zip(present.before, self.filters, strict=True)
         ]
-        errors = y - np.concatenate(predicted)
+        errors = z - np.concatenate(predicted)
         if n > 1:
             errors = errors - errors.mean(axis=1, keepdims=True)
         squares = (errors**2).sum(axis=1)
-        weights = np.exp(self._score - self._score.max())
-        latest = float(weights @ squares / weights.sum()) / max(n - 1, 1)
+        weights = np.exp(self._score - self._score.max(axis=0))
+        latest = (weights * squares).sum(axis=0) / weights.sum(axis=0) / max(n - 1, 1)
         share = max(0.02, 1.0 / (self.steps + 1))
         variance = self._error_variance + share * (latest - self._error_variance)
         evidence = present.log_density - squares / (2.0 * (variance + self.noise_variance))
-        return np.asarray(0.5 * evidence), variance
+        return np.asarray(0.5 * evidence), np.asarray(variance)
 
     def _thinned(self) -> Bank:
         """Without its lighter half, if it is too large and the time has come."""
         numbers = np.concatenate([np.full(len(each), each.layout.size**2) for each in self.filters])
         if self.steps not in THINNED_AT or numbers.sum() <= self.capacity:
             return self
-        order = np.argsort(-self._score, kind="stable")
+        order = np.argsort(-self._score.max(axis=1), kind="stable")
         fits = np.cumsum(numbers[order]) <= self.capacity
         kept = np.zeros(len(order), dtype=bool)
         kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
@@ -346,22 +471,43 @@ class Bank:
             self, filters=tuple(each.take(part) for each, part in pairs), _score=self._score[kept]
         )
 
-    def _mixtures(self, t: float) -> list[Mixture]:
-        """The members that count, by their features, at the time t."""
+    def _mixtures(self, t: float, present: bool) -> list[Mixture]:
+        """The members that count, by their features and transforms, at the time t."""
         if t < self.time:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
         # Before the second time nobody knows how long a step is.
         h = (t - self.time) / self.step if np.isfinite(self.step) else float(t > self.time)
-        weights = self.weights
+        weights = self._weights()
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
         ends = np.cumsum([len(each) for each in self.filters])
         parts = np.split(weights, ends[:-1])
         return [
-            each.take(part > 0).mixture(part[part > 0], h)
+            mixture
             for each, part in zip(self.filters, parts, strict=True)
             if part.any()
+            for mixture in each.mixtures(part, h, present)
         ]
+
+
+@dataclass(frozen=True)
+class View:
+    """What members say under one transform: moments of transforms, and of rewards less the origin."""
+
+    weight: float
+    center: Array
+    learnable: Array
+    white: float
+    mean: Array
+    variance: Array
+    slope: Array
+
+
+def _by_transform(mixtures: Sequence[Mixture]) -> list[tuple[int, list[Mixture]]]:
+    found: dict[int, list[Mixture]] = {}
+    for each in mixtures:
+        found.setdefault(each.transform, []).append(each)
+    return list(found.items())
 
 
 def _quadratic(basis: Array, spread: Array) -> Array:
@@ -370,9 +516,14 @@ def _quadratic(basis: Array, spread: Array) -> Array:
 
 
 def _surprises(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:
-    """Squared standardised innovations of the mixture."""
+    """Squared standardised innovations of the mixtures under each transform, on average."""
     errors = np.concatenate([each.errors for each in seen])
     variances = np.concatenate([each.variances for each in seen])
-    mean = weights @ errors
-    variance = weights @ (variances + (errors - mean) ** 2)
-    return tuple(np.minimum(mean**2 / variance, LARGEST_SURPRISE).tolist())
+    total = weights.sum(axis=0)
+    counts = total >= NEGLIGIBLE * total.max()
+    errors, variances, weights = errors[..., counts], variances[..., counts], weights[:, counts]
+    total = weights.sum(axis=0)
+    share = (weights / total)[:, None, :]
+    mean = (share * errors).sum(axis=0)
+    variance = (share * (variances + (errors - mean) ** 2)).sum(axis=0)
+    return tuple((np.minimum(mean**2 / variance, LARGEST_SURPRISE) @ (total / total.sum())).tolist())
