@@ -69,7 +69,7 @@ class Beliefs:
             self.mean[rows],
             self.deviation[rows],
             self.beta,
-            self.noise_variance,
+            np.broadcast_to(self.noise_variance, self.mean.shape)[rows],
             lambda some: reach(rows[list(some)].tolist())[:, rows],
             lambda some, more: among(rows[list(some)].tolist(), rows[list(more)].tolist()),
         )

@@ -5,6 +5,9 @@ fitted again. Their weights follow from how well they have predicted lately: hal
 what was observed, half from the squared errors of *differences* between places seen at one time, since
 a decision depends on which place is best and not on the level that all share. The gain over the density
 alone was within noise on the networks it was tried on.
+
+Rewards may be skewed: each member stands under several transforms, which the densities weigh. Origin and
+unit of a transform follow from the first steps, which are replayed then.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.bank.filters import Filters, Innovations, Mixture, filters_of
+from tvbandits.gp.bank.evidence import NEGLIGIBLE, Step, difference_errors, surprises
+from tvbandits.gp.bank.filters import Filters, Mixture, filters_of
 from tvbandits.gp.bank.powers import Transform
 from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, settings_for
+from tvbandits.gp.bank.views import Forecast, Heard
 from tvbandits.gp.lookahead import Beliefs
 
 POWERS = (1.0, 0.5, 0.0, 1.5, 2.0)
@@ -30,9 +35,6 @@ UNIT_LEARNED_AT = (4, 16)
 FORGETTING = 0.99
 """What the weights keep of the evidence at each step."""
 
-NEGLIGIBLE = 1e-2
-"""Members below this share of the largest weight are left out of what the bank says, not of the bank."""
-
 CAPACITY = 300_000
 """Numbers in the covariances of all members, once a bank has been thinned."""
 
@@ -41,38 +43,6 @@ THINNED_AT = (16, 32, 64, 128)
 
 WATCHED = 0.05
 """Weight of the latest step in the mean squared standardised innovation."""
-
-LARGEST_SURPRISE = 25.0
-"""A squared standardised innovation counts for at most this: one outlier is no bad model."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a bank says about all points at one time, in the unit of reward.
-
-    Attributes
-    ----------
-    mean : array of shape (A,)
-    deviation : array of shape (A,)
-        Of the reward, with its white part, widened by what innovations have shown.
-    learnable : array of shape (A,)
-        The part of it that observations could remove: what a width is to be multiplied with.
-    """
-
-    mean: Array
-    deviation: Array
-    learnable: Array
-
-
-@dataclass(frozen=True)
-class _Step:
-    """What was observed at the present time, until the next: the evidence of one step."""
-
-    before: tuple[Array, ...]
-    rows: tuple[int, ...] = ()
-    values: tuple[float, ...] = ()
-    log_density: Array | float = 0.0
-    surprises: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +69,14 @@ class Bank:
         Times observed before the present one.
     surprise : float
         Mean squared standardised innovation; 1 for a model that knows what it does not know.
+    powers : tuple of float
+        Of the transforms that rewards may need.
+    transforms : tuple of Transform
+        The same, in the unit that is known so far.
+    unit : float
+        Of transforms: the deviation of the first readings.
+    seen : tuple of 2 float
+        Lowest and highest reading, less the origin.
     """
 
     points: Array
@@ -117,7 +95,7 @@ class Bank:
     seen: tuple[float, float] = (0.0, 0.0)
     _score: Array = field(default_factory=lambda: np.zeros((0, 1)))
     _error_variance: Array = field(default_factory=lambda: np.zeros(1))
-    _present: _Step = _Step(())
+    _present: Step = field(default_factory=lambda: Step(()))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
     _learned_at: int = 0
 
@@ -171,6 +149,17 @@ class Bank:
     def weights(self) -> Array:
         """Weights of the members, of sum 1."""
         return np.asarray(self._weights().sum(axis=1))
+
+    @property
+    def scales(self) -> Array:
+        """Squared scales of the members, in units of reward at the origin, where slopes are 1."""
+        variance, weights = (
+            np.concatenate([each.variance for each in self.filters]),
+            self._weights(),
+        )
+        total = weights.sum(axis=1)
+        mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
+        return np.asarray(np.where(total > 0, mean, variance[:, 0]))
 
     @property
     def power_weights(self) -> Array:
@@ -228,7 +217,7 @@ class Bank:
             log_density=present.log_density
             + np.concatenate([s.log_density for s in seen])
             + bank._log_slopes(y - bank.origin),
-            surprises=(*present.surprises, *_surprises(weights, seen)),
+            surprises=(*present.surprises, *surprises(weights, seen)),
         )
         low, high = float((y - bank.origin).min()), float((y - bank.origin).max())
         return replace(
@@ -245,99 +234,29 @@ class Bank:
             raise ValueError(
                 "a bank that has observed nothing cannot predict: observe() comes first"
             )
-        return self._forecast(self._mixtures(t, present=False))
-
-    def _forecast(self, mixtures: Sequence[Mixture]) -> Forecast:
-        return self._said([self._under(k, of) for k, of in _by_transform(mixtures)])
-
-    def _said(self, views: Sequence[View]) -> Forecast:
-        mean = sum(v.weight * v.mean for v in views)
-        apart = sum(v.weight * (v.mean - mean) ** 2 for v in views)
-        learnable = sum(v.weight * v.slope**2 * v.learnable for v in views) + apart
-        variance = sum(v.weight * v.variance for v in views) + apart
-        return Forecast(
-            np.asarray(self.origin + mean),
-            self.widening * np.sqrt(variance),
-            self.widening * np.sqrt(learnable),
-        )
-
-    def _under(self, k: int, mixtures: Sequence[Mixture], ahead: bool = True) -> View:
-        """What the members say under one transform, ahead or now."""
-        weight = sum(m.weight for m in mixtures)
-        shares = [m.weight / weight for m in mixtures]
-        states = [m.ahead if ahead else m.now for m in mixtures]
-        spreads = [m.spread if ahead else m.known for m in mixtures]
-        means = [m.basis @ state for m, state in zip(mixtures, states, strict=True)]
-        center = sum(share * each for share, each in zip(shares, means, strict=True))
-        learnable = sum(
-            share * (_quadratic(m.basis, spread) + m.left + (each - center) ** 2)
-            for share, m, each, spread in zip(shares, mixtures, means, spreads, strict=True)
-        )
-        learnable = np.maximum(learnable, 0.0)
-        white = sum(share * m.white for share, m in zip(shares, mixtures, strict=True))
-        low, high = self.seen
-        reach = max(high - low, self.unit)
-        made = self.transforms[k].moments(
-            np.asarray(center), learnable + white, (low - reach, high + reach)
-        )
-        return View(weight, np.asarray(center), learnable, float(white), *made)
+        return self._heard(t, present=False).forecast()
 
     def beliefs(self, t: float, beta: float = 2.0) -> Beliefs:
         """About the decision at the time t, and how readings now would change them.
 
         The noise of a reading is the sensor's and the white part: neither tells about the next step.
-        Under a transform, covariances are carried to the unit of reward by its mean slope.
         """
         if not self.filters:
             raise ValueError(
                 "a bank that has observed nothing has no beliefs: observe() comes first"
             )
-        groups = _by_transform(self._mixtures(t, present=True))
-        later = [self._under(k, of) for k, of in groups]
-        now = [self._under(k, of, ahead=False) for k, of in groups]
-        forecast = self._said(later)
-        mean = forecast.mean - self.origin
-        mean_now = sum(v.weight * v.mean for v in now)
-        noise = self.noise_variance + sum(v.weight * v.white * v.slope**2 for v in now)
-        every = list(zip(groups, now, later, strict=True))
+        return self._heard(t, present=True).beliefs(self.noise_variance, beta)
 
-        def reach(rows: Sequence[int]) -> Array:
-            r = list(rows)
-            out = np.zeros((len(r), len(self.points)))
-            for (_, mixtures), here, there in every:
-                shared = sum(
-                    m.weight
-                    * (
-                        m.basis[r] @ m.across @ m.basis.T
-                        + np.outer(
-                            (m.basis @ m.now - here.center)[r], m.basis @ m.ahead - there.center
-                        )
-                    )
-                    for m in mixtures
-                )
-                apart = np.outer((here.mean - mean_now)[r], there.mean - mean)
-                out += np.outer(here.slope[r], there.slope) * shared + here.weight * apart
-            return out
-
-        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            r, s = list(rows), list(others)
-            out, same = np.zeros((len(r), len(s))), np.equal.outer(r, s)
-            for (_, mixtures), here, _ in every:
-                away = [m.basis @ m.now - here.center for m in mixtures]
-                shared = sum(
-                    m.weight
-                    * (
-                        m.basis[r] @ m.known @ m.basis[s].T
-                        + np.outer(off[r], off[s])
-                        + np.where(same, m.left[r][:, None], 0.0)
-                    )
-                    for m, off in zip(mixtures, away, strict=True)
-                )
-                apart = np.outer((here.mean - mean_now)[r], (here.mean - mean_now)[s])
-                out += np.outer(here.slope[r], here.slope[s]) * shared + here.weight * apart
-            return out
-
-        return Beliefs(forecast.mean, forecast.learnable, beta, np.asarray(noise), reach, among)
+    def _heard(self, t: float, present: bool) -> Heard:
+        low, high = self.seen
+        reach = max(high - low, self.unit)
+        return Heard.of(
+            self._mixtures(t, present),
+            self.transforms,
+            (low - reach, high + reach),
+            self.origin,
+            self.widening,
+        )
 
     def _checked(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
@@ -387,7 +306,7 @@ class Bank:
             steps=0,
             surprise=1.0,
             _early=(),
-            _present=_Step(()),
+            _present=Step(()),
             _learned_at=self.steps + 1,
         )
         bank = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise))
@@ -395,8 +314,8 @@ class Bank:
             bank = bank.observe(index, values, variances, t)
         return bank
 
-    def _fresh(self) -> _Step:
-        return _Step(tuple(filters.mean for filters in self.filters))
+    def _fresh(self) -> Step:
+        return Step(tuple(filters.mean for filters in self.filters))
 
     def _at(self, t: float) -> Bank:
         """Moved to a time; what was observed before becomes evidence."""
@@ -423,7 +342,7 @@ class Bank:
             surprise=surprise,
             _score=FORGETTING * self._score + evidence,
             _error_variance=error_variance,
-            _present=_Step(()),
+            _present=Step(()),
         )
         bank = bank._thinned()
         h = (t - self.time) / step
@@ -436,20 +355,11 @@ class Bank:
         Half the log density, and half that of the differences between places (of the error itself
         where one place was read) were all members' errors of the same variance: that of the bank's.
         """
-        present, n = self._present, len(self._present.rows)
-        if n == 0:
+        present = self._present
+        if not present.rows:
             return np.zeros_like(self._score), self._error_variance
         rows, z = np.array(present.rows), self._transformed(np.array(present.values))
-        predicted = [
-            np.matmul(filters.layout.rows(rows), before)
-            for before, filters in zip(present.before, self.filters, strict=True)
-        ]
-        errors = z - np.concatenate(predicted)
-        if n > 1:
-            errors = errors - errors.mean(axis=1, keepdims=True)
-        squares = (errors**2).sum(axis=1)
-        weights = np.exp(self._score - self._score.max(axis=0))
-        latest = (weights * squares).sum(axis=0) / weights.sum(axis=0) / max(n - 1, 1)
+        latest, squares = difference_errors(present.before, self.filters, rows, z, self._score)
         share = max(0.02, 1.0 / (self.steps + 1))
         variance = self._error_variance + share * (latest - self._error_variance)
         evidence = present.log_density - squares / (2.0 * (variance + self.noise_variance))
@@ -488,42 +398,3 @@ class Bank:
             if part.any()
             for mixture in each.mixtures(part, h, present)
         ]
-
-
-@dataclass(frozen=True)
-class View:
-    """What members say under one transform: moments of transforms, and of rewards less the origin."""
-
-    weight: float
-    center: Array
-    learnable: Array
-    white: float
-    mean: Array
-    variance: Array
-    slope: Array
-
-
-def _by_transform(mixtures: Sequence[Mixture]) -> list[tuple[int, list[Mixture]]]:
-    found: dict[int, list[Mixture]] = {}
-    for each in mixtures:
-        found.setdefault(each.transform, []).append(each)
-    return list(found.items())
-
-
-def _quadratic(basis: Array, spread: Array) -> Array:
-    """b^T spread b for each row b of the basis."""
-    return np.asarray(np.einsum("ij,ij->i", basis @ spread, basis))
-
-
-def _surprises(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:
-    """Squared standardised innovations of the mixtures under each transform, on average."""
-    errors = np.concatenate([each.errors for each in seen])
-    variances = np.concatenate([each.variances for each in seen])
-    total = weights.sum(axis=0)
-    counts = total >= NEGLIGIBLE * total.max()
-    errors, variances, weights = errors[..., counts], variances[..., counts], weights[:, counts]
-    total = weights.sum(axis=0)
-    share = (weights / total)[:, None, :]
-    mean = (share * errors).sum(axis=0)
-    variance = (share * (variances + (errors - mean) ** 2)).sum(axis=0)
-    return tuple((np.minimum(mean**2 / variance, LARGEST_SURPRISE) @ (total / total.sum())).tolist())

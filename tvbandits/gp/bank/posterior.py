@@ -18,9 +18,10 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, whole_number
 from tvbandits.core.observations import Observations
-from tvbandits.gp.bank.bank import CAPACITY, Bank, Forecast
+from tvbandits.gp.bank.bank import CAPACITY, Bank
 from tvbandits.gp.bank.recent import Readings, Recent, faded, moved
 from tvbandits.gp.bank.settings import Setting
+from tvbandits.gp.bank.views import Forecast
 from tvbandits.gp.lookahead import Beliefs
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
@@ -171,7 +172,7 @@ class BankPosterior:
         if noise_variance is None:
             return believed
         more = noise_variance - bank.noise_variance
-        return replace(believed, noise_variance=max(believed.noise_variance + more, 1e-300))
+        return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
     def _unread(self, beta: float, noise: float) -> Beliefs:
         """Before any observation."""
@@ -333,7 +334,9 @@ class BankPosterior:
         half = linalg.solve_lower(factor, shared.T)
         reach = linalg.solve_lower(factor, half, transposed=True).T
         reach = reach + (1.0 - reach.sum(axis=1, keepdims=True)) / len(points)
-        left = np.maximum(total - (half**2).sum(axis=0), 0.0)
+        # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
+        most = float(self.on_surface()[1].max()) / self.bank.widening**2
+        left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
         for i, row in enumerate(rows):
             if row is not None:
                 reach[i], left[i] = np.arange(len(points)) == row, 0.0
@@ -346,7 +349,7 @@ class BankPosterior:
         if not bank.filters:
             n = len(bank.settings)
             return bank.settings, np.full(n, 1.0 / n), np.ones(n)
-        return bank.members, bank.weights, np.concatenate([f.variance for f in bank.filters])
+        return bank.members, bank.weights, bank.scales
 
 
 def _distances(X: Array, Y: Array) -> Array:

@@ -146,7 +146,7 @@ def faded(bank: Bank, age: float, variance: Array) -> Array:
         return given
     step = bank.step if math.isfinite(bank.step) else age
     steps, weights = age / step, bank.weights
-    scale = np.concatenate([each.variance for each in bank.filters])
+    scale = bank.scales
     shared = total = 0.0
     for weight, unit, each in zip(weights, scale, bank.members, strict=True):
         x = steps / each.drift_scale * (math.sqrt(3.0) if each.smooth else 1.0)
