@@ -251,7 +251,7 @@ class PlausibleMaximisers:
         if k == 0 or N == 0:
             return _all_or_none(N, 0)
         beliefs = pool.believed()
-        enough = self.tolerance * math.sqrt(beliefs.noise_variance)
+        enough = self.tolerance * math.sqrt(float(np.mean(beliefs.noise_variance)))
         rows: list[int] = []
         while len(rows) < min(k, N):
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
