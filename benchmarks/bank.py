@@ -15,9 +15,8 @@ import numpy as np
 
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.queries.bank.all_read import AllRead
-from tvbandits.queries.bank.bank import Bank
-from tvbandits.queries.bank.questions import questions
+from tvbandits.gp.bank.bank import Bank
+from tvbandits.queries.next_decision import questions
 
 
 class Played(NamedTuple):
@@ -53,16 +52,6 @@ def play(problem: TableProblem, answers: int, seed: int) -> Played:
     return Played(np.array(regret), np.array(covered), np.array(seconds))
 
 
-def all_read(problem: TableProblem) -> float:
-    """Mean regret of the forecaster that reads every place at every step."""
-    reference, regret = AllRead(len(problem.points)), []
-    reference.read(problem.values[0])
-    for truth in problem.values[1:]:
-        regret.append(truth.max() - truth[reference.forecast().argmax()])
-        reference.read(truth)
-    return float(np.mean(regret))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("values")
@@ -75,7 +64,7 @@ def main() -> None:
     known = problem.references()
     print(problem)
     print(f"uniform {known.uniform:.3f}, best fixed {known.best_fixed:.3f}")
-    print(f"last step's best {known.last_best:.3f}, forecast with all read {all_read(problem):.3f}")
+    print(f"last step's best {known.last_best:.3f}, forecast with all read {known.all_read:.3f}")
     for answers, seeds in ((given.answers, given.seeds), (len(problem.points), 1)):
         runs = [play(problem, answers, seed) for seed in range(seeds)]
         means = np.array([run.regret.mean() for run in runs])

@@ -28,6 +28,7 @@ from tvbandits.datasets.sensor_network.readings import (
     even,
     plain,
     read_table,
+    spanned,
     wide,
     with_index_as_column,
 )
@@ -46,6 +47,8 @@ def sensor_field(
     name: str = "sensor-field",
     minimum_completeness: float = 0.75,
     every: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
     noise: float = 0.0,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
@@ -86,6 +89,9 @@ def sensor_field(
     every : str, optional
         Make steps of this length, "10min" or "1D" (a number where times are numbers), by means of
         the readings in them. None: each row is one step, however long.
+    start, end : str, optional
+        Rows from one time to another, both with it: 2008-01-31, or 2008 for all of a year (numbers
+        where times are numbers). None: all there are.
 
     Raises
     ------
@@ -103,7 +109,7 @@ def sensor_field(
             f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
             f"coordinates of {few(places.index)}"
         )
-    readings = even(as_numbers(table[common]), every)
+    readings = even(spanned(as_numbers(table[common]), start, end), every)
     completeness = readings.notna().mean()
     enough = (completeness >= minimum_completeness) & (completeness > 0)
     kept = readings.loc[:, enough]
@@ -146,6 +152,8 @@ def sensor_field_from_files(
     unit: str = "",
     noise_variance: float | None = None,
     every: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
     minimum_completeness: float = 0.75,
     noise: float = 0.0,
 ) -> TableProblem:
@@ -175,6 +183,8 @@ def sensor_field_from_files(
             unit=unit,
             noise_variance=noise_variance,
             every=every,
+            start=start,
+            end=end,
             minimum_completeness=minimum_completeness,
             noise=noise,
         )

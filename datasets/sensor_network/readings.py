@@ -221,6 +221,42 @@ def with_index_as_column(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(drop=_is_counted(table.index))
 
 
+def spanned(table: pd.DataFrame, start: str | None, end: str | None) -> pd.DataFrame:
+    """Rows from one time to another, both with it, in the order of time.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Times as index.
+    start, end : str, optional
+        Dates such as 2008-01-31, 2008-01 or 2008, which mean all of the day, month or year; or numbers
+        where times are numbers. None: as far as there are rows.
+
+    Raises
+    ------
+    ValueError
+        If one of them is no time, or nothing lies between them.
+    """
+    if start is None and end is None:
+        return table
+    table = table.sort_index(kind="stable")
+    dates = isinstance(table.index, pd.DatetimeIndex)
+    try:
+        given = [each if each is None or dates else float(each) for each in (start, end)]
+        kept = table.loc[slice(*given)]
+    except (ValueError, TypeError, KeyError) as error:
+        expected = "dates such as 2008-01-31" if dates else "numbers, as times are numbers"
+        raise ValueError(
+            f"start and end must be {expected}, got start={start} and end={end}"
+        ) from error
+    if len(kept) == 0:
+        raise ValueError(
+            f"no reading lies between start={start} and end={end}: times are "
+            f"{table.index[0]} to {table.index[-1]}"
+        )
+    return kept
+
+
 def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
     """Rows in the order of time: means of those of one time, or of one interval.
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats, check_sizes
+from tvbandits.datasets.tables.all_read import average_regret
 
 
 class References(NamedTuple):
-    """Average dynamic regret of three players that need no model, in the unit of reward."""
+    """Average dynamic regret of players that ask nobody what to think, in the unit of reward."""
 
     uniform: float
     """A site drawn uniformly at every step (expectation)."""
@@ -19,15 +20,18 @@ class References(NamedTuple):
     """The one site with the largest mean reward, known in hindsight."""
     last_best: float
     """The site that was best one step before, all sites having been read then."""
+    all_read: float
+    """The site of the largest forecast by two numbers learned online, all sites having been read in all
+    steps before: what a few answers are to be read against (`tvbandits.datasets.tables.all_read`)."""
 
 
 def references(values: ArrayLike) -> References:
-    """Average dynamic regret of uniform choice, of the best fixed site, and of the last best site.
+    """Average dynamic regret of uniform choice, the best fixed site, the last best, and a forecast.
 
     The first two are means over all T steps. Nothing has been read before the first step, so
-    `last_best` is a mean over the steps 2, ..., T, and equal to `uniform` where there is but one
-    step. Among several sites that were equally good it draws uniformly (expectation), so that the
-    order of the columns does not matter.
+    `last_best` and `all_read` are means over the steps 2, ..., T, and equal to `uniform` where there is
+    but one step. Among several sites that were equally good they draw uniformly (expectation), so that
+    the order of the columns does not matter.
 
     Parameters
     ----------
@@ -47,6 +51,7 @@ def references(values: ArrayLike) -> References:
         uniform=uniform,
         best_fixed=float(regret.mean(axis=0).min()),
         last_best=float(followed.mean()) if len(followed) else uniform,
+        all_read=average_regret(table) if len(table) > 1 else uniform,
     )
 
 

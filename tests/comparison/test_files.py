@@ -20,7 +20,7 @@ from tvbandits.comparison.summary import SUMMARY, summarise
 from tvbandits.datasets import DriftingBump
 from tvbandits.datasets.tables.references import References
 
-REFERENCES = {"1": References(1.25, 0.1 + 0.2, math.pi)}
+REFERENCES = {"1": References(1.25, 0.1 + 0.2, math.pi, 1 / 3)}
 UNITS = {"1": "ppb"}
 ARGUMENTS = {"problems": ["1"], "interrupted": False}
 FILES = {files.ROWS, files.SUMMARY, files.PICTURE, files.RUN}

@@ -179,7 +179,7 @@ def test_lines_are_means_over_seeds() -> None:
 @pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize("levels", [None, 1.0, 0.0, 1e-9, 1e6])
 def test_labels_do_not_overlap(levels: float | None, bound: bool) -> None:
-    references = {"p": References(1.05, 0.99, 0.98)}
+    references = {"p": References(1.05, 0.99, 0.98, 0.97)}
     figure = regret_figure(make_rows(levels=levels), references, {"p": "ppb"}, bound=bound)
     assert_legible(figure)
 
@@ -199,7 +199,7 @@ def test_bound_only_when_asked_and_only_for_who_asks() -> None:
 
 
 def test_references_within_sight_and_not_twice() -> None:
-    references = {"p": References(1.0, 5.0, 0.2)}
+    references = {"p": References(1.0, 5.0, 0.2, 0.3)}
     (axes,) = regret_figure(make_rows(["gp-ucb"]), references).axes
     assert set(names(axes)) == {"gp-ucb", *REFERENCE_NAMES.values()}
     assert axes.get_ylim()[1] > 5.0
@@ -207,7 +207,7 @@ def test_references_within_sight_and_not_twice() -> None:
     assert REFERENCE_NAMES["uniform"] not in names(axes)
     (axes,) = regret_figure(make_rows(["sparq-gp-ucb"]), references, bound=True).axes
     assert REFERENCE_NAMES["last_best"] not in names(axes)  # far below a logarithmic axis
-    (axes,) = regret_figure(make_rows(["gp-ucb"]), {"other": References(1, 2, 3)}).axes
+    (axes,) = regret_figure(make_rows(["gp-ucb"]), {"other": References(1, 2, 3, 4)}).axes
     assert names(axes) == ["gp-ucb"]
 
 
@@ -314,7 +314,7 @@ def test_other_settings_of_a_policy_get_free_styles(plain: int | None) -> None:
 def test_labels_show_their_curves(count: int, level: float | None, bound: bool) -> None:
     policies = [*POLICIES, *(f"own-{i}" for i in range(10))][:count]
     rows = make_rows(policies, levels=level)
-    figure = regret_figure(rows, {"p": References(1.05, 0.99, 0.98)}, bound=bound)
+    figure = regret_figure(rows, {"p": References(1.05, 0.99, 0.98, 0.97)}, bound=bound)
     assert_legible(figure)
     (axes,) = figure.axes
     by_height = [without_colour(line) for line in drawn(axes)]

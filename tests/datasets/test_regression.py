@@ -193,9 +193,9 @@ def test_the_command_line_can_call_it(make: Make, tmp_path: Path) -> None:
 
 def test_references(shells: RegressionProblem) -> None:
     uniform = statistics.fmean(1.0 - reward for reward in shells.rewards.tolist())
-    np.testing.assert_allclose(shells.references(), (uniform, 0.0, 0.0), rtol=1e-14)
+    np.testing.assert_allclose(shells.references(), (uniform, 0.0, 0.0, 0.0), rtol=1e-14)
     once = RegressionProblem(shells.rewards, shells.points, "t", RBF(1.0), horizon=1)
-    np.testing.assert_allclose(once.references(), (uniform, 0.0, uniform), rtol=1e-14)
+    np.testing.assert_allclose(once.references(), (uniform, 0.0, uniform, uniform), rtol=1e-14)
 
 
 def test_it_is_frozen_and_travels(blocks: RegressionProblem) -> None:
@@ -447,7 +447,7 @@ def test_the_tables_of_the_paper(
     assert (problem.rewards.min(), problem.rewards.max(), problem.best(1)) == (0.0, 1.0, 1.0)
     np.testing.assert_allclose(problem.points.mean(axis=0), 0.0, atol=1e-11)
     np.testing.assert_allclose(problem.points.std(axis=0), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(problem.references(), (uniform, 0.0, 0.0), atol=1e-6)
+    np.testing.assert_allclose(problem.references(), (uniform, 0.0, 0.0, 0.0), atol=1e-6)
     some = slice(None, None, 97)
     np.testing.assert_array_equal(problem.value(problem.points[some], 5), problem.rewards[some])
 

@@ -78,6 +78,40 @@ def test_every_form_gives_the_same_table(form: str) -> None:
     assert problem.summary.startswith("3 sensors, 2026-01-01 00:00:00 to 2026-01-01 00:50:00 (6")
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "rows"),
+    [
+        ("2026-01-01 00:20", None, slice(2, None)),
+        (None, "2026-01-01 00:20", slice(None, 3)),
+        ("2026-01-01 00:15", "2026-01-01 00:30:00", slice(2, 4)),
+        ("2026-01", "2026", slice(None)),
+        (None, None, slice(None)),
+    ],
+)
+def test_from_one_time_to_another(start: str | None, end: str | None, rows: slice) -> None:
+    for table in (VALUES, VALUES[::-1]):
+        problem = made(table, start=start, end=end)
+        np.testing.assert_array_equal(problem.values, VALUES.to_numpy()[rows])
+    numbered = VALUES.set_axis(np.arange(6.0), axis=0)
+    np.testing.assert_array_equal(
+        made(numbered, start="1", end="3.5").values, VALUES.to_numpy()[1:4]
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "start", "end", "message"),
+    [
+        (False, "tomorrow", None, "start and end must be dates .* got start=tomorrow and end=None"),
+        (True, "2026-01-01", None, "must be numbers, as times are numbers, got start=2026-01-01"),
+        (False, "2027", None, "no reading lies between start=2027 and end=None: times are 2026"),
+    ],
+)
+def test_spans_that_cannot_be(numbers: bool, start: Any, end: Any, message: str) -> None:
+    table = VALUES.set_axis(np.arange(6.0), axis=0) if numbers else VALUES
+    with pytest.raises(ValueError, match=message):
+        made(table, start=start, end=end)
+
+
 def test_the_month_comes_first() -> None:
     days = ["02/03/2026", "03/02/2026 10:30", "03/02/2026 10:30:15", "2026-12-31", "2026-12-31T10Z"]
     found = as_times(days)

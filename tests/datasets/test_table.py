@@ -27,8 +27,9 @@ def test_table_problem_by_hand() -> None:
     np.testing.assert_array_equal(problem.value(np.array([[2.0], [0.0], [2.0]]), 2.0), [4, 4, 4])
     assert problem.variation == (3 + 6) / 2
     # Uniform: (1, 4/3, 2). Fixed: the first column. Last best: 4 on day 2; on day 3 a fair coin
-    # between the first column (1 behind) and the third (5 behind).
-    expected = (13 / 9, 1.0, 3.5)
+    # between the first column (1 behind) and the third (5 behind). With all read: the second column on
+    # day 2, and then the third, which was better than the first on day 1 and as good on day 2.
+    expected = (13 / 9, 1.0, 3.5, 4.5)
     np.testing.assert_allclose(problem.references(), expected, rtol=1e-14)
     np.testing.assert_allclose(references(TABLE[:, ::-1]), expected, rtol=1e-14)
 
@@ -36,7 +37,7 @@ def test_table_problem_by_hand() -> None:
 def test_table_of_one_step() -> None:
     problem = table_problem(TABLE[:1])
     assert problem.variation is None
-    assert problem.references() == (1.0, 0.0, 1.0)
+    assert problem.references() == (1.0, 0.0, 1.0, 1.0)
 
 
 def test_table_is_frozen_and_travels() -> None:

@@ -118,7 +118,9 @@ def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
 def test_a_posterior_goes_by_its_name() -> None:
     parts: tuple[Any, Any, float] = (Candidates(np.arange(5.0)[:, None]), RBF(), 0.1)
     assert policies.gp_ucb(*parts, posterior="nystrom").recipe.posterior.oversampling == 2.0
-    with pytest.raises(ValueError, match='posterior must be "exact" or "nystrom", got \'exakt\''):
+    with pytest.raises(
+        ValueError, match='posterior must be "exact", "nystrom" or "bank", got \'exakt\''
+    ):
         policies.gp_ucb(*parts, posterior="exakt")  # type: ignore[arg-type]
 
 

@@ -19,9 +19,10 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Expert
+from tvbandits.gp.bank.posterior import BankPosterior
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.consultation import consult, warn_of
-from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.pool import Choice, Pool
 
 DRAWN = 256
@@ -184,6 +185,11 @@ def _beliefs(
     """Of a state that is conditioned for a decision, in the unit of reward."""
     view, posterior = model.view(state, decision), state.posterior
     assert posterior is not None  # it is conditioned
+    stated = state.questions.variance
+    noise = recipe.noise_variance if stated is None else stated
+    if isinstance(posterior, BankPosterior):
+        believed = posterior.beliefs(about, model.beta(state), noise)
+        return believed if len(points) == len(believed) else believed.take(posterior.rows(points))
     mean, deviation = view.predict(points)
     asked_now, later = model.inputs(state, points, about), view.inputs(points)
     unit = view.scale**2
@@ -195,8 +201,6 @@ def _beliefs(
         some, more = asked_now[list(rows)], asked_now[list(others)]
         return np.asarray(unit * posterior.cross_covariance(some, more))
 
-    stated = state.questions.variance
-    noise = recipe.noise_variance if stated is None else stated
     return Beliefs(mean, deviation, model.beta(state), noise, reach, among)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
+from tvbandits.bandit.told import told_to_bank
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
@@ -22,6 +23,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.forgetting.aging import Ages, Constant, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.forgetting.memory import Memory, Tail, of_tail
+from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
 from tvbandits.gp.continuing import Continuing
 from tvbandits.gp.expense import Forewarning
 from tvbandits.gp.fitting import standardisation
@@ -107,6 +109,8 @@ class Model:
         return replace(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
+        if isinstance(self._recipe.posterior, ModelBank):
+            return told_to_bank(self._recipe, state, self._surface(state), now)
         started = time.perf_counter()
         model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
         if type(model.aging) is Constant and state.since == (0, 0):
@@ -140,6 +144,7 @@ class Model:
     def _anew(self, state: State, now: float, rng: np.random.Generator) -> _Beliefs:
         """By the recipe's rule, from the posterior before where that is cheaper."""
         recipe, model = self._recipe, state.model
+        assert not isinstance(recipe.posterior, ModelBank)  # which is told what is new
         if self._learns_scale(state):
             seen, _, used = self._aged(state, now, whole=True)
             noise = recipe.noise_variance
@@ -177,6 +182,8 @@ class Model:
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
         assert state.posterior is not None  # every caller conditions first
+        if isinstance(state.posterior, BankPosterior):
+            return state.posterior.view(self._surface(state), lambda X: self.inputs(state, X, now))
         origin, scaled = self._origin(state), state.model.scaling
         return View(
             posterior=state.posterior,
@@ -202,12 +209,10 @@ class Model:
         return beta
 
     def pending_noise(self, state: State, now: float) -> Array:
-        """With what noise the rewards that are out will speak about the time `now`, in prior units.
-
-        A reward of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is
-        worth an observation of f_now with the noise variance (k (1 - r^2) + v) / r^2.
-        """
+        """With what noise the rewards that are out will speak about the time `now`, in prior units."""
         out, model = state.pending, state.model
+        if isinstance(state.posterior, BankPosterior):
+            return state.posterior.noise_of(out.t, self._recipe.noise_variance)
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
         made_with = np.full(len(out), self._recipe.noise_variance)
@@ -252,11 +257,7 @@ class Model:
         return state
 
     def learned(self, state: State, before: int) -> State:
-        """The state once it has learned, if that falls due after `before` rewards.
-
-        Where the kernel sees time, its numbers say how fast the reward changes; otherwise the pace of
-        the aging map does.
-        """
+        """The state once it has learned kernel or pace, if that falls due after `before` rewards."""
         every = self._recipe.learn
         if every is None or not every.due(before, len(state.rewards)):
             return state
@@ -396,5 +397,4 @@ class Model:
 
     @cached_property
     def _space_time(self) -> bool:
-        # Learning changes the numbers of a kernel, never its form.
-        return is_space_time(self._recipe.kernel)
+        return is_space_time(self._recipe.kernel)  # learning changes numbers, never the form

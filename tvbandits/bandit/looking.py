@@ -127,7 +127,7 @@ class Looking:
         points = as_points(given, domain.dimension)
         state, now, _ = self._conditioned_for(t)
         with self._model.one_thread(state):
-            mean, deviation = self._model.view(state, now).predict(points)
+            mean, deviation = self._model.view(state, now).reward(points)
         return (-mean if self._recipe.minimise else mean), deviation
 
     @in_turn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,7 +10,13 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Confidence, Fixed, as_confidence
+from tvbandits.acquisition.confidence import (
+    DEFAULT_WIDTH,
+    Confidence,
+    Fixed,
+    Situation,
+    as_confidence,
+)
 from tvbandits.acquisition.ucb import Acquisition, UpperConfidenceBound
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
@@ -23,6 +30,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant
 from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.validation import check_kernel
@@ -47,9 +55,11 @@ class Recipe:
         Noise variance of a reward told without a variance of its own (unit of reward squared).
     aging : Aging
         Effective noise variance of an old observation.
-    posterior : Exact, Nystrom or StateSpace
-        How the posterior is computed: exactly, on a dictionary of inducing points, or, for sums of
-        space-time terms, by a Kalman filter.
+    posterior : Exact, Nystrom, StateSpace or ModelBank
+        How the posterior is computed: exactly, on a dictionary of inducing points, for sums of
+        space-time terms by a Kalman filter, or by many of them with a weight each. A bank of models
+        has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
+        the first observation, and `aging`, `learn`, `reset` and `mean` stay as they are by default.
     confidence : Confidence
         The width beta; a constant 2 by default, and `Theory()` is the theorem's.
     mean : float or "online"
@@ -88,7 +98,7 @@ class Recipe:
     kernel: Any
     noise_variance: float
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact | Nystrom | StateSpace = field(default_factory=Exact)
+    posterior: Exact | Nystrom | StateSpace | ModelBank = field(default_factory=Exact)
     confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)
@@ -104,7 +114,9 @@ class Recipe:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
         for name, needs, method in _PARTS:
             part = getattr(self, name)
-            if part is not None or not needs.endswith("None"):
+            if isinstance(part, ModelBank):
+                self._check_bank()
+            elif part is not None or not needs.endswith("None"):
                 check_part(name, part, needs, method)
         self._check_numbers()
         if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):
@@ -113,6 +125,37 @@ class Recipe:
         points = self.domain.sample(32, np.random.default_rng(0))
         known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+
+    def _check_bank(self) -> None:
+        """A bank of models has its own forgetting, unit and prior, and is told everything once."""
+        if not isinstance(self.domain, Candidates):
+            raise ValueError(
+                f"a bank of models needs a finite domain: give Candidates, got {self.domain!r}"
+            )
+        for name, plain in (
+            ("aging", Constant()),
+            ("learn", None),
+            ("reset", None),
+            ("mean", "online"),
+        ):
+            if getattr(self, name) != plain:
+                raise ValueError(
+                    f"a bank of models learns by itself: {name} must be {plain!r}, "
+                    f"got {getattr(self, name)!r}"
+                )
+        asking = self.asking
+        if isinstance(asking, Asking) and not (
+            asking.reuse_answers and asking.most_answers is None
+        ):
+            raise ValueError(
+                "a bank of models keeps every answer: give Asking(reuse_answers=True, most_answers=None)"
+            )
+        situation = Situation(math.nan, 1, len(self.domain), math.nan, lambda: math.nan)
+        if not math.isfinite(self.confidence(situation)):
+            raise ValueError(
+                f"{self.confidence!r} depends on the information gain under one kernel, which a bank of "
+                "models does not have: give a number"
+            )
 
     def _check_numbers(self) -> None:
         noise_variance_number("noise_variance", self.noise_variance)
@@ -137,7 +180,7 @@ class Recipe:
 _PARTS = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
-    ("posterior", "Exact(), Nystrom() or StateSpace()", "condition"),
+    ("posterior", "Exact(), Nystrom(), StateSpace() or ModelBank()", "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or ThompsonSampling()", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),

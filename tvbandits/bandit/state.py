@@ -15,6 +15,7 @@ from tvbandits.core.display import as_html, as_text
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging
+from tvbandits.gp.bank.settings import Setting
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
@@ -83,6 +84,10 @@ class ModelInfo:
         The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
         How many times everything older was forgotten at an event.
+    white : float
+        Deviation of what a bank of models has found to be new at every place at every time; 0 elsewhere.
+    members : tuple of pairs (weight, Setting)
+        The models of a bank that count most; empty elsewhere.
     """
 
     centre: float = 0.0
@@ -91,6 +96,8 @@ class ModelInfo:
     pace: float = math.nan
     terms: tuple[Component, ...] = ()
     resets: int = 0
+    white: float = 0.0
+    members: tuple[tuple[float, Setting], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,21 @@
-"""What is told, checked before anything moves."""
+"""What is told: checked before anything moves, and handed to a bank of models."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import time
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import PosteriorInfo, State
 from tvbandits.core.arrays import Array, as_times, as_values, as_variances
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
+from tvbandits.gp.posteriors.candidate_cache import Surface
 
 
 @dataclass(frozen=True)
@@ -130,3 +135,36 @@ def visited_with(visited: Array, X: Array) -> Array:
             visited = np.concatenate([visited, x[None, :]])
     visited.setflags(write=False)
     return visited
+
+
+def told_to_bank(recipe: Recipe, state: State, surface: Surface | None, now: float) -> State:
+    """The state with its bank told what it does not know yet, speaking about the time `now`.
+
+    A bank of another rule, noise variance or sign starts again from everything that was told.
+    """
+    rule, started = recipe.posterior, time.perf_counter()
+    assert isinstance(rule, ModelBank)  # only a bank is told
+    assert surface is not None  # and it is for candidates alone
+    sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
+    made_for = (rule, recipe.noise_variance, sign)
+    if not isinstance(known, BankPosterior) or known.made_for != made_for:
+        known = rule.start(state.model.kernel, surface, *made_for[1:])
+    told = zip((state.rewards, state.answers), known.told, strict=True)
+    rewards, answers = (each.take(slice(count, None)) for each, count in told)
+    if sign < 0:
+        rewards, answers = (replace(each, y=-each.y) for each in (rewards, answers))
+    posterior = known.observed(rewards, answers, now)
+    count = len(state.rewards) + len(state.answers)
+    info = replace(
+        state.info,
+        posterior=PosteriorInfo(count, 0, float(count), math.nan),
+        model=replace(
+            state.info.model,
+            centre=sign * posterior.bank.origin,
+            scale=posterior.scale,
+            white=math.sqrt(posterior.white),
+            members=posterior.heaviest,
+        ),
+        seconds={"posterior": time.perf_counter() - started},
+    )
+    return replace(state, posterior=posterior, info=info)

@@ -136,7 +136,7 @@ def print_tables(
         found = references[problem]
         console.print(
             f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
-            f"last step's best {found.last_best:.2f}"
+            f"last step's best {found.last_best:.2f}, forecast with all read {found.all_read:.2f}"
         )
         summary = getattr(problems[problem], "summary", "")
         if summary:

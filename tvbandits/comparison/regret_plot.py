@@ -57,6 +57,7 @@ REFERENCE_NAMES = {
     "uniform": "uniform choice",
     "best_fixed": "best fixed point",
     "last_best": "last step's best point",
+    "all_read": "forecast with all read",
 }
 
 

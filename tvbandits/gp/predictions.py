@@ -43,7 +43,7 @@ class View:
     Attributes
     ----------
     posterior : Posterior
-        With two value columns: reward - origin, and 1.
+        With two value columns: reward - origin, and 1; or with the reward alone.
     surface : Surface or None
         The candidates of a finite domain, which the posterior answers for without a solve.
     inputs : callable
@@ -51,6 +51,9 @@ class View:
     centre, scale : float
         Prior mean and prior deviation of the reward.
     origin : float
+    white : float
+        Variance of the reward beyond that of what can be learned, which a width leaves out: of what is
+        new at every place at every time.
     """
 
     posterior: Posterior
@@ -59,6 +62,12 @@ class View:
     centre: float
     scale: float
     origin: float
+    white: float = 0.0
+
+    def reward(self, X: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the reward at points (n, d): with what nobody can learn."""
+        mean, deviation = self.predict(X)
+        return mean, np.sqrt(deviation**2 + self.white) if self.white else deviation
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at points (n, d), each of shape (n,)."""
@@ -84,4 +93,6 @@ class View:
 
     def _in_units(self, columns: Array) -> Array:
         shift = self.centre - self.origin
+        if columns.shape[1] == 1:
+            return columns[:, 0]  # of a posterior with a centre of its own
         return np.asarray(self.centre + columns[:, 0] - shift * columns[:, 1])

@@ -20,8 +20,10 @@ from tvbandits.core.coercion import check_part, choice, function
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
+from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.policies.learning import learned_parts
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -33,14 +35,13 @@ from tvbandits.policies.setting import (
     Setting,
     Width,
     as_posterior,
-    as_rule,
     assembled,
     described,
-    learned_kernel,
     learning_rule,
 )
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Budget, OnAverage
+from tvbandits.queries.next_decision import NextDecision
 from tvbandits.queries.plans import (
     KDPP,
     GreedyVariance,
@@ -57,6 +58,9 @@ Consult = Literal["after tell", "before ask"]
 INFORMED_WIDTH = 1.0
 """Width of a frugal decision after an answered question, at most: what is played then is plausible under
 any larger width, and costs at most 2 beta deviations while the bounds hold."""
+
+INFORMED_WIDTH_OF_A_BANK = 0.0
+"""With a bank of models the best mean is played then: its questions look for what is new, too."""
 
 
 @described
@@ -145,6 +149,7 @@ SPARQ_GP_UCB = Policy(
 
 
 PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
+    "next": NextDecision,
     "plausible": PlausibleMaximisers,
     "ucb": UCBBatch,
     "variance": GreedyVariance,
@@ -154,7 +159,7 @@ PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
 }
 """Query plans by name, each made from a budget."""
 
-PlanName = Literal["plausible", "ucb", "variance", "quality", "kdpp", "random"]
+PlanName = Literal["next", "plausible", "ucb", "variance", "quality", "kdpp", "random"]
 
 
 @described
@@ -165,7 +170,7 @@ def frugal_gp_ucb(
     *,
     expert: Expert | None,
     budget: float = 3.0,
-    plan: PlanName = "plausible",
+    plan: PlanName | None = None,
     queries: QueryPlan | None = None,
     learn: Learn | None = None,
     confidence: Width = DEFAULT_WIDTH,
@@ -175,12 +180,17 @@ def frugal_gp_ucb(
     minimise: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
-    """Learn the drift, keep every answer, and ask only about what could change the next decision.
+    """Learn the drift, keep every answer, and ask about what could change the next decision.
 
-    The kernel is a sum of a shared level, a static field and two drifting fields whose amplitudes and
-    scales are learned by log evidence; answers are observations like any other, and age by what was
-    learned. The expert is asked about plausible maximisers anywhere in the domain. As the questions
-    explore, a decision after an answer takes a width of at most `INFORMED_WIDTH`.
+    On candidates the model is a bank of space-time models, weighted by how well they predict; a
+    question goes where an answer helps the next decision most, every fourth where least is known, and
+    after an answer the best mean is played.
+
+    Elsewhere, and where a kernel, `learn` or `mean` is given, the kernel is a sum of a shared level, a
+    static field and two drifting fields whose amplitudes and scales are learned by log evidence. The
+    expert is asked about plausible maximisers anywhere in the domain. As the questions explore, a
+    decision after an answer takes a width of at most `INFORMED_WIDTH`. Either way answers are
+    observations like any other, and age by what was learned.
 
     Parameters
     ----------
@@ -191,30 +201,35 @@ def frugal_gp_ucb(
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     budget : float
         Answers a step, on average; what a step saves is spent later.
-    plan : str
-        How the questions are chosen, a name in `PLANS`.
+    plan : str, optional
+        How the questions are chosen, a name in `PLANS`: "next" with a bank of models, else "plausible".
     queries : QueryPlan, optional
         Instead of the plan of that name and budget.
-    posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
-        A Kalman filter by default.
+    posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
+        A bank of models or a Kalman filter by default.
     """
     not_negative("budget", budget)
-    choice("plan", plan, PLANS)
+    if plan is not None:
+        choice("plan", plan, PLANS)
     if queries is not None:
         check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
-    start, rule, posterior = learned_kernel(domain, kernel, as_rule(learn, Every()), posterior)
+    common = Common(confidence, posterior, mean, seed, minimise)
+    start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank=True)
+    with_bank = isinstance(common.posterior, ModelBank)
+    if plan is None:
+        plan = "next" if with_bank else "plausible"
     return assembled(
         domain,
         start,
         noise_variance,
-        Common(confidence, posterior, mean, seed, minimise),
+        common,
         learn=rule,
         asking=Asking(
             PLANS[plan](OnAverage(budget)) if queries is None else queries,
             expert,
             about="domain",
             reuse_answers=True,
-            informed_width=INFORMED_WIDTH,
+            informed_width=INFORMED_WIDTH_OF_A_BANK if with_bank else INFORMED_WIDTH,
         ),
         consult=consult,
     )

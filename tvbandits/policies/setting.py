@@ -12,23 +12,19 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.core.coercion import check_part, shown
-from tvbandits.core.domains import Candidates
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain, Expert
+from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every, as_every
-from tvbandits.gp.kernels.additive import anchors_of, space_kernels, structured_kernel
-from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
@@ -36,7 +32,9 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 # --- the options that every recipe has ---------------------------------------------------------------
 
 Width: TypeAlias = Confidence | float | str
-Posterior: TypeAlias = Exact | Nystrom | StateSpace | Literal["exact", "nystrom"]
+Posterior: TypeAlias = (
+    Exact | Nystrom | StateSpace | ModelBank | Literal["exact", "nystrom", "bank"]
+)
 Mean: TypeAlias = float | Literal["online"]
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
@@ -56,9 +54,10 @@ OPTIONS = {
         "The width beta of mu + beta sigma; a number is a constant width.",
     ),
     "posterior": (
-        'Exact, Nystrom, StateSpace, "exact" or "nystrom"',
-        "How the posterior is computed: exactly, on a dictionary of inducing points, or, for sums of "
-        "space-time terms, by a Kalman filter.",
+        'Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank"',
+        "How the posterior is computed: exactly, on a dictionary of inducing points, for sums of "
+        "space-time terms by a Kalman filter, or by a bank of such models, weighted by how well they "
+        "predict.",
     ),
     "mean": (
         'float or "online"',
@@ -136,7 +135,7 @@ class Common:
     """The options that every recipe has, as they are given."""
 
     confidence: Width
-    posterior: Posterior
+    posterior: Posterior | None
     mean: Mean
     seed: Seed
     minimise: bool = False
@@ -151,7 +150,7 @@ def assembled(
         kernel,
         noise_variance,
         confidence=as_confidence(common.confidence),
-        posterior=as_posterior(common.posterior),
+        posterior=as_posterior("exact" if common.posterior is None else common.posterior),
         mean=common.mean,
         minimise=common.minimise,
         **parts,
@@ -159,11 +158,15 @@ def assembled(
     return Bandit(recipe, seed=common.seed)
 
 
-def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace:
-    """`"exact"`, `"nystrom"`, or any posterior as it is."""
+def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace | ModelBank:
+    """`"exact"`, `"nystrom"`, `"bank"`, or any posterior as it is."""
     if isinstance(posterior, str):
-        if posterior not in ("exact", "nystrom"):
-            raise ValueError(f'posterior must be "exact" or "nystrom", got {shown(posterior)}')
+        if posterior not in ("exact", "nystrom", "bank"):
+            raise ValueError(
+                f'posterior must be "exact", "nystrom" or "bank", got {shown(posterior)}'
+            )
+        if posterior == "bank":
+            return ModelBank()
         return Exact() if posterior == "exact" else Nystrom()
     return posterior
 
@@ -180,30 +183,6 @@ def learning_rule(name: str, given: float | None, learn: Learn | None) -> Every 
 def as_rule(learn: Learn | None, default: Every) -> Every:
     """The rule that is meant; the default for True, and where none is given."""
     return default if learn is None or isinstance(learn, bool) else as_every(learn)
-
-
-def learned_kernel(
-    domain: Domain, kernel: Any | None, every: Every, posterior: Posterior | None
-) -> tuple[Any, Every, Exact | Nystrom | StateSpace]:
-    """Kernel to start from, rule and posterior of a bandit that learns its kernel."""
-    check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
-    if kernel is not None and not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {shown(kernel)}")
-    own = kernel is not None and is_space_time(kernel)
-    if own:
-        kernels: tuple[Any, ...] = (kernel,)
-    else:
-        smooth, rough = (kernel, None) if kernel else space_kernels(domain)
-        kernels = tuple(
-            structured_kernel(smooth, other) for other in (smooth, rough) if other is not None
-        )
-    if posterior is None:
-        posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
-    posterior = as_posterior(posterior)
-    if terms_of(kernels[0]) is None and isinstance(posterior, StateSpace):
-        raise ValueError(f"the kernel must be a sum of space-time terms, got {kernels[0]}")
-    rivals = (*every.rivals, *kernels[1:])
-    return kernels[0], replace(every, rivals=rivals, in_steps=not own), posterior
 
 
 # --- how a comparison makes a policy -----------------------------------------------------------------

@@ -29,10 +29,12 @@ from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies import theory
+from tvbandits.policies.learning import learned_parts
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -43,10 +45,9 @@ from tvbandits.policies.setting import (
     Seed,
     Setting,
     Width,
-    as_rule,
+    as_posterior,
     assembled,
     described,
-    learned_kernel,
     learning_rule,
 )
 
@@ -248,16 +249,18 @@ def tv_gp_ucb(
     epsilon : float, optional
         Rate of forgetting. Without it the drift is learned: the kernel becomes a sum of a shared level,
         a static field and two drifting fields, whose amplitudes, length and time scales are fitted by
-        log evidence while the bandit plays.
+        log evidence while the bandit plays; or, with `posterior="bank"`, by a bank of models.
     learn : Every, int or bool, optional
-        When to learn; only without epsilon.
-    posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
-        By default a Kalman filter where the drift is learned, and the exact one elsewhere.
+        When to fit; only without epsilon.
+    posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
+        By default a Kalman filter where the drift is learned, and the exact one elsewhere. A bank of
+        models knows no epsilon; it finds a field that changes at once sooner, and is the poorer one
+        where few plays have shown how far the reward varies.
     """
     if epsilon is None:
-        rule = as_rule(learn, Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT))
-        start, rule, posterior = learned_kernel(domain, kernel, rule, posterior)
+        every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
         common = Common(confidence, posterior, mean, seed, minimise)
+        start, rule, common = learned_parts(domain, kernel, learn, every, common)
         return assembled(domain, start, noise_variance, common, learn=rule)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     learning_rule("epsilon", epsilon, learn)
@@ -266,6 +269,8 @@ def tv_gp_ucb(
             f"kernel is None, which is for an epsilon that is not given; got {epsilon}"
         )
     common = Common(confidence, "exact" if posterior is None else posterior, mean, seed, minimise)
+    if isinstance(as_posterior(common.posterior or "exact"), ModelBank):
+        raise ValueError(f"a bank of models learns by itself: epsilon must be None, got {epsilon}")
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return assembled(domain, drifting, noise_variance, common)
 

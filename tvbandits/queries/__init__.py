@@ -1,7 +1,7 @@
 """Which points to ask an expert about, and asking."""
 
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage, PolylogSchedule
-from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.plans import (
     KDPP,
     GreedyVariance,

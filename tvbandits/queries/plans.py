@@ -26,9 +26,9 @@ from scipy.special import ndtr
 
 from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
 from tvbandits.core.linalg import first_largest
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.queries import k_dpp
-from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
-from tvbandits.queries.lookahead import Beliefs
+from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, whole
 from tvbandits.queries.pool import Choice, Pool
 
 __all__ = [
@@ -96,7 +96,7 @@ class KDPP:
         if self.budget is not None:
             as_budget(self.budget)
         if isinstance(self.schedule, type) or not callable(self.schedule):
-            check_number("schedule, where it is no function,", self.schedule)
+            whole_number("schedule, where it is no function,", self.schedule, at_least=0)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
         positive_number("jitter", self.jitter)
         if self.accuracy is not None:
@@ -251,7 +251,7 @@ class PlausibleMaximisers:
         if k == 0 or N == 0:
             return _all_or_none(N, 0)
         beliefs = pool.believed()
-        enough = self.tolerance * math.sqrt(beliefs.noise_variance)
+        enough = self.tolerance * math.sqrt(float(np.mean(beliefs.noise_variance)))
         rows: list[int] = []
         while len(rows) < min(k, N):
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
@@ -307,10 +307,7 @@ class RandomPoints:
 
 def _allowed(budget: Budget | int, pool: Pool) -> tuple[int, int]:
     """Size of the pool, and how many questions there may be now."""
-    counted = pool.told if getattr(budget, "per_reward", False) else pool.decisions
-    allowed = as_budget(budget)(counted, pool.asked)
-    check_number("budget", allowed)
-    return len(pool), int(allowed)
+    return len(pool), pool.allowed(budget)
 
 
 def _all_or_none(N: int, k: int) -> Choice:

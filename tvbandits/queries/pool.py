@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.queries.lookahead import Beliefs
+from tvbandits.queries.budgets import Budget, as_budget, check_number
 
 DETERMINED = 1e-3
 """A point joins a full pool if this share of its prior variance is left once the pool is known."""
@@ -116,6 +117,13 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def allowed(self, budget: Budget | int) -> int:
+        """How many questions a budget has for this decision."""
+        counted = self.told if getattr(budget, "per_reward", False) else self.decisions
+        number = as_budget(budget)(counted, self.asked)
+        check_number("budget", number)
+        return int(number)
 
     def believed(self) -> Beliefs:
         """The beliefs, for plans that cannot do without."""

@@ -86,7 +86,7 @@ def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
         made = policies.tv_gp_ucb(domain, None, 0.01).recipe
     else:
         expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
-        made = policies.frugal_gp_ucb(domain, None, 0.01, expert=expert).recipe
+        made = policies.frugal_gp_ucb(domain, None, 0.01, expert=expert, learn=True).recipe
     smooth, rough = space_kernels(domain)
     assert made.kernel == structured_kernel(smooth)
     assert made.learn is not None

@@ -29,7 +29,7 @@ class Beliefs:
         In the unit of reward.
     beta : float
         Confidence width, in deviations.
-    noise_variance : float
+    noise_variance : float or array of shape (N,)
         Of an answer (unit of reward squared).
     reach : callable
         `reach(rows)` is the posterior covariance (r, N) between the reward at points `rows` now and the
@@ -42,7 +42,7 @@ class Beliefs:
     mean: Array
     deviation: Array
     beta: float
-    noise_variance: float
+    noise_variance: Array | float
     reach: Callable[[Sequence[int]], Array]
     among: Callable[[Sequence[int], Sequence[int]], Array]
     _rows: tuple[int, ...] = ()
@@ -61,6 +61,18 @@ class Beliefs:
     def lower(self) -> Array:
         """Lower confidence bounds, shape (N,)."""
         return np.asarray(self.mean - self.beta * self.deviation)
+
+    def take(self, rows: Index) -> Beliefs:
+        """About some of the points alone, before any of them was asked about."""
+        reach, among = self.reach, self.among
+        return Beliefs(
+            self.mean[rows],
+            self.deviation[rows],
+            self.beta,
+            np.broadcast_to(self.noise_variance, self.mean.shape)[rows],
+            lambda some: reach(rows[list(some)].tolist())[:, rows],
+            lambda some, more: among(rows[list(some)].tolist(), rows[list(more)].tolist()),
+        )
 
     def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
         """What an answer about each of some points, on its own, would move.
@@ -83,7 +95,8 @@ class Beliefs:
             below = linalg.solve_lower(self._factor, self.among(self._rows, rows))
             covariance = covariance - below.T @ self._known
             variance -= np.einsum("ij,ij->j", below, below)
-        variance = np.maximum(variance, 0.0) + self.noise_variance
+        noise = np.broadcast_to(self.noise_variance, self.mean.shape)[list(rows)]
+        variance = np.maximum(variance, 0.0) + noise
         return covariance / np.sqrt(variance)[:, None], variance, below
 
     def after(self, row: int) -> Beliefs:

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.queries.bank.settings import Setting, Space
+from tvbandits.gp.bank.settings import Setting, Space
 
 CONSTANT = 25.0
 """Prior variance of the constant, in units of the squared prior deviation: next to unknown."""
@@ -30,12 +31,15 @@ class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
     `own` (M, S) is what a number keeps of itself. For a smooth drift, `up` (M, 1) is what a value takes
-    of its derivative, and `down` (M, 1) what a derivative takes of its value.
+    of its derivative, and `down` (M, 1) what a derivative takes of its value. Without derivatives,
+    `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
     """
 
     own: Array
     up: Array
     down: Array
+    outer: Array | None = None
+    fresh: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class Layout:
         Folds a state: its reward is basis @ fold.T @ state.
     drift, derivative : int
         Where these begin.
-    prior : array of shape (M, S)
-        Prior variances; the prior covariance is diagonal.
+    prior : array of shape (M, S, S)
+        Prior covariances, which are those of the stationary process.
     left : array of shape (M, A)
         Prior variance that the features leave out, at each point.
     """
@@ -69,22 +73,47 @@ class Layout:
 
     @classmethod
     def of(cls, settings: Sequence[Setting], distance: Array, extent: float) -> Layout:
-        """Of settings with the same spaces and smoothness, on points at distances (A, A)."""
+        """Of settings with the same `kind`, on points at distances (A, A)."""
         first = settings[0]
+        if is_rough(first, len(distance)):
+            return cls._rough(settings, distance, extent)
         slow, slow_left = features(first.slow_space, distance, extent)
         same = first.slow_space == first.drift_space
         made = (slow, slow_left) if same else features(first.drift_space, distance, extent)
         drift, drift_left = made
-        r, q = slow.shape[1], drift.shape[1]
-        size = 2 + r + (2 * q if first.smooth else q)
-        parts = [np.ones((len(distance), 1)), slow] + ([] if same else [drift])
-        basis = np.column_stack(parts)
-        fold = np.zeros((size, basis.shape[1]))
+        prior = np.array(
+            [_prior(each, np.eye(slow.shape[1]), np.eye(drift.shape[1])) for each in settings]
+        )
+        left = np.array([s.slow * slow_left + s.drift * drift_left for s in settings])
+        return cls._with(settings, (slow,) if same else (slow, drift), prior, left)
+
+    @classmethod
+    def _rough(cls, settings: Sequence[Setting], distance: Array, extent: float) -> Layout:
+        """Each point is a feature of its own, so that settings with different spaces share a layout."""
+        prior = np.array(
+            [
+                _prior(
+                    each,
+                    each.slow_space.correlation(distance, extent),
+                    each.drift_space.correlation(distance, extent),
+                )
+                for each in settings
+            ]
+        )
+        left = np.zeros((len(settings), len(distance)))
+        return cls._with(settings, (np.eye(len(distance)),), prior, left)
+
+    @classmethod
+    def _with(
+        cls, settings: Sequence[Setting], made: Sequence[Array], prior: Array, left: Array
+    ) -> Layout:
+        """With features (A, r) of the slow part and (A, q) of the drift, or the same of both."""
+        r, q = made[0].shape[1], made[-1].shape[1]
+        basis = np.column_stack([np.ones((len(made[0]), 1)), *made])
+        fold = np.zeros((2 + r + (2 * q if settings[0].smooth else q), basis.shape[1]))
         fold[:2, 0] = 1.0
         fold[2 + np.arange(r), 1 + np.arange(r)] = 1.0
-        fold[2 + r + np.arange(q), (1 if same else 1 + r) + np.arange(q)] = 1.0
-        prior = np.array([_prior(each, r, q) for each in settings])
-        left = np.array([s.slow * slow_left + s.drift * drift_left for s in settings])
+        fold[2 + r + np.arange(q), (1 if len(made) == 1 else 1 + r) + np.arange(q)] = 1.0
         return cls(tuple(settings), basis, fold, 2 + r, 2 + r + q, prior, left)
 
     @property
@@ -129,7 +158,7 @@ class Layout:
         return found
 
     def _transition(self, h: float) -> Transition:
-        own = np.ones_like(self.prior)
+        own = np.ones(self.prior.shape[:2])
         up, down = np.zeros((len(own), 1)), np.zeros((len(own), 1))
         for m, each in enumerate(self.settings):
             own[m, 1] = math.exp(-h / each.level_scale)
@@ -143,11 +172,14 @@ class Layout:
             own[m, self.drift : self.derivative] = fall * (1.0 + rate * h)
             own[m, self.derivative :] = fall * (1.0 - rate * h)
             up[m], down[m] = fall * h, -fall * rate**2 * h
-        return Transition(own, up, down)
+        if self.derivative < self.size:
+            return Transition(own, up, down)
+        outer = own[:, :, None] * own[:, None, :]
+        return Transition(own, up, down, outer, (1.0 - outer) * self.prior)
 
     def moved(self, states: Array, h: float) -> Array:
         """States (M, S), or matrices (M, S, n) with states as columns, after h steps."""
-        own, up, down = self.transition(h)
+        own, up, down, *_ = self.transition(h)
         if states.ndim == 3:
             own, up, down = own[:, :, None], up[:, :, None], down[:, :, None]
         out = own * states
@@ -156,6 +188,18 @@ class Layout:
             out[:, value] += up * states[:, slope]
             out[:, slope] += down * states[:, value]
         return np.asarray(out)
+
+    def moved_covariance(self, covariance: Array, h: float) -> Array:
+        """Covariances (M, S, S) after h steps, with what is new by then.
+
+        A covariance is the stationary prior less what is known: only the latter moves.
+        """
+        change = self.transition(h)
+        if change.outer is not None and change.fresh is not None:
+            return np.asarray(covariance * change.outer + change.fresh)
+        known = self.moved(covariance - self.prior, h)
+        known = self.moved(known.transpose(0, 2, 1), h)
+        return np.asarray(known + self.prior)
 
 
 def features(space: Space, distance: Array, extent: float) -> tuple[Array, Array]:
@@ -166,8 +210,23 @@ def features(space: Space, distance: Array, extent: float) -> tuple[Array, Array
     return np.asarray(made.G.T), np.asarray(made.residual)
 
 
-def _prior(setting: Setting, slow: int, drift: int) -> Array:
-    parts = [[CONSTANT, setting.level], [setting.slow] * slow, [setting.drift] * drift]
+def is_rough(setting: Setting, points: int) -> bool:
+    """Whether no features could be left out: each point would need nearly one of its own."""
+    rough = {"identity", "matern12"}
+    return (
+        points <= MOST_FEATURES and {setting.slow_space.shape, setting.drift_space.shape} <= rough
+    )
+
+
+def kind(setting: Setting, points: int) -> object:
+    """Settings of one kind have the same features, and can share a layout."""
+    spaces = None if is_rough(setting, points) else (setting.slow_space, setting.drift_space)
+    return spaces, setting.smooth
+
+
+def _prior(setting: Setting, slow: Array, drift: Array) -> Array:
+    """Covariance of a state whose slow part and drift have these correlations between features."""
+    parts = [np.diag([CONSTANT, setting.level]), setting.slow * slow, setting.drift * drift]
     if setting.smooth:
-        parts.append([setting.drift * 3.0 / setting.drift_scale**2] * drift)
-    return np.concatenate(parts)
+        parts.append(setting.drift * 3.0 / setting.drift_scale**2 * drift)
+    return np.asarray(block_diag(*parts))

@@ -5,25 +5,35 @@ fitted again. Their weights follow from how well they have predicted lately: hal
 what was observed, half from the squared errors of *differences* between places seen at one time, since
 a decision depends on which place is best and not on the level that all share. The gain over the density
 alone was within noise on the networks it was tried on.
+
+Rewards may be skewed: each member stands under several transforms, which the densities weigh. Origin and
+unit of a transform follow from the first steps, which are replayed then.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.queries.bank.filters import Filters, Innovations, Mixture, filters_of
-from tvbandits.queries.bank.settings import Setting, settings_for
-from tvbandits.queries.lookahead import Beliefs
+from tvbandits.gp.bank.evidence import NEGLIGIBLE, Step, difference_errors, surprises
+from tvbandits.gp.bank.filters import Filters, Mixture, filters_of
+from tvbandits.gp.bank.powers import Transform
+from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, settings_for
+from tvbandits.gp.bank.views import Forecast, Heard
+from tvbandits.gp.lookahead import Beliefs
+
+POWERS = (1.0, 0.5, 0.0, 1.5, 2.0)
+"""Of the transforms that a network's rewards may need; the first says what the sensor's noise is."""
+
+UNIT_LEARNED_AT = (4, 16)
+"""After so many steps a bank with transforms begins again, in the unit that the readings suggest."""
 
 FORGETTING = 0.99
 """What the weights keep of the evidence at each step."""
-
-NEGLIGIBLE = 1e-2
-"""Members below this share of the largest weight are left out of what the bank says, not of the bank."""
 
 CAPACITY = 300_000
 """Numbers in the covariances of all members, once a bank has been thinned."""
@@ -33,38 +43,6 @@ THINNED_AT = (16, 32, 64, 128)
 
 WATCHED = 0.05
 """Weight of the latest step in the mean squared standardised innovation."""
-
-LARGEST_SURPRISE = 25.0
-"""A squared standardised innovation counts for at most this: one outlier is no bad model."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a bank says about all points at one time, in the unit of reward.
-
-    Attributes
-    ----------
-    mean : array of shape (A,)
-    deviation : array of shape (A,)
-        Of the reward, with its white part, widened by what innovations have shown.
-    learnable : array of shape (A,)
-        The part of it that observations could remove: what a width is to be multiplied with.
-    """
-
-    mean: Array
-    deviation: Array
-    learnable: Array
-
-
-@dataclass(frozen=True)
-class _Step:
-    """What was observed at the present time, until the next: the evidence of one step."""
-
-    before: tuple[Array, ...]
-    rows: tuple[int, ...] = ()
-    values: tuple[float, ...] = ()
-    log_density: Array | float = 0.0
-    surprises: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +69,14 @@ class Bank:
         Times observed before the present one.
     surprise : float
         Mean squared standardised innovation; 1 for a model that knows what it does not know.
+    powers : tuple of float
+        Of the transforms that rewards may need.
+    transforms : tuple of Transform
+        The same, in the unit that is known so far.
+    unit : float
+        Of transforms: the deviation of the first readings.
+    seen : tuple of 2 float
+        Lowest and highest reading, less the origin.
     """
 
     points: Array
@@ -103,9 +89,15 @@ class Bank:
     time: float = float("nan")
     steps: int = 0
     surprise: float = 1.0
-    _score: Array = field(default_factory=lambda: np.zeros(0))
-    _error_variance: float = 0.0
-    _present: _Step = _Step(())
+    powers: tuple[float, ...] = (1.0,)
+    transforms: tuple[Transform, ...] = ()
+    unit: float = 1.0
+    seen: tuple[float, float] = (0.0, 0.0)
+    _score: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    _error_variance: Array = field(default_factory=lambda: np.zeros(1))
+    _present: Step = field(default_factory=lambda: Step(()))
+    _early: tuple[tuple[Index, Array, Array, float], ...] = ()
+    _learned_at: int = 0
 
     @classmethod
     def of(
@@ -116,6 +108,7 @@ class Bank:
         *,
         step: float | None = None,
         capacity: int = CAPACITY,
+        powers: Sequence[float] | None = None,
     ) -> Bank:
         """Before any observation.
 
@@ -129,6 +122,9 @@ class Bank:
             Usual time between two decisions.
         capacity : int
             Numbers in the covariances of all members, once thinned: what a step costs.
+        powers : sequence of float, optional
+            Of the transforms that rewards may need (see `Transform`), tried side by side. None: `POWERS`
+            for a network whose models are not given, else rewards are taken as they are.
         """
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or len(points) == 0:
@@ -140,7 +136,9 @@ class Bank:
         if not chosen:
             raise ValueError("a bank needs at least one setting, got none")
         given = float("nan") if step is None else step
-        return cls(points, chosen, float(noise_variance), given, capacity)
+        network = settings is None and len(points) <= SMALL_NETWORK
+        tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
+        return cls(points, chosen, float(noise_variance), given, capacity, powers=tried)
 
     @property
     def members(self) -> tuple[Setting, ...]:
@@ -150,9 +148,37 @@ class Bank:
     @property
     def weights(self) -> Array:
         """Weights of the members, of sum 1."""
+        return np.asarray(self._weights().sum(axis=1))
+
+    @property
+    def scales(self) -> Array:
+        """Squared scales of the members, in units of reward at the origin, where slopes are 1."""
+        variance, weights = (
+            np.concatenate([each.variance for each in self.filters]),
+            self._weights(),
+        )
+        total = weights.sum(axis=1)
+        mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
+        return np.asarray(np.where(total > 0, mean, variance[:, 0]))
+
+    @property
+    def power_weights(self) -> Array:
+        """Weights of the transforms, in the order of `powers`, of sum 1."""
+        return np.asarray(self._weights().sum(axis=0))
+
+    def _weights(self) -> Array:
+        """Of the members (rows) under each of the transforms, of sum 1."""
         score = FORGETTING * self._score + self._evidence()[0]
         weights = np.exp(score - score.max())
         return np.asarray(weights / weights.sum())
+
+    def _transformed(self, y: Array) -> Array:
+        """Rewards less the origin (n,) under each transform, (n, K)."""
+        return np.stack([each(y) for each in self.transforms], axis=1)
+
+    def _log_slopes(self, y: Array) -> Array:
+        """What the densities of readings gain by being in the unit of reward, (K,)."""
+        return np.array([each.log_slope(y).sum() for each in self.transforms])
 
     @property
     def widening(self) -> float:
@@ -178,9 +204,9 @@ class Bank:
             return self
         bank = self._started(y, noise) if not self.filters else self
         bank = bank._at(t)
-        weights, filters, seen = bank.weights, [], []
+        weights, filters, seen, z = bank._weights(), [], [], bank._transformed(y - bank.origin)
         for each in bank.filters:
-            after, innovations = each.observed(index, y - bank.origin, noise)
+            after, innovations = each.observed(index, z, noise)
             filters.append(after)
             seen.append(innovations)
         present = bank._present
@@ -188,10 +214,19 @@ class Bank:
             present,
             rows=(*present.rows, *index.tolist()),
             values=(*present.values, *(y - bank.origin).tolist()),
-            log_density=present.log_density + np.concatenate([s.log_density for s in seen]),
-            surprises=(*present.surprises, *_surprises(weights, seen)),
+            log_density=present.log_density
+            + np.concatenate([s.log_density for s in seen])
+            + bank._log_slopes(y - bank.origin),
+            surprises=(*present.surprises, *surprises(weights, seen)),
         )
-        return replace(bank, filters=tuple(filters), _present=grown)
+        low, high = float((y - bank.origin).min()), float((y - bank.origin).max())
+        return replace(
+            bank,
+            filters=tuple(filters),
+            seen=(min(low, bank.seen[0]), max(high, bank.seen[1])),
+            _present=grown,
+            _early=(*bank._early, (index, y, noise, t)) if bank._is_early() else (),
+        )
 
     def predict(self, t: float) -> Forecast:
         """Of the reward at all points at a time, not before the latest observation."""
@@ -199,21 +234,7 @@ class Bank:
             raise ValueError(
                 "a bank that has observed nothing cannot predict: observe() comes first"
             )
-        return self._forecast(self._mixtures(t))
-
-    def _forecast(self, mixtures: Sequence[Mixture]) -> Forecast:
-        mean = sum(m.weight * (m.basis @ m.ahead) for m in mixtures)
-        variance = sum(
-            m.weight * (_quadratic(m.basis, m.spread) + m.left + (m.basis @ m.ahead - mean) ** 2)
-            for m in mixtures
-        )
-        learnable = np.maximum(variance, 0.0)
-        white = sum(m.weight * m.white for m in mixtures)
-        return Forecast(
-            np.asarray(self.origin + mean),
-            self.widening * np.sqrt(learnable + white),
-            self.widening * np.sqrt(learnable),
-        )
+        return self._heard(t, present=False).forecast()
 
     def beliefs(self, t: float, beta: float = 2.0) -> Beliefs:
         """About the decision at the time t, and how readings now would change them.
@@ -224,31 +245,18 @@ class Bank:
             raise ValueError(
                 "a bank that has observed nothing has no beliefs: observe() comes first"
             )
-        mixtures = self._mixtures(t)
-        forecast = self._forecast(mixtures)
-        now = sum(m.weight * (m.basis @ m.now) for m in mixtures)
-        mean = forecast.mean - self.origin
-        left = sum(m.weight * m.left for m in mixtures)
-        white = sum(m.weight * m.white for m in mixtures)
+        return self._heard(t, present=True).beliefs(self.noise_variance, beta)
 
-        def reach(rows: Sequence[int]) -> Array:
-            r = list(rows)
-            out = np.zeros((len(r), len(self.points)))
-            for m in mixtures:
-                apart = np.outer((m.basis @ m.now - now)[r], m.basis @ m.ahead - mean)
-                out += m.weight * (m.basis[r] @ m.across @ m.basis.T + apart)
-            return out
-
-        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            r, s = list(rows), list(others)
-            out = np.where(np.equal.outer(r, s), np.asarray(left)[r][:, None], 0.0)
-            for m in mixtures:
-                away = m.basis @ m.now - now
-                out += m.weight * (m.basis[r] @ m.known @ m.basis[s].T + np.outer(away[r], away[s]))
-            return out
-
-        noise = float(self.noise_variance + white)
-        return Beliefs(forecast.mean, forecast.learnable, beta, noise, reach, among)
+    def _heard(self, t: float, present: bool) -> Heard:
+        low, high = self.seen
+        reach = max(high - low, self.unit)
+        return Heard.of(
+            self._mixtures(t, present),
+            self.transforms,
+            (low - reach, high + reach),
+            self.origin,
+            self.widening,
+        )
 
     def _checked(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
@@ -272,12 +280,42 @@ class Bank:
     def _started(self, y: Array, noise: Array) -> Bank:
         """With filters at their prior, in a unit that the first readings suggest."""
         variance = max(float(y.var()), 4.0 * float(noise.mean()))
-        filters = filters_of(self.settings, self.points, variance)
-        bank = replace(self, filters=filters, origin=float(y.mean()))
-        return replace(bank, _score=np.zeros(len(self.settings)), _present=bank._fresh())
+        return self._in_unit(float(y.mean()), variance)
 
-    def _fresh(self) -> _Step:
-        return _Step(tuple(filters.mean for filters in self.filters))
+    def _in_unit(self, origin: float, variance: float) -> Bank:
+        unit = math.sqrt(variance)
+        transforms = tuple(Transform(power, unit) for power in self.powers)
+        filters = filters_of(self.settings, self.points, variance, len(transforms))
+        score = np.zeros((len(self.settings), len(transforms)))
+        bank = replace(self, filters=filters, origin=origin, unit=unit, transforms=transforms)
+        bank = replace(
+            bank, seen=(0.0, 0.0), _score=score, _error_variance=np.zeros(len(transforms))
+        )
+        return replace(bank, _present=bank._fresh())
+
+    def _is_early(self) -> bool:
+        return len(self.powers) > 1 and self.steps < UNIT_LEARNED_AT[-1]
+
+    def _anew(self) -> Bank:
+        """Begun again in a unit and around an origin that all readings so far suggest."""
+        y = np.concatenate([values for _, values, _, _ in self._early])
+        noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
+        empty = replace(
+            self,
+            time=float("nan"),
+            steps=0,
+            surprise=1.0,
+            _early=(),
+            _present=Step(()),
+            _learned_at=self.steps + 1,
+        )
+        bank = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise))
+        for index, values, variances, t in self._early:
+            bank = bank.observe(index, values, variances, t)
+        return bank
+
+    def _fresh(self) -> Step:
+        return Step(tuple(filters.mean for filters in self.filters))
 
     def _at(self, t: float) -> Bank:
         """Moved to a time; what was observed before becomes evidence."""
@@ -285,6 +323,12 @@ class Bank:
             return self
         if np.isnan(self.time):
             return replace(self, time=t)
+        if (
+            self._is_early()
+            and self._learned_at <= self.steps
+            and self.steps + 1 in UNIT_LEARNED_AT
+        ):
+            return self._anew()._at(t)
         step = self.step if np.isfinite(self.step) else t - self.time
         evidence, error_variance = self._evidence()
         surprise = self.surprise
@@ -298,44 +342,35 @@ class Bank:
             surprise=surprise,
             _score=FORGETTING * self._score + evidence,
             _error_variance=error_variance,
-            _present=_Step(()),
+            _present=Step(()),
         )
         bank = bank._thinned()
         h = (t - self.time) / step
         bank = replace(bank, filters=tuple(each.moved(h) for each in bank.filters))
         return replace(bank, _present=bank._fresh())
 
-    def _evidence(self) -> tuple[Array, float]:
+    def _evidence(self) -> tuple[Array, Array]:
         """What the present step says about each member, and the variance of errors that it shows.
 
         Half the log density, and half that of the differences between places (of the error itself
         where one place was read) were all members' errors of the same variance: that of the bank's.
         """
-        present, n = self._present, len(self._present.rows)
-        if n == 0:
-            return np.zeros(len(self._score)), self._error_variance
-        rows, y = np.array(present.rows), np.array(present.values)
-        predicted = [
-            before @ filters.layout.rows(rows).T
-            for before, filters in zip(present.before, self.filters, strict=True)
-        ]
-        errors = y - np.concatenate(predicted)
-        if n > 1:
-            errors = errors - errors.mean(axis=1, keepdims=True)
-        squares = (errors**2).sum(axis=1)
-        weights = np.exp(self._score - self._score.max())
-        latest = float(weights @ squares / weights.sum()) / max(n - 1, 1)
+        present = self._present
+        if not present.rows:
+            return np.zeros_like(self._score), self._error_variance
+        rows, z = np.array(present.rows), self._transformed(np.array(present.values))
+        latest, squares = difference_errors(present.before, self.filters, rows, z, self._score)
         share = max(0.02, 1.0 / (self.steps + 1))
         variance = self._error_variance + share * (latest - self._error_variance)
         evidence = present.log_density - squares / (2.0 * (variance + self.noise_variance))
-        return np.asarray(0.5 * evidence), variance
+        return np.asarray(0.5 * evidence), np.asarray(variance)
 
     def _thinned(self) -> Bank:
         """Without its lighter half, if it is too large and the time has come."""
         numbers = np.concatenate([np.full(len(each), each.layout.size**2) for each in self.filters])
         if self.steps not in THINNED_AT or numbers.sum() <= self.capacity:
             return self
-        order = np.argsort(-self._score, kind="stable")
+        order = np.argsort(-self._score.max(axis=1), kind="stable")
         fits = np.cumsum(numbers[order]) <= self.capacity
         kept = np.zeros(len(order), dtype=bool)
         kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
@@ -346,33 +381,20 @@ class Bank:
             self, filters=tuple(each.take(part) for each, part in pairs), _score=self._score[kept]
         )
 
-    def _mixtures(self, t: float) -> list[Mixture]:
-        """The members that count, by their features, at the time t."""
+    def _mixtures(self, t: float, present: bool) -> list[Mixture]:
+        """The members that count, by their features and transforms, at the time t."""
         if t < self.time:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
         # Before the second time nobody knows how long a step is.
         h = (t - self.time) / self.step if np.isfinite(self.step) else float(t > self.time)
-        weights = self.weights
+        weights = self._weights()
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
         ends = np.cumsum([len(each) for each in self.filters])
         parts = np.split(weights, ends[:-1])
         return [
-            each.take(part > 0).mixture(part[part > 0], h)
+            mixture
             for each, part in zip(self.filters, parts, strict=True)
             if part.any()
+            for mixture in each.mixtures(part, h, present)
         ]
-
-
-def _quadratic(basis: Array, spread: Array) -> Array:
-    """b^T spread b for each row b of the basis."""
-    return np.asarray(np.einsum("ij,ij->i", basis @ spread, basis))
-
-
-def _surprises(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:
-    """Squared standardised innovations of the mixture."""
-    errors = np.concatenate([each.errors for each in seen])
-    variances = np.concatenate([each.variances for each in seen])
-    mean = weights @ errors
-    variance = weights @ (variances + (errors - mean) ** 2)
-    return tuple(np.minimum(mean**2 / variance, LARGEST_SURPRISE).tolist())

@@ -15,9 +15,9 @@ from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Linear
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.lookahead import Beliefs
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.lookahead import Beliefs
 from tvbandits.queries.plans import RandomPoints
 from tvbandits.queries.pool import Choice, Pool
 

@@ -22,8 +22,8 @@ from scipy.special import gammaln
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.queries.bank.layout import Layout
-from tvbandits.queries.bank.settings import Setting
+from tvbandits.gp.bank.layout import Layout, kind
+from tvbandits.gp.bank.settings import Setting
 
 MEMORY = 400.0
 """How many innovations the scale remembers."""
@@ -41,9 +41,9 @@ class Innovations:
 
     Attributes
     ----------
-    errors, variances : arrays of shape (M, n)
+    errors, variances : arrays of shape (M, n, K)
         Observation less expectation, and the predictive variance of each with its noise.
-    log_density : array of shape (M,)
+    log_density : array of shape (M, K)
         Of all of them together.
     """
 
@@ -54,10 +54,12 @@ class Innovations:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The first two moments of a mixture of models that share features, in units of reward.
+    """The first two moments of a mixture of models that share features and a transform.
 
     Attributes
     ----------
+    transform : int
+        Its number.
     weight : float
         Of the models together, in the bank.
     basis : array of shape (A, c)
@@ -74,6 +76,7 @@ class Mixture:
         Variance of the white part.
     """
 
+    transform: int
     weight: float
     basis: Array
     now: Array
@@ -87,17 +90,22 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Filters:
-    """The posteriors of M models at one time.
+    """The posteriors of M models at one time, each of them under K transforms of the rewards.
+
+    In units of its scale a covariance does not depend on the values, so that transforms share it: the
+    sensor's noise is taken to be the same share of the variance under all of them as under the first.
 
     Attributes
     ----------
     layout : Layout
-    mean : array of shape (M, S)
+    mean : array of shape (M, S, K)
         In the unit of reward.
     covariance : array of shape (M, S, S)
         In units of the squared scale.
-    squares, count : arrays of shape (M,)
-        Sum of squared standardised innovations, and how many: their ratio is the squared scale.
+    squares : array of shape (M, K)
+        Sum of squared standardised innovations.
+    count : array of shape (M,)
+        How many there were: the squared scale is their ratio.
     """
 
     layout: Layout
@@ -107,12 +115,11 @@ class Filters:
     count: Array
 
     @classmethod
-    def prior(cls, layout: Layout, variance: float) -> Filters:
+    def prior(cls, layout: Layout, variance: float, transforms: int = 1) -> Filters:
         """Before any observation; `variance` is the first guess of the squared scale."""
-        M, S = layout.prior.shape
-        covariance = np.zeros((M, S, S))
-        covariance[:, np.arange(S), np.arange(S)] = layout.prior
-        return cls(layout, np.zeros((M, S)), covariance, np.full(M, float(variance)), np.ones(M))
+        M, S, _ = layout.prior.shape
+        squares = np.full((M, transforms), float(variance))
+        return cls(layout, np.zeros((M, S, transforms)), layout.prior.copy(), squares, np.ones(M))
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -124,8 +131,8 @@ class Filters:
 
     @property
     def variance(self) -> Array:
-        """Squared scales (M,), in units of reward squared."""
-        return np.asarray(self.squares / self.count)
+        """Squared scales (M, K), in units of reward squared."""
+        return np.asarray(self.squares / self.count[:, None])
 
     @cached_property
     def white(self) -> Array:
@@ -136,6 +143,11 @@ class Filters:
     def hazard(self) -> Array:
         """Chances (M,) of a fresh start in a step."""
         return np.array([each.hazard for each in self.settings])
+
+    @property
+    def hazards(self) -> NDArray[np.bool_]:
+        """Which members may start afresh, (M, 1)."""
+        return np.asarray(self.hazard[:, None] > 0)
 
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
@@ -151,35 +163,42 @@ class Filters:
         """After h >= 0 steps without an observation."""
         if h == 0:
             return self
-        S = np.arange(self.layout.size)
-        # The covariance is the stationary prior less what is known: only the latter moves.
-        known = self.covariance.copy()
-        known[:, S, S] -= self.layout.prior
-        known = self.layout.moved(known, h)
-        known = self.layout.moved(known.transpose(0, 2, 1), h)
-        known[:, S, S] += self.layout.prior
-        return replace(self, mean=self.layout.moved(self.mean, h), covariance=known)
+        if h not in self._later:
+            # A forecast and the next observation are mostly about the same time.
+            self._later.clear()
+            self._later[h] = replace(
+                self,
+                mean=self.layout.moved(self.mean, h),
+                covariance=self.layout.moved_covariance(self.covariance, h),
+            )
+        return self._later[h]
+
+    @cached_property
+    def _later(self) -> dict[float, Filters]:
+        return {}
 
     def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
-        """With observations at points (n,), of values (n,) less the origin, and noise variances (n,)."""
+        """With observations at points (n,), of transformed values (n, K), and noise variances (n,)."""
         H = self.layout.rows(points)
-        floor = ROUNDING * self.layout.prior.sum(axis=1, keepdims=True)
+        floor = ROUNDING * np.trace(self.layout.prior, axis1=1, axis2=2)[:, None]
         own = self.white[:, None] + self.layout.left[:, points]
-        noise = np.maximum(own + noise / self.variance[:, None], floor)
+        noise = np.maximum(own + noise / self.variance[:, :1], floor)
         seen = _Seen.of(self, H, values, noise)
         log_density, squares = seen.log_density(self), seen.squares
-        errors, variances = seen.errors, seen.diagonal * self.variance[:, None]
+        errors = seen.errors
+        variances = seen.diagonal[:, :, None] * self.variance[:, None, :]
         start = self
         if self.hazard.any():
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
-                squares = np.where(self.hazard > 0, np.minimum(squares, seen.squares), squares)
-        gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened[:, :, None])[:, :, 0]
+                squares = np.where(self.hazards, np.minimum(squares, seen.squares), squares)
+        gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened)
         covariance = start.covariance - np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
         total, count = self.squares + squares, self.count + len(values)
         forget = np.minimum(1.0, MEMORY / count)
-        after = Filters(self.layout, start.mean + gain, covariance, total * forget, count * forget)
+        kept = forget[:, None]
+        after = Filters(self.layout, start.mean + gain, covariance, total * kept, count * forget)
         return after, Innovations(errors, variances, log_density)
 
     def _afresh(
@@ -193,58 +212,80 @@ class Filters:
         fresh = self._restarted()
         other = _Seen.of(fresh, H, values, noise)
         hazard = np.maximum(self.hazard, 1e-300)
-        goes_on = np.log1p(-self.hazard) + log_density
-        together = np.logaddexp(goes_on, np.log(hazard) + other.log_density(self))
-        chance = np.where(self.hazard > 0, np.exp(goes_on - together), 1.0)
-        log_density = np.where(self.hazard > 0, together, log_density)
+        goes_on = np.log1p(-self.hazard)[:, None] + log_density
+        starts = np.log(hazard)[:, None] + other.log_density(self)
+        together = np.logaddexp(goes_on, starts)
+        log_density = np.where(self.hazards, together, log_density)
+        # One covariance serves all transforms: they start afresh together.
+        on, off = np.logaddexp.reduce(goes_on, axis=1), np.logaddexp.reduce(together, axis=1)
+        chance = np.where(self.hazard > 0, np.exp(on - off), 1.0)
         if (chance >= NO_RESET).all():
             return self, log_density, squares
         kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
         share = kept[:, None, None] ** 2
-        mean = kept[:, None] * self.mean + (1.0 - kept[:, None]) * fresh.mean
+        own = kept[:, None, None]
+        mean = own * self.mean + (1.0 - own) * fresh.mean
         covariance = share * self.covariance + (1.0 - share) * fresh.covariance
-        squares = np.where(self.hazard > 0, np.minimum(squares, other.squares), squares)
+        squares = np.where(self.hazards, np.minimum(squares, other.squares), squares)
         return replace(self, mean=mean, covariance=covariance), log_density, squares
 
     def _restarted(self) -> Filters:
         """At the prior, but for the constant."""
-        M, S = self.mean.shape
-        mean, covariance = np.zeros((M, S)), np.zeros((M, S, S))
-        covariance[:, np.arange(S), np.arange(S)] = self.layout.prior
+        mean, covariance = np.zeros_like(self.mean), self.layout.prior.copy()
         mean[:, 0], covariance[:, 0, 0] = self.mean[:, 0], self.covariance[:, 0, 0]
         return replace(self, mean=mean, covariance=covariance)
 
-    def mixture(self, weights: Array, h: float) -> Mixture:
-        """The models by their weights (M,) in the bank, now and h steps ahead."""
-        share = weights / weights.sum()
-        unit, layout, later = share * self.variance, self.layout, self.moved(h)
-        now, ahead = layout.folded(self.mean.T).T, layout.folded(later.mean.T).T
-        # What the models disagree about adds to what each of them does not know.
-        from_now, from_ahead = now - share @ now, ahead - share @ ahead
-        # What a state ahead shares with one now, ahead in rows.
-        carried = layout.moved(self.covariance, h)
-        return Mixture(
-            weight=float(weights.sum()),
-            basis=self.layout.basis,
-            now=share @ now,
-            ahead=share @ ahead,
-            known=_folded(layout, unit, self.covariance) + (from_now.T * share) @ from_now,
-            spread=_folded(layout, unit, later.covariance) + (from_ahead.T * share) @ from_ahead,
-            across=_folded(layout, unit, carried).T + (from_now.T * share) @ from_ahead,
-            left=unit @ self.layout.left,
-            white=float(unit @ self.white),
-        )
+    def mixtures(self, weights: Array, h: float, present: bool = True) -> list[Mixture]:
+        """The models by their weights (M, K) in the bank, now and h steps ahead, for each transform.
+
+        What a transform is not weighted with is left out. Without `present`, all that is not about the
+        time ahead is left at 0.
+        """
+        layout, size, later = self.layout, self.layout.size, self.moved(h)
+        # What a state ahead (rows) shares with one now is the covariance moved on one side.
+        covariances = [later.covariance] + [self.covariance] * present
+        if present:
+            covariances.append(layout.moved(self.covariance, h))
+        found = []
+        for k in np.flatnonzero(weights.any(axis=0)):
+            share = weights[:, k] / weights[:, k].sum()
+            unit = share * self.variance[:, k]
+            sums = [
+                layout.folded(
+                    layout.folded((unit @ each.reshape(len(unit), -1)).reshape(size, size)).T
+                ).T
+                for each in covariances
+            ]
+            now, ahead = (layout.folded(each.mean[:, :, k].T).T for each in (self, later))
+            # What the models disagree about adds to what each of them does not know.
+            from_now, from_ahead = now - share @ now, ahead - share @ ahead
+            nothing = np.zeros(0)
+            found.append(
+                Mixture(
+                    transform=int(k),
+                    weight=float(weights[:, k].sum()),
+                    basis=layout.basis,
+                    now=share @ now,
+                    ahead=share @ ahead,
+                    spread=sums[0] + (from_ahead.T * share) @ from_ahead,
+                    known=sums[1] + (from_now.T * share) @ from_now if present else nothing,
+                    across=sums[2].T + (from_now.T * share) @ from_ahead if present else nothing,
+                    left=unit @ layout.left,
+                    white=float(unit @ self.white),
+                )
+            )
+        return found
 
 
-def _folded(layout: Layout, unit: Array, covariance: Array) -> Array:
-    return layout.folded(layout.folded(np.tensordot(unit, covariance, axes=1)).T).T
+def _folded(layout: Layout, covariance: Array) -> Array:
+    return layout.folded(layout.folded(covariance).T).T
 
 
 @dataclass(frozen=True)
 class _Seen:
     """Observations (n,) through filters: C C^T is the predictive covariance of them.
 
-    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors.
+    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n, K) is C^-1 errors.
     """
 
     errors: Array
@@ -259,35 +300,38 @@ class _Seen:
         spread = np.matmul(HP, H.T)
         n = np.arange(len(H))
         spread[:, n, n] += noise
-        errors = values - filters.mean @ H.T
-        sides = np.concatenate([HP, errors[:, :, None]], axis=2)
+        errors = values - np.matmul(H, filters.mean)
+        sides = np.concatenate([HP, errors], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
+        size = H.shape[1]
         return cls(
             errors,
-            solved[:, :, :-1],
-            solved[:, :, -1],
+            solved[:, :, :size],
+            solved[:, :, size:],
             spread[:, n, n],
             2.0 * np.log(root[:, n, n]).sum(axis=1),
         )
 
     @property
     def squares(self) -> Array:
-        """Squared length (M,) of the standardised innovations, in units of reward squared."""
+        """Squared length (M, K) of the standardised innovations, in units of reward squared."""
         return np.asarray((self.whitened**2).sum(axis=1))
 
     def log_density(self, filters: Filters) -> Array:
-        """Student's, with as many degrees of freedom as the scale has innovations, (M,)."""
-        n, count, squares = self.errors.shape[1], filters.count, filters.squares
+        """Student's, with as many degrees of freedom as the scale has innovations, (M, K)."""
+        n, count, squares = self.errors.shape[1], filters.count[:, None], filters.squares
         constant = gammaln((count + n) / 2) - gammaln(count / 2)
         return np.asarray(
             constant
             - n / 2 * np.log(math.pi * squares)
-            - self.log_determinant / 2
+            - self.log_determinant[:, None] / 2
             - (count + n) / 2 * np.log1p(self.squares / squares)
         )
 
 
-def filters_of(settings: Sequence[Setting], points: Array, variance: float) -> tuple[Filters, ...]:
+def filters_of(
+    settings: Sequence[Setting], points: Array, variance: float, transforms: int = 1
+) -> tuple[Filters, ...]:
     """Models at their prior, those with the same features together.
 
     Parameters
@@ -296,12 +340,15 @@ def filters_of(settings: Sequence[Setting], points: Array, variance: float) -> t
     points : array of shape (A, d)
     variance : float
         First guess of the squared scale.
+    transforms : int
+        Of the rewards, that each model is held under.
     """
     distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
     extent = float(np.ptp(points, axis=0).max()) or 1.0
     groups: dict[object, list[Setting]] = {}
     for each in settings:
-        groups.setdefault((each.slow_space, each.drift_space, each.smooth), []).append(each)
+        groups.setdefault(kind(each, len(points)), []).append(each)
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent), variance) for alike in groups.values()
+        Filters.prior(Layout.of(alike, distance, extent), variance, transforms)
+        for alike in groups.values()
     )

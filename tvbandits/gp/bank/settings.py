@@ -104,15 +104,18 @@ class Setting:
 
 
 def network_settings() -> tuple[Setting, ...]:
-    """For places of a network: 24 rough models with slow means and white noise.
+    """For places of a network: 24 rough models with slow means and white noise, and 6 lasting ones.
 
     Places differ for good, alone or with their neighbours; weather is local or wide, and forgotten in
     one step or in three; a tenth or a fifth of the variance is new every time.
 
     Twice the length scales with thrice the variance of the level had some per cent less regret on four
     networks (within noise), and intervals too wide where all places are read (coverage up to 0.995).
+
+    The lasting ones are for readings more often than the weather changes, as by the half-hour: it lasts
+    ten steps, and next to nothing is new every time.
     """
-    return tuple(
+    rough = tuple(
         Setting(slow, Space("matern12", length), mean, drift, 0.7, white, 200.0, scale, 3.0)
         for slow, length, scale, (mean, drift, white) in product(
             (Space("identity"), Space("matern12", 0.1)),
@@ -121,6 +124,17 @@ def network_settings() -> tuple[Setting, ...]:
             ((0.35, 0.45, 0.2), (0.6, 0.3, 0.1)),
         )
     )
+    alone = Space("identity")
+    lasting = tuple(
+        Setting(
+            alone, Space("matern12", length), 0.5, drift, 1.0, white, 200.0, scale, 20.0, smooth
+        )
+        for length, (scale, drift, white, smooth) in product(
+            (0.3, 1.0),
+            ((10.0, 0.48, 0.02, False), (10.0, 0.3, 0.2, False), (8.0, 0.49, 0.01, True)),
+        )
+    )
+    return rough + lasting
 
 
 LENGTHS = (0.03, 0.06, 0.12, 0.25)

@@ -9,7 +9,7 @@ Whoever asks about a few places only, however cleverly, is to be read against it
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -24,6 +24,26 @@ SCALES = (0.7, 1.5, 3.0, 6.0)
 """Of the weather, in steps."""
 
 FORGETTING = 0.99
+
+
+def average_regret(values: Array) -> float:
+    """Average regret, over the steps 2, ..., T, of playing the place of the largest forecast.
+
+    Among several of them it draws uniformly (expectation).
+
+    Parameters
+    ----------
+    values : array of shape (T, A)
+        Noise-free reward of each of A places at each of T steps, T at least 2.
+    """
+    if len(values) < 2:
+        raise ValueError(f"a forecast needs two steps at least, got {len(values)}")
+    reference, missed = AllRead(values.shape[1]), 0.0
+    for before, now in pairwise(values):
+        reference.read(before)
+        forecast = reference.forecast()
+        missed += float(now.max() - now[forecast == forecast.max()].mean())
+    return missed / (len(values) - 1)
 
 
 class AllRead:

@@ -11,18 +11,17 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tvbandits.core.arrays import Array
-from tvbandits.queries.bank.all_read import AllRead
-from tvbandits.queries.bank.bank import FORGETTING, THINNED_AT, Bank
-from tvbandits.queries.bank.filters import Filters, filters_of
-from tvbandits.queries.bank.layout import CONSTANT
-from tvbandits.queries.bank.questions import questions
-from tvbandits.queries.bank.settings import (
+from tvbandits.gp.bank.bank import FORGETTING, THINNED_AT, Bank
+from tvbandits.gp.bank.filters import Filters, filters_of
+from tvbandits.gp.bank.layout import CONSTANT
+from tvbandits.gp.bank.settings import (
     Setting,
     Space,
     function_settings,
     network_settings,
     settings_for,
 )
+from tvbandits.queries.next_decision import questions
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
 TINY = 1e-13
@@ -67,8 +66,8 @@ def filtered(setting: Setting, rows: Array, times: Array, y: Array) -> tuple[Fil
     for t in np.unique(times):
         filters = filters.moved(t - now)
         at = times == t
-        filters, seen = filters.observed(rows[at], y[at], np.full(at.sum(), TINY))
-        now, total = t, total + float(seen.log_density[0])
+        filters, seen = filters.observed(rows[at], y[at][:, None], np.full(at.sum(), TINY))
+        now, total = t, total + float(seen.log_density[0, 0])
     return filters, total
 
 
@@ -86,7 +85,7 @@ def test_a_member_is_the_dense_process(name: str) -> None:
     solved = np.linalg.solve(data, K[:n, n:])
     # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
     close = 2e-3 if name == "smooth" else 1e-7
-    np.testing.assert_allclose(H @ ahead.mean[0], solved.T @ y, atol=5 * close)
+    np.testing.assert_allclose(H @ ahead.mean[0, :, 0], solved.T @ y, atol=5 * close)
     left = np.diag(ahead.layout.left[0])
     expected = K[n:, n:] - K[n:, :n] @ solved
     np.testing.assert_allclose(H @ ahead.covariance[0] @ H.T + left, expected, atol=close)
@@ -99,7 +98,7 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
     filters, log_density = filtered(setting, rows, times, y)
     data = dense(setting, rows, times) + setting.white * np.eye(len(y))
     squares = 3.0 + y @ np.linalg.solve(data, y)
-    assert filters.variance[0] == pytest.approx(squares / (1 + len(y)), rel=1e-6)
+    assert filters.variance[0, 0] == pytest.approx(squares / (1 + len(y)), rel=1e-6)
     student = multivariate_t(shape=3.0 * data, df=1)
     assert log_density == pytest.approx(float(student.logpdf(y)), rel=1e-6)
 
@@ -138,14 +137,16 @@ def test_a_bank_of_one_is_its_filter() -> None:
     now = times[0]
     for t in np.unique(times):
         filters, at = filters.moved(t - now), times == t
-        filters, _ = filters.observed(rows[at], y[at] - bank.origin, np.full(at.sum(), 0.04))
+        filters, _ = filters.observed(
+            rows[at], (y[at] - bank.origin)[:, None], np.full(at.sum(), 0.04)
+        )
         now = t
     ahead = filters.moved(2.0)
     H = ahead.layout.rows(np.arange(len(POINTS)))
     forecast = bank.predict(float(times[-1]) + 2.0)
-    np.testing.assert_allclose(forecast.mean, bank.origin + H @ ahead.mean[0])
+    np.testing.assert_allclose(forecast.mean, bank.origin + H @ ahead.mean[0, :, 0])
     variance = np.einsum("ij,jk,ik->i", H, ahead.covariance[0], H) + ahead.layout.left[0]
-    unit = float(ahead.variance[0])
+    unit = float(ahead.variance[0, 0])
     np.testing.assert_allclose(forecast.learnable, bank.widening * np.sqrt(unit * variance))
     both = bank.widening * np.sqrt(unit * (variance + ROUGH.white))
     np.testing.assert_allclose(forecast.deviation, both)
@@ -166,10 +167,10 @@ def test_weights_are_the_plain_rule() -> None:
         log_density, squares = [], []
         for i in range(3):
             moved = filters[i].moved(1.0 if t else 0.0)
-            errors = y - bank.origin - moved.layout.rows(rows) @ moved.mean[0]
+            errors = y - bank.origin - moved.layout.rows(rows) @ moved.mean[0, :, 0]
             squares.append(((errors - errors.mean()) ** 2).sum())
-            filters[i], seen = moved.observed(rows, y - bank.origin, np.full(3, 0.04))
-            log_density.append(float(seen.log_density[0]))
+            filters[i], seen = moved.observed(rows, (y - bank.origin)[:, None], np.full(3, 0.04))
+            log_density.append(float(seen.log_density[0, 0]))
         before = np.exp(score) / np.exp(score).sum()
         spread += max(0.02, 1 / (t + 1)) * (before @ np.array(squares) / 2 - spread)
         density = np.array(log_density) - np.array(squares) / (2 * (spread + 0.04))
@@ -182,7 +183,7 @@ def test_beliefs_are_the_dense_covariances() -> None:
     bank = Bank.of(POINTS, TINY, [ROUGH], step=1.0)
     for t in np.unique(times):
         bank = bank.observe(rows[times == t], y[times == t], None, float(t))
-    unit = float(bank.filters[0].variance[0])
+    unit = float(bank.filters[0].variance[0, 0])
     asked, every = np.array([0, 4, 7]), np.arange(len(POINTS))
     n, now = len(rows), times[-1]
     K = dense(ROUGH, np.r_[rows, asked, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)])
@@ -191,18 +192,20 @@ def test_beliefs_are_the_dense_covariances() -> None:
     beliefs = bank.beliefs(float(now) + 1.0)
     np.testing.assert_allclose(beliefs.among(asked, asked), unit * posterior[:3, :3], atol=1e-6)
     np.testing.assert_allclose(beliefs.reach(asked), unit * posterior[:3, 3:], atol=1e-6)
-    assert beliefs.noise_variance == pytest.approx(unit * ROUGH.white, rel=1e-6)
+    noise = np.full(len(POINTS), unit * ROUGH.white)
+    np.testing.assert_allclose(beliefs.noise_variance, noise, rtol=1e-6)
 
 
 def test_mixture_counts_what_members_disagree_about() -> None:
     far = replace(ROUGH, slow_space=Space("matern12", 0.5))
     bank = played(Bank.of(POINTS, 0.04, [ROUGH, far]), 6)
     means, variances = [], []
-    for each, setting in zip(bank.filters, bank.members, strict=True):
-        ahead, H = each.moved(1.0), each.layout.rows(np.arange(len(POINTS)))
-        means.append(H @ ahead.mean[0])
-        spread = np.einsum("ij,jk,ik->i", H, ahead.covariance[0], H) + ahead.layout.left[0]
-        variances.append(float(each.variance[0]) * (spread + setting.white))
+    (both,) = bank.filters
+    ahead, H = both.moved(1.0), both.layout.rows(np.arange(len(POINTS)))
+    for i, setting in enumerate(bank.members):
+        means.append(H @ ahead.mean[i, :, 0])
+        spread = np.einsum("ij,jk,ik->i", H, ahead.covariance[i], H) + ahead.layout.left[i]
+        variances.append(float(both.variance[i, 0]) * (spread + setting.white))
     w, m, v = bank.weights, np.array(means), np.array(variances)
     forecast = bank.predict(bank.time + 1.0)
     np.testing.assert_allclose(forecast.mean, bank.origin + w @ m)
@@ -309,20 +312,3 @@ def test_errors_say_what_is_wrong() -> None:
         replace(ROUGH, slow=0.0, drift=0.0)
     with pytest.raises(ValueError, match="shape must be one of"):
         Space("cube")  # type: ignore[arg-type]
-
-
-def test_all_read_learns_what_persists() -> None:
-    rng = np.random.default_rng(2)
-    site, fast, errors, naive = rng.normal(0, 2, 12), np.zeros(12), [], []
-    reference, last = AllRead(12), None
-    for _ in range(300):
-        fast = 0.7 * fast + rng.normal(0, 1, 12)
-        y = 50 + site + fast + rng.normal(0, 1, 12)
-        if last is not None:
-            errors.append(((reference.forecast() - y) ** 2).mean())
-            naive.append(((last - y) ** 2).mean())
-        reference.read(y)
-        last = y
-    assert np.mean(errors[50:]) < 0.85 * np.mean(naive[50:])
-    with pytest.raises(ValueError, match="12 finite numbers"):
-        reference.read(np.ones(3))

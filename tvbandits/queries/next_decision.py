@@ -9,11 +9,15 @@ largest deviation anywhere, in or outside of the plausible set. Values of answer
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Index
-from tvbandits.queries.lookahead import Beliefs
+from tvbandits.core.arrays import Index, whole_number
+from tvbandits.gp.lookahead import Beliefs
+from tvbandits.queries.budgets import Budget, as_budget
+from tvbandits.queries.pool import Choice, Pool
 
 DISCOVER_EVERY = 4
 PROMISE = 2.0
@@ -26,6 +30,37 @@ COMPARED = 200
 """At the most so many points are candidates for the next decision."""
 
 
+@dataclass(frozen=True)
+class NextDecision:
+    """One after the other the point whose answer helps the next decision most; some look elsewhere.
+
+    Unlike `PlausibleMaximisers` it spends its budget at once, and what it discovers need not be
+    plausible.
+
+    Parameters
+    ----------
+    budget : Budget or int
+        A number is a number per step.
+    discover_every : int, optional
+        Each question of this number goes to the point of the largest deviation of the pool; None: none.
+    """
+
+    budget: Budget | int
+    discover_every: int | None = DISCOVER_EVERY
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+        if self.discover_every is not None:
+            whole_number("discover_every", self.discover_every)
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
+        """Draw nothing."""
+        allowed = pool.allowed(self.budget)
+        if allowed >= len(pool) or allowed == 0:
+            return Choice(np.arange(len(pool) if allowed else 0))
+        return Choice(questions(pool.believed(), allowed, pool.asked, self.discover_every))
+
+
 def questions(
     beliefs: Beliefs, budget: int, asked: int = 0, discover_every: int | None = DISCOVER_EVERY
 ) -> Index:
@@ -34,7 +69,7 @@ def questions(
     Parameters
     ----------
     beliefs : Beliefs
-        About the next decision; see `Bank.beliefs`.
+        About the next decision.
     budget : int
     asked : int
         Questions asked before: the discovery goes on from there.

@@ -1,0 +1,313 @@
+"""A bandit with a bank of models: batches, late rewards, answers, what it shows, and going on later."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Answers, Bandit, Box, Candidates, policies
+from tvbandits.acquisition.confidence import Theory
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.forgetting.aging import Window
+from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
+from tvbandits.gp.bank.recent import WINDOW
+from tvbandits.gp.fitting.online import Every
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.next_decision import NextDecision, questions
+
+SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
+NOISE = 0.01
+
+
+def value(X: Array, t: float) -> Array:
+    return np.asarray(5.0 + np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
+
+
+def reward(X: Array, t: float) -> Array:
+    return value(X, t) + 0.1 * keyed_normal(0, 1, X, t)
+
+
+class Truth:
+    """Answers with noise."""
+
+    def __init__(self, sign: float = 1.0) -> None:
+        self.sign = sign
+        self.asked: list[tuple[float, Array]] = []
+
+    def query(self, X: Array, t: float) -> Answers:
+        self.asked.append((t, X))
+        return Answers(self.sign * (value(X, t) + 0.1 * keyed_normal(0, 2, X, t)), NOISE)
+
+
+def frugal(expert: Any = None, **more: Any) -> Bandit:
+    options = {"budget": 2.0, **more}
+    return policies.frugal_gp_ucb(SITES, None, NOISE, expert=expert, **options)
+
+
+def alone(**more: Any) -> Bandit:
+    return policies.tv_gp_ucb(SITES, None, NOISE, **{"posterior": "bank", **more})
+
+
+def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
+    played = []
+    for t in times:
+        X = bandit.ask(t)
+        bandit.tell(X, sign * reward(X, t))
+        played.append(X)
+    return np.concatenate(played)
+
+
+def bank_of(bandit: Bandit) -> Bank:
+    posterior = bandit.state.posterior
+    assert isinstance(posterior, BankPosterior)
+    return posterior.bank
+
+
+def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
+    assert frugal().recipe.posterior == ModelBank()
+    assert frugal().recipe.learn is None
+    assert policies.frugal_gp_ucb(SITES, RBF(1.0), NOISE, expert=None).recipe.learn is not None
+    for options in ({"learn": True}, {"mean": 3.0}, {"confidence": "theory"}):
+        assert frugal(**options).recipe.learn is not None
+    for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
+        assert policies.frugal_gp_ucb(domain, None, NOISE, expert=None).recipe.learn is not None
+    # Who asks nobody has one on demand, with a kernel or without.
+    assert policies.tv_gp_ucb(SITES, None, NOISE).recipe.learn is not None
+    for kernel in (None, RBF(1.0)):
+        given = policies.tv_gp_ucb(SITES, kernel, NOISE, posterior="bank").recipe
+        assert given.posterior == ModelBank()
+        assert given.learn is None
+
+
+def test_it_plays_what_a_plain_loop_plays() -> None:
+    expert, bandit = Truth(), frugal()
+    bandit = frugal(expert)
+    played = play(bandit, range(1, 16))
+    bank, asked, row = Bank.of(SITES.X, NOISE), 0, int((played[0] == SITES.X).all(axis=1).argmax())
+    for t in range(1, 16):
+        np.testing.assert_array_equal(played[t - 1], SITES.X[row])
+        bank = bank.observe([row], reward(SITES.X[[row]], t), NOISE, t)
+        rows = questions(bank.beliefs(t + 1.0), 2, asked)
+        np.testing.assert_array_equal(expert.asked[t - 1][1], SITES.X[rows])
+        asked += len(rows)
+        answers = value(SITES.X[rows], t) + 0.1 * keyed_normal(0, 2, SITES.X[rows], t)
+        bank = bank.observe(rows, answers, NOISE, t)
+        row = int(bank.predict(t + 1.0).mean.argmax())  # greedy, once it is informed
+
+
+def test_without_an_expert_the_width_counts() -> None:
+    bandit = alone()
+    play(bandit, range(1, 9))
+    (x,) = bandit.ask(9.0)
+    forecast = bank_of(bandit).predict(9.0)
+    best = int((forecast.mean + 2.0 * forecast.learnable).argmax())
+    np.testing.assert_array_equal(x, SITES.X[best])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_it_goes_on_bit_for_bit(late: bool) -> None:
+    def on(bandit: Bandit, times: range) -> list[Array]:
+        out = []
+        for t in times:
+            out.append(bandit.ask(t))
+            due = t - 3 if late else t
+            if due >= 1:
+                X = bandit.pending[:1]
+                bandit.tell(X, reward(X, due), due)
+            mean, deviation = bandit.predict(SITES.X)
+            out += [mean, deviation]
+        return out
+
+    straight, stopped = frugal(Truth()), frugal(Truth())
+    on(straight, range(1, 12))
+    on(stopped, range(1, 12))
+    stored = pickle.loads(pickle.dumps(stopped.state))
+    again = Bandit.from_state(stopped.recipe, stored)
+    assert again.state == straight.state
+    for one, other in zip(on(straight, range(12, 20)), on(again, range(12, 20)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.state == straight.state
+
+
+def test_the_state_stays_small() -> None:
+    bandit, sizes = alone(), []
+    for last in (WINDOW + 5, 30, 60):
+        play(bandit, range(len(bandit.state.rewards) + 1, last + 1))
+        assert isinstance(bandit.state.posterior, BankPosterior)
+        sizes.append(len(pickle.dumps(bandit.state.posterior.recent)))
+    assert max(sizes) <= 1.01 * min(sizes)
+
+
+def test_late_rewards_count_at_their_own_time() -> None:
+    one, other = alone(), alone()
+    rows = [3, 1, 4, 1, 5, 9, 2]
+    for t, row in enumerate(rows, 1):
+        one.tell(SITES.X[[row]], reward(SITES.X[[row]], t), t)
+        one.ask(t + 1.0)
+    for t in (1, 2, 3, 6, 7, 4, 5):
+        other.tell(SITES.X[[rows[t - 1]]], reward(SITES.X[[rows[t - 1]]], t), t)
+        other.ask()
+    for a, b in zip(one.predict(SITES.X, 8.0), other.predict(SITES.X, 8.0), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_batches_spread_and_points_that_are_out_count() -> None:
+    bandit = alone()
+    X = bandit.ask(1.0, n=4)
+    assert len(np.unique(X, axis=0)) == 4
+    bandit.tell(X, reward(X, 1.0))
+    once = bandit.ask(2.0, n=4)
+    assert len(np.unique(once, axis=0)) == 4
+    # What is out is not asked for again at once, and later counts less.
+    more = bandit.ask(2.0, n=6)
+    assert len(np.unique(np.concatenate([once, more]), axis=0)) == 10
+    bandit.tell(np.concatenate([once, more]), reward(np.concatenate([once, more]), 2.0))
+    assert len(bandit.pending) == 0
+    assert bandit.ask(3.0).shape == (1, 2)
+
+
+def test_minimising_is_maximising_turned_round() -> None:
+    up, down = frugal(Truth()), frugal(Truth(-1.0), minimise=True)
+    np.testing.assert_array_equal(play(up, range(1, 10)), play(down, range(1, 10), -1.0))
+    mean, deviation = up.predict(SITES.X)
+    turned, same = down.predict(SITES.X)
+    np.testing.assert_array_equal(mean, -turned)
+    np.testing.assert_array_equal(deviation, same)
+    np.testing.assert_array_equal(up.recommend(), down.recommend())
+    # A state that another sign has left is learned anew, and not misread.
+    turned_round = Bandit.from_state(replace(up.recipe, minimise=True), up.state)
+    np.testing.assert_allclose(turned_round.predict(SITES.X)[0], mean, rtol=0.2)
+
+
+def test_only_what_is_available() -> None:
+    expert = Truth()
+    bandit = frugal(expert)
+    free = np.arange(10) < 4
+    for t in range(1, 9):
+        X = bandit.ask(t, among=free)
+        bandit.tell(X, reward(X, t))
+        for points in (X, expert.asked[-1][1]):
+            assert all((SITES.X[free] == x).all(axis=1).any() for x in points)
+    assert (SITES.X[[7, 8]] == bandit.recommend(among=[7, 8])).all(axis=1).any()
+
+
+def test_questions_that_somebody_carries() -> None:
+    carried, expert = frugal(), Truth()
+    asked = frugal(expert)
+    for t in range(1, 8):
+        X = carried.ask(t)
+        np.testing.assert_array_equal(X, asked.ask(t))
+        carried.tell(X, reward(X, t))
+        asked.tell(X, reward(X, t))
+        Q = carried.questions()
+        np.testing.assert_array_equal(Q, expert.asked[-1][1])
+        carried.answer(Q, value(Q, t) + 0.1 * keyed_normal(0, 2, Q, t))
+    # An answer that never comes is no trouble.
+    assert len(carried.questions(8.0)) == 2
+    assert carried.ask(9.0).shape == (1, 2)
+
+
+@pytest.mark.parametrize("consult", ["after tell", "before ask"])
+def test_experts_at_either_time(consult: Any) -> None:
+    expert = Truth()
+    bandit = frugal(expert, consult=consult)
+    play(bandit, range(1, 8))
+    times = [t for t, _ in expert.asked]
+    assert times == sorted(set(times))
+    assert bandit.info.queries.total_answered == 14
+
+
+def test_what_it_predicts_holds_with_what_nobody_can_know() -> None:
+    bandit = frugal(Truth())
+    play(bandit, range(1, 13))
+    bandit.ask(13.0)
+    forecast = bank_of(bandit).predict(13.0)
+    mean, deviation = bandit.predict(SITES.X, 13.0)
+    np.testing.assert_allclose(mean, forecast.mean)
+    np.testing.assert_allclose(
+        deviation, forecast.deviation, rtol=0.05
+    )  # faint members are left out
+    assert (deviation >= forecast.learnable).all()
+    before = bandit.state
+    bandit.predict(np.array([[1.0, 1.0], [9.0, 9.0]]), 20.0)
+    assert bandit.state == before
+
+
+def test_info_says_which_models_carry_weight() -> None:
+    bandit = frugal(Truth())
+    play(bandit, range(1, 13))
+    bandit.ask(13.0)
+    about = bandit.info.model
+    assert len(about.members) > 1
+    assert 0 < sum(weight for weight, _ in about.members) <= 1.0 + 1e-12
+    assert 0 < about.white < about.scale
+    assert abs(about.centre - 5.0) < 3.0
+    assert bandit.info.posterior.in_use == 12 + 24
+    assert len(bandit.history) >= 36
+
+
+def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
+    bandit = frugal(Truth())
+    play(bandit, range(1, 7))
+    fit = frugal(Truth(), learn=Every(8, first=(4,), observations=20, iterations=1)).recipe
+    other = Bandit.from_state(fit, bandit.state)
+    assert other.predict(SITES.X, 7.0)[0].shape == (10,)
+    back = Bandit.from_state(bandit.recipe, other.state)
+    for a, b in zip(back.predict(SITES.X, 7.0), bandit.predict(SITES.X, 7.0), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_samples_can_be_played() -> None:
+    bandit = policies.thompson(
+        SITES, alone().recipe.kernel, NOISE, posterior=ModelBank(), batch=2, seed=3
+    )
+    X = bandit.ask(1.0)
+    for t in range(2, 6):
+        bandit.tell(X, reward(X, t - 1.0), t - 1.0)
+        X = bandit.ask(float(t))
+    assert X.shape == (2, 2)
+
+
+def test_missing_readings_are_no_readings() -> None:
+    one, other = alone(), alone()
+    for t in range(1, 6):
+        X = one.ask(t)
+        other.ask(t)
+        one.tell(X, reward(X, t))
+        other.tell(np.concatenate([X, SITES.X[[0]]]), [*reward(X, t), np.nan])
+    np.testing.assert_array_equal(one.predict(SITES.X)[0], other.predict(SITES.X)[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"domain": Box([(0, 3), (0, 3)])}, "needs a finite domain: give Candidates"),
+        ({"aging": Window(last=5)}, "learns by itself: aging must be Constant"),
+        ({"learn": Every()}, "learns by itself: learn must be None"),
+        ({"reset": EventTrigger()}, "learns by itself: reset must be None"),
+        ({"mean": 2.0}, "learns by itself: mean must be 'online', got 2.0"),
+        ({"confidence": Theory()}, "depends on the information gain under one kernel"),
+        ({"asking": Asking(NextDecision(2))}, "keeps every answer: give Asking"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> None:
+    recipe = alone().recipe
+    with pytest.raises(ValueError, match=match):
+        replace(recipe, **change)
+    assert isinstance(recipe, Recipe)
+
+
+def test_learning_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="a bank of models learns by itself: learn must be None"):
+        alone(learn=True)
+    with pytest.raises(ValueError, match=r"epsilon must be None, got 0\.1"):
+        policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="bank")

@@ -1,0 +1,89 @@
+"""Transforms against scipy's, and moments against a fine grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import lognorm, norm, yeojohnson
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.bank.bank import POWERS, Bank
+from tvbandits.gp.bank.powers import Transform
+
+Y = np.linspace(-9.0, 30.0, 79)
+EVERYTHING = (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_transforms_are_those_of_yeo_and_johnson(power: float) -> None:
+    np.testing.assert_allclose(
+        Transform(power, 3.0)(Y), 3.0 * yeojohnson(Y / 3.0, power), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_inverse_and_slope_belong_to_the_transform(power: float) -> None:
+    transform = Transform(power, 3.0)
+    np.testing.assert_allclose(transform.inverse(transform(Y)), Y, atol=1e-9)
+    h = 1e-5
+    slope = (transform(Y + h) - transform(Y - h)) / (2 * h)
+    np.testing.assert_allclose(np.exp(transform.log_slope(Y)), slope, rtol=1e-4)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_moments_are_those_of_a_fine_grid(power: float) -> None:
+    transform, z = Transform(power, 2.0), np.linspace(-8, 8, 20_001)
+    weights = norm.pdf(z) / norm.pdf(z).sum()
+    for center, variance in ((0.0, 0.3), (1.5, 0.5), (-2.0, 0.2)):
+        y = transform.inverse(center + np.sqrt(variance) * z)
+        mean, spread, slope = transform.moments(
+            np.array([center]), np.array([variance]), EVERYTHING
+        )
+        assert mean[0] == pytest.approx(weights @ y, rel=2e-3, abs=2e-3)
+        assert spread[0] == pytest.approx(weights @ (y - weights @ y) ** 2, rel=0.02)
+        assert slope[0] == pytest.approx(weights @ (y * z) / np.sqrt(variance), rel=0.02)
+
+
+def test_what_no_one_has_seen_does_not_count() -> None:
+    mean, variance, _ = Transform(0.0, 1.0).moments(np.array([2.0]), np.array([9.0]), (-1.0, 10.0))
+    assert mean[0] < 10.0
+    assert variance[0] < 36.0
+
+
+def told(power_of_ten: float, seed: int, flip: float = 1.0) -> tuple[Bank, Array]:
+    """A bank that has read a skewed field, in some unit, and one step more of the field."""
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(0, 5, (8, 2))
+    site, unit = rng.normal(0, 0.5, 8), 10.0**power_of_ten
+    bank = Bank.of(points, 1e-4 * unit**2)
+    fields = lognorm.rvs(0.7, size=(41, 8), random_state=rng) * np.exp(site) * unit * flip
+    for t, field in enumerate(fields[:-1]):
+        rows = rng.choice(8, 4, replace=False)
+        bank = bank.observe(rows, field[rows], None, float(t))
+    return bank, fields[-1]
+
+
+def test_a_skewed_field_is_known_for_one_whatever_its_unit_and_sign() -> None:
+    powers = np.array(POWERS)
+    bank, _ = told(0.0, 0)
+    assert bank.power_weights[powers < 1].sum() > 0.99
+    scaled, _ = told(3.0, 0)
+    np.testing.assert_allclose(scaled.predict(40.0).mean, 1e3 * bank.predict(40.0).mean, rtol=1e-6)
+    turned, _ = told(0.0, 0, flip=-1.0)
+    assert turned.power_weights[powers > 1].sum() > 0.99
+    np.testing.assert_allclose(turned.predict(40.0).mean, -bank.predict(40.0).mean, rtol=1e-6)
+    np.testing.assert_allclose(
+        turned.predict(40.0).deviation, bank.predict(40.0).deviation, rtol=1e-6
+    )
+
+
+def test_beliefs_of_a_skewed_field_are_in_the_unit_of_reward() -> None:
+    bank, _ = told(2.0, 1)
+    beliefs, forecast = bank.beliefs(40.0), bank.predict(40.0)
+    np.testing.assert_allclose(beliefs.mean, forecast.mean, rtol=1e-9)
+    np.testing.assert_allclose(beliefs.deviation, forecast.learnable, rtol=1e-9)
+    every = list(range(8))
+    among, reach = beliefs.among(every, every), beliefs.reach(every)
+    assert np.linalg.eigvalsh(among).min() > -1e-8 * np.abs(among).max()
+    # What an answer about a point tells about the point itself is less than what it does not know.
+    assert (np.abs(np.diag(reach)) < np.diag(among) + forecast.learnable**2).all()
