@@ -80,6 +80,14 @@ class Space:
     def __reduce__(self) -> tuple[Any, ...]:
         return _space, (self.names, self.parameters)
 
+    def __saved__(self) -> dict[str, Any]:
+        """As `__reduce__`."""
+        return {"names": self.names, "parameters": self.parameters}
+
+    @classmethod
+    def __restored__(cls, names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
+        return _space(names, parameters)
+
     @cached_property
     def columns(self) -> Mapping[str, slice]:
         """The columns of each parameter in a point."""
@@ -342,6 +350,18 @@ class Table(Candidates):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Table, (self.space, self._frame, self._given)  # type: ignore[attr-defined]
+
+    def __saved__(self) -> dict[str, Any]:
+        """As `__reduce__`, with the frame by its columns."""
+        frame = self._frame  # type: ignore[attr-defined]
+        columns = {str(name): frame[name].tolist() for name in frame.columns}
+        return {"space": self.space, "columns": columns, "context": self._given}  # type: ignore[attr-defined]
+
+    @classmethod
+    def __restored__(
+        cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
+    ) -> Table:
+        return cls(space, pd.DataFrame(columns), context)
 
     def encode(self, points: Named) -> Array:
         """Points (n, d) inside from points with names, which must be rows of the table."""
