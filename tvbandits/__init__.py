@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import Info, State
+    from tvbandits.campaign import Campaign
     from tvbandits.comparison.compare import compare
     from tvbandits.core.clock import Clock
     from tvbandits.core.domains import Box, Candidates, Integer, Space
@@ -40,6 +41,7 @@ _HOMES = {
     "bandit.play": ("EvaluationError", "Played", "evaluate", "play"),
     "bandit.recipe": ("Recipe",),
     "bandit.state": ("Info", "State"),
+    "campaign": ("Campaign",),
     "comparison.compare": ("compare",),
     "core.clock": ("Clock",),
     "core.domains": ("Box", "Candidates", "Integer", "Space"),
@@ -66,6 +68,7 @@ __all__ = [
     "Answers",
     "Bandit",
     "Box",
+    "Campaign",
     "Candidates",
     "Clock",
     "EvaluationError",
