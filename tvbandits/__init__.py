@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tvbandits.comparison.compare import compare
     from tvbandits.core.clock import Clock
     from tvbandits.core.domains import Box, Candidates, Integer, Space
+    from tvbandits.core.files.archive import SavedFileError
+    from tvbandits.core.files.saving import load
     from tvbandits.core.observations import Observations
     from tvbandits.core.protocols import (
         Answers,
@@ -45,6 +47,8 @@ _HOMES = {
     "comparison.compare": ("compare",),
     "core.clock": ("Clock",),
     "core.domains": ("Box", "Candidates", "Integer", "Space"),
+    "core.files.archive": ("SavedFileError",),
+    "core.files.saving": ("load",),
     "core.observations": ("Observations",),
     "core.protocols": (
         "Answers",
@@ -87,6 +91,7 @@ __all__ = [
     "Played",
     "Problem",
     "Recipe",
+    "SavedFileError",
     "Space",
     "State",
     "StateSpace",
@@ -96,6 +101,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "experts",
+    "load",
     "play",
     "plots",
     "policies",

@@ -82,6 +82,10 @@ class Bandit(Looking):
             restored(expert, state.expert)
         return bandit
 
+    @classmethod
+    def __restored__(cls, recipe: Recipe, state: State) -> Bandit:
+        return cls.from_state(recipe, state)
+
     def ask(
         self,
         t: float | None = None,

@@ -14,6 +14,7 @@ import getpass
 import json
 import platform
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from tvbandits.acquisition.availability import Among, available
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.following import Follower, snapshot_of
+from tvbandits.campaign.store.errors import StorageError
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.rows import points
 from tvbandits.campaign.store.store import Store, Turn
@@ -281,7 +283,10 @@ class Campaign(Watching):
             # Let those who look see it without computing it again.
             self._news = (follower.bandit.state, follower.seq, follower.head)
             if follower.seq - follower.snapshot >= self._snapshot_every:
-                self._keep(turn, follower)
+                try:
+                    self._keep(turn, follower)
+                except StorageError as error:  # what was done is on the disk, and stays done
+                    warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=3)
             return body
 
     def _keep(self, turn: Turn, follower: Follower) -> None:

@@ -78,15 +78,14 @@ class Space:
         return f"Space({', '.join(f'{name}={part}' for name, part in parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _space, (self.names, self.parameters)
+        return Space.__restored__, (self.names, self.parameters)
 
     def __saved__(self) -> dict[str, Any]:
-        """As `__reduce__`."""
         return {"names": self.names, "parameters": self.parameters}
 
     @classmethod
     def __restored__(cls, names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
-        return _space(names, parameters)
+        return cls(**dict(zip(names, parameters, strict=True)))
 
     @cached_property
     def columns(self) -> Mapping[str, slice]:
@@ -352,9 +351,7 @@ class Table(Candidates):
         return Table, (self.space, self._frame, self._given)  # type: ignore[attr-defined]
 
     def __saved__(self) -> dict[str, Any]:
-        """As `__reduce__`, with the frame by its columns."""
-        frame = self._frame  # type: ignore[attr-defined]
-        columns = {str(name): frame[name].tolist() for name in frame.columns}
+        columns = {str(name): column.tolist() for name, column in self.frame.items()}
         return {"space": self.space, "columns": columns, "context": self._given}  # type: ignore[attr-defined]
 
     @classmethod
@@ -394,11 +391,6 @@ class Table(Candidates):
 
 def _ends(where: slice) -> tuple[int, int]:
     return int(where.start), int(where.stop)
-
-
-def _space(names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
-    """A space from its parts."""
-    return Space(**dict(zip(names, parameters, strict=True)))
 
 
 def space_of(domain: Domain) -> Space | None:

@@ -63,6 +63,30 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
     write_whole(Path(path), to_bytes(value))
 
 
+def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
+    """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
+
+    Parameters
+    ----------
+    path : path
+        Of a file that `Bandit.save` has written.
+    trusted : mapping of str to object, optional
+        The user's own parts of it, such as its expert, by "module:name". A file is never believed about
+        what to import: what it names and is not handed over is an error that says the name.
+
+    Raises
+    ------
+    SavedFileError
+        If it is no such file, or is not as it was written; the message names the file and the reason.
+    OSError
+        If it cannot be read.
+    """
+    found = load_value(path, trusted)
+    if not (hasattr(found, "ask") and hasattr(found, "tell")):
+        raise SavedFileError(f"{Path(path)}: it holds no bandit, but {type(found).__name__}")
+    return found
+
+
 def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
     """Read what `save_value` wrote.
 

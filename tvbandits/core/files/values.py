@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import enum
 import importlib
+import inspect
 import math
 import re
 import types
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -27,10 +29,30 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.core.files.archive import KINDS, SavedFileError
 
-HOUSES = ("core", "gp", "forgetting", "acquisition", "queries", "bandit", "policies", "experts")
-"""Packages whose frozen values can be read back."""
+HOUSES = (
+    "core",
+    "gp",
+    "forgetting",
+    "acquisition",
+    "queries",
+    "bandit",
+    "policies",
+    "experts",
+    "datasets",
+)
+"""Packages whose values can be read back: frozen ones, and those that say what they are made of."""
 
-OUTSIDE = ("experts.records", "experts.mqtt", "experts.sensors", "experts.conformance")
+OUTSIDE = (
+    "core.files",
+    "datasets.epa_ozone",
+    "datasets.regression",
+    "datasets.sensor_network",
+    "datasets.tables",
+    "experts.conformance",
+    "experts.mqtt",
+    "experts.records",
+    "experts.sensors",
+)
 """But not those that reach out to files or hosts when they are made: who reads hands them over."""
 
 KERNELS = (
@@ -124,6 +146,8 @@ class Encoder:
         if type(value) in (dict, types.MappingProxyType):
             name = "dict" if type(value) is dict else "mapping"
             return {name: [[self.ref(key), self.ref(each)] for key, each in value.items()]}
+        if type(value) is deque:
+            return {"deque": [self.ref(each) for each in value], "most": value.maxlen}
         if type(value) is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
@@ -139,7 +163,7 @@ class Encoder:
                 parts = value.get_params(deep=False)
                 name = f"{house}:{kind.__name__}" if house else kind.__name__
                 return {"kernel": name, "with": self._parts(parts)}
-        elif house and (hasattr(kind, "__saved__") or is_dataclass(kind)):
+        elif house and _is_known(kind):
             return {"value": f"{house}:{kind.__qualname__}", "with": self._parts(parts_of(value))}
         return self._named(value)
 
@@ -169,7 +193,19 @@ def parts_of(value: Any) -> dict[str, Any]:
     if hasattr(type(value), "__saved__"):
         parts: dict[str, Any] = value.__saved__()
         return parts
-    return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+    # An expert around others keeps what it was given under the same names; what it has learned is its
+    # state, which is kept with that of the bandit.
+    given = inspect.signature(type(value)).parameters.values()
+    parts = {each.name: getattr(value, f"_{each.name}") for each in given}
+    return {each.name: parts[each.name] for each in given if parts[each.name] is not each.default}
+
+
+def _is_known(kind: type) -> bool:
+    """Whether a class of the project can be made again from its parts."""
+    around = kind.__module__.startswith("tvbandits.experts.wrappers") and hasattr(kind, "query")
+    return hasattr(kind, "__saved__") or is_dataclass(kind) or around
 
 
 def _plain(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,6 +279,13 @@ class Decoder:
         ((name, refs),) = entry.items()
         return _CONTAINERS[name](self.value(ref) for ref in refs)
 
+    def queue(self, entry: dict[str, Any]) -> Any:
+        """A queue of at most so many."""
+        most = entry["most"]
+        if most is not None and type(most) is not int:
+            raise SavedFileError(f"a queue has the length {most!r}")
+        return deque((self.value(ref) for ref in entry["deque"]), most)
+
     def pairs(self, entry: dict[str, Any]) -> Any:
         """A mapping."""
         ((name, refs),) = entry.items()
@@ -284,7 +327,7 @@ class Decoder:
         again: Callable[..., Any] | None = getattr(kind, "__restored__", None)
         if again is not None:
             return again(**parts)
-        if not is_dataclass(kind) and not hasattr(kind, "__saved__"):
+        if not _is_known(kind):
             raise SavedFileError(f"{entry['value']!r} is nothing that can be read back")
         return kind(**parts)
 
@@ -328,6 +371,7 @@ _READERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "array": Decoder.array,
     "number": Decoder.number,
     **dict.fromkeys(_CONTAINERS, Decoder.items),
+    "deque": Decoder.queue,
     "dict": Decoder.pairs,
     "mapping": Decoder.pairs,
     "bytes": lambda _, entry: bytes.fromhex(entry["bytes"]),
