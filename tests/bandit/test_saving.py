@@ -88,7 +88,7 @@ def test_also_a_filter_and_a_learned_kernel(tmp_path: Path) -> None:
     filtered = policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace())
     goes_on_alike(played(filtered), tmp_path / "filtered")
     learning = policies.tv_gp_ucb(LINE, KERNEL, NOISE)
-    goes_on_alike(played(learning, 40), tmp_path / "learning", steps=25)
+    goes_on_alike(played(learning), tmp_path / "learning", steps=25)
 
 
 def truth(X: Any, t: float) -> Any:

@@ -28,6 +28,8 @@ from tvbandits.core.protocols import (
 Write = Callable[[str, Mapping[str, Any]], None]
 """Writes a row of a kind with a body; it is on the disk on return."""
 
+Unsaved = dict[tuple[bytes, float], Mapping[str, Any]]
+
 
 class OnRecord:
     """An expert whose questions and answers are in a journal.
@@ -36,17 +38,17 @@ class OnRecord:
     ----------
     expert : Expert or None
         The expert itself; None where the journal is only read.
-    name : str
-        What it is called in messages.
+    unsaved : dict, optional
+        Answers that were paid for and could not be written yet, by their question.
     """
 
-    def __init__(self, expert: Expert | None, name: str = "") -> None:
-        self._expert, self._name = expert, name
+    def __init__(self, expert: Expert | None, unsaved: Unsaved | None = None) -> None:
+        self._expert = expert
         self._known: Mapping[str, Any] | None = None if expert is None else state_of(expert)
         self._script: deque[Mapping[str, Any]] = deque()
         self._write: Write | None = None
-        self._unsaved: dict[tuple[bytes, float], Mapping[str, Any]] = {}
-        self.stopped: CampaignError | None = None
+        self._unsaved: Unsaved = {} if unsaved is None else unsaved
+        self.stopped: BaseException | None = None
 
     @property
     def present(self) -> bool:
@@ -95,18 +97,18 @@ class OnRecord:
         if self._write is None:
             raise ReplayError(f"{len(X)} points at t = {t:g} are asked about, and none on record")
         if self._expert is None:
-            raise ExpertNeededError(f"the expert {self._name} is to be asked, and is not here")
+            raise ExpertNeededError("the campaign's expert is to be asked, and was not handed over")
         # What could not be written the last time was paid for, and is not asked for again.
-        body = self._unsaved.get((X.tobytes(), t)) or self._asked(self._expert, X, t, self._write)
+        body = self._unsaved.get((X.tobytes(), t)) or self._asked(self._expert, X, t)
         self._unsaved[X.tobytes(), t] = body
-        self._write("consulted", body)
+        self._written("consulted", body)
         self._unsaved.clear()
         self._known = body["knows"]
         return body
 
-    def _asked(self, expert: Expert, X: Array, t: float, write: Write) -> Mapping[str, Any]:
+    def _asked(self, expert: Expert, X: Array, t: float) -> Mapping[str, Any]:
         about = {"X": X.tolist(), "t": t}
-        write("consulting", about)
+        self._written("consulting", about)
         try:
             said = checked_answers(expert.query(X.copy(), t), len(X))
         except Exception as error:
@@ -122,6 +124,15 @@ class OnRecord:
             "notes": list(said.notes),
             "knows": state_of(expert),
         }
+
+    def _written(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Write it down, or stop: whoever asks takes an expert that fails for one that is away."""
+        assert self._write is not None
+        try:
+            self._write(kind, body)
+        except BaseException as error:
+            self.stopped = error
+            raise
 
     def observe(self, rewards: Observations) -> None:
         """Hand rewards on."""

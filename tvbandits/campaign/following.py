@@ -12,7 +12,7 @@ import numpy as np
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.campaign.consulted import OnRecord, Write
+from tvbandits.campaign.consulted import OnRecord, Unsaved, Write
 from tvbandits.campaign.store.errors import CampaignError, ReplayError
 from tvbandits.campaign.store.rows import DONE, Row, numbers, points
 from tvbandits.campaign.store.store import Snapshot, Store
@@ -45,14 +45,21 @@ class Follower:
         The expert itself, for who asks it.
     trusted : mapping
         The user's own parts, by name.
+    unsaved : dict, optional
+        Answers that were paid for and could not be written yet.
     """
 
     def __init__(
-        self, snapshot: Snapshot, asks: bool, expert: Expert | None, trusted: Mapping[str, Any]
+        self,
+        snapshot: Snapshot,
+        asks: bool,
+        expert: Expert | None,
+        trusted: Mapping[str, Any],
+        unsaved: Unsaved | None = None,
     ) -> None:
         self.seq, self.head = snapshot.seq, snapshot.head
         self.snapshot = snapshot.seq
-        self.expert = OnRecord(expert) if asks else None
+        self.expert = OnRecord(expert, unsaved) if asks else None
         self.open: list[Row] = []
         saved = from_bytes(snapshot.data, trusted)
         recipe: Recipe = saved["recipe"]
@@ -128,6 +135,8 @@ class Follower:
                 raise self.expert.stopped from error
             raise
         if self.expert is not None:
+            if self.expert.stopped is not None:
+                raise self.expert.stopped
             self.expert.finish()
         return got
 

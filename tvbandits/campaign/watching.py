@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Among
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.state import Info, State
+from tvbandits.campaign.consulted import Unsaved
+from tvbandits.campaign.exporting import table_of, write_table
 from tvbandits.campaign.following import Follower, Verified, verified
 from tvbandits.campaign.status import Status, status_of
 from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError
@@ -48,6 +50,7 @@ class Watching:
         self._looking = threading.RLock()
         self._reader: Follower | None = None
         self._news: tuple[State, int, str] | None = None
+        self._unsaved: Unsaved = {}
 
     def __repr__(self) -> str:
         return f"<Campaign at {self._store.place}>"
@@ -118,6 +121,17 @@ class Watching:
         """The rows after row `since`: what happened, who did it, and when."""
         return [row for row in self._store.rows(0, self._store.about["id"]) if row.seq > since]
 
+    def export(self, path: Place) -> None:
+        """Write everything that happened as a table, CSV or Parquet by the name of the file.
+
+        One row for each point: the row of the journal, what happened, when and by whom, the time and the
+        point spoken about, value and variance.
+        """
+        names = self.about.get("coordinates")
+        dimension = self._recipe.domain.dimension
+        columns = json.loads(names) if names else [f"x{i}" for i in range(dimension)]
+        write_table(table_of(self.journal(), columns), Path(path))
+
     def verify(self) -> Verified:
         """Play everything again from the beginning, and compare with what is on record."""
         return verified(self._store, self._asks, self._trusted)
@@ -146,7 +160,8 @@ class Watching:
             return self._reader.bandit.recipe
 
     def _follower(self, expert: Expert | None) -> Follower:
-        return Follower(self._store.snapshot(), self._asks, expert, self._trusted)
+        unsaved = None if expert is None else self._unsaved
+        return Follower(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
 
     def _check_chain(self) -> None:
         """Whether every row is as it was written, and none is missing before a snapshot."""

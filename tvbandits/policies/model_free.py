@@ -37,7 +37,7 @@ class ModelFree(ABC):
     """
 
     def __init__(
-        self, domain: Domain, seed: int | np.random.Generator, minimise: bool = False
+        self, domain: Domain, seed: int | np.random.Generator = 0, minimise: bool = False
     ) -> None:
         check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
         self._domain = domain

@@ -97,7 +97,7 @@ class Store:
         self.about = {row.name: row.value for row in found}
 
     def _exists(self) -> bool:
-        with self._naming():
+        with self.naming():
             return self.place.exists()
 
     # --- reading --------------------------------------------------------------------------------
@@ -178,11 +178,12 @@ class Store:
     @contextmanager
     def _connected(self, writes: bool = False) -> Iterator[sql.Connection]:
         """A connection; what the database says of its disk or its server is a `StorageError`."""
-        with self._naming(), self.place.engine.connect() as connection:
+        with self.naming(), self.place.engine.connect() as connection:
             yield connection.execution_options(writes=writes)
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
+    def naming(self) -> Iterator[None]:
+        """Turn what a database says into an error that says what it means."""
         try:
             yield
         except IntegrityError as error:
@@ -222,13 +223,13 @@ class Turn:
                 {"seq": row.seq, "kind": kind, "key": key, "who": who, "at": row.at, "body": text,
                  "digest": head}
             )  # fmt: skip
-        with self._connection.begin():
+        with self._store.naming(), self._connection.begin():
             self._connection.execute(JOURNAL.insert(), cells)
         return rows
 
     def snapshot(self, seq: int, head: str, data: bytes) -> None:
         """Keep a snapshot, and the latest ones before it."""
-        with self._connection.begin():
+        with self._store.naming(), self._connection.begin():
             there = sql.select(SNAPSHOTS.c.seq).where(SNAPSHOTS.c.seq > 0)
             old = self._connection.execute(there.order_by(SNAPSHOTS.c.seq.desc())).scalars().all()
             if seq in old or seq == 0:
