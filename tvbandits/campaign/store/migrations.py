@@ -9,10 +9,18 @@ import sqlalchemy as sql
 from tvbandits.campaign.store.errors import NoCampaignError
 from tvbandits.campaign.store.schema import ABOUT
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the tables that this version writes."""
 
-STEPS: dict[int, Callable[[sql.Connection], None]] = {}
+
+def _who_made_snapshots(connection: sql.Connection) -> None:
+    """Version 2 says of each snapshot which version of the package has made it."""
+    connection.execute(
+        sql.text("ALTER TABLE snapshots ADD COLUMN made_by TEXT NOT NULL DEFAULT ''")
+    )
+
+
+STEPS: dict[int, Callable[[sql.Connection], None]] = {1: _who_made_snapshots}
 """What makes version n + 1 out of version n."""
 
 

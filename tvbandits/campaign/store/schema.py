@@ -35,5 +35,6 @@ SNAPSHOTS = sql.Table(
     sql.Column("at", sql.Text, nullable=False),
     sql.Column("data", sql.LargeBinary, nullable=False),
     sql.Column("checksum", sql.Text, nullable=False),
+    sql.Column("made_by", sql.Text, nullable=False, server_default=""),
 )
 """The bandit after so many rows, as a saved file; the first of them is the beginning."""

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
+from tvbandits._version import __version__
 from tvbandits.campaign.store.errors import (
     CampaignError,
     DamagedCampaignError,
@@ -154,7 +155,14 @@ class Store:
 
     def _snapshot_row(self, seq: int, head: str, data: bytes) -> dict[str, Any]:
         checksum = _sum_of(seq, head, data)
-        return {"seq": seq, "head": head, "at": now(), "data": data, "checksum": checksum}
+        return {
+            "seq": seq,
+            "head": head,
+            "at": now(),
+            "data": data,
+            "checksum": checksum,
+            "made_by": __version__,
+        }
 
     # --- writing --------------------------------------------------------------------------------
 
