@@ -41,11 +41,14 @@ SAID = {
     "half a file": (SavedFileError, "it is cut or changed"),
     "another checksum": (SavedFileError, "it is cut or changed"),
     "SQLite": (SavedFileError, "it is not a saved file: it begins with b'SQLite f'"),
-    "name that leads up": (SavedFileError, r"its member '\.\./\.\./evil\.py' does not belong there"),
+    "name that leads up": (
+        SavedFileError,
+        r"its member '\.\./\.\./evil\.py' does not belong there",
+    ),
     "packed members": (SavedFileError, "is packed, which none should be"),
     "entry of code": (UnknownPartError, "it uses 'os:system', which is not part of the package"),
-    "array of a huge shape": (SavedFileError, "array 0 should have .* and has 0 bytes"),
-    "structure too deep": (SavedFileError, "structure.json cannot be read"),
+    "array of a huge shape": (SavedFileError, r"array 0 should have .* and has 0 bytes"),
+    "structure too deep": (SavedFileError, r"structure\.json cannot be read"),
 }
 
 
