@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits._version import __version__
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
@@ -192,7 +193,7 @@ class Verified:
     Attributes
     ----------
     rows, operations, snapshots : int
-        How many were compared.
+        How many were compared; of snapshots those that this version has made.
     in_doubt : int
         Questions to the expert of which nobody knows whether they were answered.
     problems : tuple of str
@@ -231,7 +232,8 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> Verified:
             rows += 1
             operations += row.kind in DONE
             doubts += (row.kind == "consulting") - (row.kind == "consulted")
-            if row.seq in snapshots:
+            # Another version may keep the same beliefs in another form.
+            if row.seq in snapshots and snapshots[row.seq].made_by == __version__:
                 other = Follower(snapshots[row.seq], asks, None, trusted)
                 compared += 1
                 if not same_state(follower.bandit.state, other.bandit.state):

@@ -32,11 +32,12 @@ KEPT = 3
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A bandit after so many rows, and the checksum of the last of them."""
+    """A bandit after so many rows, the checksum of the last of them, and the version that made it."""
 
     seq: int
     head: str
     data: bytes
+    made_by: str
 
 
 def now() -> str:
@@ -151,7 +152,7 @@ class Store:
             raise DamagedCampaignError(
                 f"{self.place}: the snapshot after row {row.seq} is not as it was written"
             )
-        return Snapshot(row.seq, row.head, row.data)
+        return Snapshot(row.seq, row.head, row.data, row.made_by)
 
     def _snapshot_row(self, seq: int, head: str, data: bytes) -> dict[str, Any]:
         checksum = _sum_of(seq, head, data)
