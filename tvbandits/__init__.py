@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import Info, State
+    from tvbandits.campaign import Campaign
     from tvbandits.comparison.compare import compare
     from tvbandits.core.clock import Clock
     from tvbandits.core.domains import Box, Candidates, Integer, Space
+    from tvbandits.core.files.archive import SavedFileError
+    from tvbandits.core.files.saving import load
     from tvbandits.core.observations import Observations
     from tvbandits.core.protocols import (
         Answers,
@@ -40,9 +43,12 @@ _HOMES = {
     "bandit.play": ("EvaluationError", "Played", "evaluate", "play"),
     "bandit.recipe": ("Recipe",),
     "bandit.state": ("Info", "State"),
+    "campaign": ("Campaign",),
     "comparison.compare": ("compare",),
     "core.clock": ("Clock",),
     "core.domains": ("Box", "Candidates", "Integer", "Space"),
+    "core.files.archive": ("SavedFileError",),
+    "core.files.saving": ("load",),
     "core.observations": ("Observations",),
     "core.protocols": (
         "Answers",
@@ -66,6 +72,7 @@ __all__ = [
     "Answers",
     "Bandit",
     "Box",
+    "Campaign",
     "Candidates",
     "Clock",
     "EvaluationError",
@@ -84,6 +91,7 @@ __all__ = [
     "Played",
     "Problem",
     "Recipe",
+    "SavedFileError",
     "Space",
     "State",
     "StateSpace",
@@ -93,6 +101,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "experts",
+    "load",
     "play",
     "plots",
     "policies",

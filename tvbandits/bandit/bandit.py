@@ -86,6 +86,10 @@ class Bandit(Looking):
             restored(expert, state.expert)
         return bandit
 
+    @classmethod
+    def __restored__(cls, recipe: Recipe, state: State) -> Bandit:
+        return cls.from_state(recipe, state)
+
     @in_turn
     def ask(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial, wraps
@@ -19,6 +20,7 @@ from tvbandits.bandit.state import Info, State, same_value
 from tvbandits.core.arrays import Array, as_points, as_time
 from tvbandits.core.display import as_html, history_of
 from tvbandits.core.domains.parameters import has_names
+from tvbandits.core.files.saving import save_value
 from tvbandits.core.protocols import state_of
 from tvbandits.gp.threads import Turns
 
@@ -166,6 +168,25 @@ class Looking:
         if t is None:
             return 1.0 if self._state.time is None else self._state.time + 1.0
         return as_time(t)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file that no code can be run from; `tvbandits.load` goes on with it.
+
+        The recipe and the state, wholly or not at all: a file of that name stays as it was until the new
+        one is on the disk. Parts that are not of this package, such as an expert of your own, are
+        written by name, and must be handed over when the file is loaded.
+
+        Raises
+        ------
+        ValueError
+            If a part has no name by which it could be handed over, such as a lambda.
+        OSError
+            If the file cannot be written.
+        """
+        save_value(path, self)
+
+    def __saved__(self) -> dict[str, Any]:
+        return {"recipe": self._recipe, "state": self.state}
 
     def _generator(self, state: State) -> np.random.Generator:
         """The generator that continues from `state`: the live one, or one made anew.

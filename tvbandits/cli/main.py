@@ -1,4 +1,4 @@
-"""The command line: compare, frontier, plot, policies, problems, data.
+"""The command line: compare, frontier, plot, policies, problems, data, campaign.
 
 Only options are declared here. What a command does is imported when it is called, so that help is quick.
 """
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from tvbandits._version import __version__
-from tvbandits.cli import data
+from tvbandits.cli import campaign, data
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, StoppedError, Terminated, leaving
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 
 
 app.add_typer(data.app, name="data")
+app.add_typer(campaign.app, name="campaign")
 
 
 SEVERAL = (*data.SPREAD, "--budgets")

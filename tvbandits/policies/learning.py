@@ -1,4 +1,4 @@
-"""The parts of a policy that learns how its reward changes: a bank of models, or a kernel that is fitted."""
+"""The parts of a policy that learns how its reward changes: a bank of models, or a fitted kernel."""
 
 from __future__ import annotations
 

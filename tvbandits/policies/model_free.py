@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from tvbandits.bandit.told import checked_told
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
 from tvbandits.core.coercion import check_part
 from tvbandits.core.display import history_of
+from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 
@@ -34,7 +37,7 @@ class ModelFree(ABC):
     """
 
     def __init__(
-        self, domain: Domain, seed: int | np.random.Generator, minimise: bool = False
+        self, domain: Domain, seed: int | np.random.Generator = 0, minimise: bool = False
     ) -> None:
         check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
         self._domain = domain
@@ -139,6 +142,26 @@ class ModelFree(ABC):
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
         points = self._domain.check(X)
         self._pending = self._pending.dropped(points)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file that no code can be run from, as `Bandit.save`."""
+        save_value(path, self)
+
+    def __saved__(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @classmethod
+    def __restored__(cls, **parts: Any) -> Self:
+        made = object.__new__(cls)
+        check_part("domain", parts["_domain"], "a domain such as Candidates(X)", "sample")
+        expected = vars(cls(parts["_domain"]))
+        for name, value in expected.items():
+            if name != "_decay" and not isinstance(parts.get(name), type(value)):
+                raise ValueError(f"{name} must be {type(value).__name__}, got {parts.get(name)!r}")
+        if parts.keys() != expected.keys():
+            raise ValueError(f"unknown parts: {sorted(parts.keys() - expected.keys())}")
+        vars(made).update(parts)
+        return made
 
     def _next_time(self) -> float:
         seen = np.concatenate([self._seen.t, self._failed.t])

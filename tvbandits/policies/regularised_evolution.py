@@ -11,6 +11,7 @@ D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear 
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -111,6 +112,9 @@ class _Neighbour:
         self._tree: cKDTree[None, None] = cKDTree(self._standardised)
         self._count = min(neighbours, len(domain) - 1)
 
+    def __saved__(self) -> dict[str, Any]:
+        return {"domain": self._domain, "count": max(self._count, 1)}
+
     def __call__(self, x: Array, rng: np.random.Generator) -> Array:
         """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
         if self._count == 0:
@@ -128,6 +132,15 @@ class _Step:
         positive_number("mutation, a share of a Box,", share)
         self._low, self._high = domain.bounds.T
         self._deviation = share * (self._high - self._low)
+
+    def __saved__(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @classmethod
+    def __restored__(cls, _low: Array, _high: Array, _deviation: Array) -> _Step:
+        made = object.__new__(cls)
+        made._low, made._high, made._deviation = _low, _high, _deviation
+        return made
 
     def __call__(self, x: Array, rng: np.random.Generator) -> Array:
         """A point near `x` (d,)."""

@@ -86,7 +86,14 @@ class Space:
         return f"Space({', '.join(f'{name}={part}' for name, part in parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _space, (self.names, self.parameters)
+        return Space.__restored__, (self.names, self.parameters)
+
+    def __saved__(self) -> dict[str, Any]:
+        return {"names": self.names, "parameters": self.parameters}
+
+    @classmethod
+    def __restored__(cls, names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
+        return cls(**dict(zip(names, parameters, strict=True)))
 
     @cached_property
     def columns(self) -> Mapping[str, slice]:
@@ -353,6 +360,16 @@ class Table(Candidates):
     def __reduce__(self) -> tuple[Any, ...]:
         return Table, (self.space, self._frame, self._given)  # type: ignore[attr-defined]
 
+    def __saved__(self) -> dict[str, Any]:
+        columns = {str(name): column.tolist() for name, column in self.frame.items()}
+        return {"space": self.space, "columns": columns, "context": self._given}  # type: ignore[attr-defined]
+
+    @classmethod
+    def __restored__(
+        cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
+    ) -> Table:
+        return cls(space, pd.DataFrame(columns), context)
+
     def encode(self, points: Named) -> Array:
         """Points (n, d) inside from points with names, which must be rows of the table."""
         return super().check(self.space.encode(points))
@@ -384,11 +401,6 @@ class Table(Candidates):
 
 def _ends(where: slice) -> tuple[int, int]:
     return int(where.start), int(where.stop)
-
-
-def _space(names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
-    """A space from its parts."""
-    return Space(**dict(zip(names, parameters, strict=True)))
 
 
 def space_of(domain: Domain) -> Space | None:

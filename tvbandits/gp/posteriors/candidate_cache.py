@@ -84,6 +84,14 @@ class GrowingRows:
         """Only the rows of this view are stored."""
         return _rebuilt, (self.array.copy(), self.square)
 
+    def __saved__(self) -> dict[str, object]:
+        """As `__reduce__`."""
+        return {"rows": self.array.copy(), "square": self.square}
+
+    @classmethod
+    def __restored__(cls, rows: Array, square: bool) -> GrowingRows:
+        return cls.of(rows, square=square)
+
 
 def _rebuilt(rows: Array, square: bool) -> GrowingRows:
     return GrowingRows.of(rows, square=square)
@@ -112,6 +120,10 @@ class Surface:
             GrowingRows.of(np.empty((0, len(points)))),
         )
         self._remembered: dict[Any, Any] = {}
+
+    def __saved__(self) -> dict[str, Any]:
+        """Without what is kept, which is computed again."""
+        return {"kernel": self.kernel, "points": self.points}
 
     def at(self, now: float) -> Array:
         """Kernel inputs of the points at the time `now`."""

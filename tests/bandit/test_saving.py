@@ -1,0 +1,212 @@
+"""A bandit that was saved and loaded goes on bit for bit: every policy, posterior and wrapper."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.discovery import classes_with
+from tests.helpers.players import (
+    INTERVAL,
+    KERNEL,
+    LINE,
+    NOISE,
+    ON_INTERVAL,
+    VARIANTS,
+    Known,
+    made,
+    noisy,
+    step,
+    wave,
+)
+from tvbandits import (
+    Bandit,
+    Candidates,
+    Integer,
+    SavedFileError,
+    Space,
+    StateSpace,
+    experts,
+    load,
+    policies,
+)
+from tvbandits.bandit.state import same_value
+from tvbandits.core.domains.space import Table
+from tvbandits.core.files.values import UnknownPartError
+from tvbandits.datasets import DriftingBump
+
+OWN = "tests.helpers.players:Known"
+
+
+def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 8) -> None:
+    """Save, load, and play on with both."""
+    player.save(path)
+    other = load(path, trusted)
+    assert type(other) is type(player)
+    for t in np.arange(13.0, 13.0 + steps):
+        X, same = player.ask(t), other.ask(t)
+        assert np.array_equal(X, same)
+        for each in (player, other):
+            each.tell(X, noisy(X, t), t)
+    if isinstance(player, Bandit):
+        assert player.state == other.state
+        points = player.recipe.domain.sample(5, np.random.default_rng(0))
+        for one, two in zip(player.predict(points), other.predict(points), strict=True):
+            assert np.array_equal(one, two)
+    else:
+        assert player.history.equals(other.history)
+
+
+def played(player: Any, steps: int = 12) -> Any:
+    for t in range(1, steps + 1):
+        step(player, float(t))
+    player.ask(12.5)  # a point is out
+    return player
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_policy_goes_on_bit_for_bit(variant: str, tmp_path: Path) -> None:
+    goes_on_alike(played(made(variant)), tmp_path / "saved", {OWN: Known()})
+
+
+@pytest.mark.parametrize("variant", ON_INTERVAL)
+def test_also_on_an_interval(variant: str, tmp_path: Path) -> None:
+    player = played(made(variant, INTERVAL), 6)
+    goes_on_alike(player, tmp_path / "saved", {OWN: Known()}, steps=3)
+
+
+def test_also_a_filter_and_a_learned_kernel(tmp_path: Path) -> None:
+    filtered = policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace())
+    goes_on_alike(played(filtered), tmp_path / "filtered")
+    learning = policies.tv_gp_ucb(LINE, KERNEL, NOISE)
+    goes_on_alike(played(learning), tmp_path / "learning", steps=25)
+
+
+def truth(X: Any, t: float) -> Any:
+    return wave(X, t)
+
+
+AROUND: dict[str, Any] = {
+    "Budgeted": lambda inside: experts.Budgeted(inside, total=30, cost=9.0, price=0.1),
+    "Retrying": lambda inside: experts.Retrying(inside, attempts=2, time_out=5.0),
+    "Calibrated": lambda inside: experts.Calibrated(inside, within=0.5),
+    "Ensemble": lambda inside: experts.Ensemble([inside, inside]),
+}
+
+
+def test_no_wrapper_is_left_out() -> None:
+    found = classes_with("query", "X", "t")
+    wrappers = {
+        name
+        for name, kind in found.items()
+        if kind.__module__.startswith("tvbandits.experts.wrappers")
+    }
+    assert wrappers == set(AROUND)
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+    inside = experts.CallableExpert(truth, 0.02)
+    player = policies.frugal_gp_ucb(LINE, KERNEL, NOISE, expert=AROUND[name](inside), budget=2)
+    trusted = {"tests.bandit.test_saving:truth": truth}
+    played(player).save(tmp_path / "saved")
+    known = player.state.expert
+    other = load(tmp_path / "saved", trusted)
+    assert same_value(other.state.expert, known)
+    goes_on_alike(player, tmp_path / "saved", trusted)
+
+
+def test_a_simulator_is_part_of_the_package(tmp_path: Path) -> None:
+    problem = DriftingBump(candidates=31)
+    expert = experts.SimulatorExpert(problem, seed=4)
+    player = policies.sparq_gp_ucb(problem.domain, RBF(0.2), 0.01, expert=expert)
+    for t in range(1, 6):
+        X = player.ask(float(t))
+        player.tell(X, problem.value(X, t), float(t))
+    player.save(tmp_path / "saved")
+    other = load(tmp_path / "saved")
+    assert np.array_equal(player.ask(6.0), other.ask(6.0))
+    assert player.state == other.state
+
+
+def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
+    space = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])
+    frame = pd.DataFrame(
+        {"temperature": [10.0, 20.0, 30.0], "count": [1, 2, 5], "mode": list("aba")}
+    )
+    for domain in (space, Table(space, frame.assign(site=["x", "y", "z"]), context=["mode"])):
+        kernel = space.kernel()
+        player = policies.gp_ucb(domain, kernel, NOISE)
+        for t in (1.0, 2.0):
+            player.tell(player.ask(t), [0.1 * t])
+        player.save(tmp_path / "saved")
+        other = load(tmp_path / "saved")
+        assert other.recipe.domain == player.recipe.domain
+        assert np.array_equal(player.ask(3.0), other.ask(3.0))
+        assert player.state == other.state
+
+
+def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
+    player = made("sparq-gp-ucb")
+    player.save(tmp_path / "saved")
+    with pytest.raises(UnknownPartError, match=f"saved: it uses '{OWN}', which is not part of"):
+        load(tmp_path / "saved")
+    mine = Known()
+    assert load(tmp_path / "saved", {OWN: mine}).recipe.asking.expert is mine
+    lambda_expert = experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1)
+    nameless = made("sparq-gp-ucb", expert=lambda_expert)
+    with pytest.raises(ValueError, match="must stand in a module by that name"):
+        nameless.save(tmp_path / "saved")
+    assert load(tmp_path / "saved", {OWN: mine}).state == player.state  # the old file is whole
+
+
+def test_nothing_is_imported_because_a_file_says_so(tmp_path: Path) -> None:
+    made("sparq-gp-ucb").save(tmp_path / "saved")
+    child = (
+        "import sys, tvbandits\n"
+        f"try: tvbandits.load({str(tmp_path / 'saved')!r})\n"
+        "except tvbandits.SavedFileError: pass\n"
+        "print([m for m in ('tests', 'tests.helpers.players') if m in sys.modules])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True)
+    assert said.stdout == "[]\n"
+
+
+def test_what_is_no_bandit_is_no_bandit(tmp_path: Path) -> None:
+    from_inside = tmp_path / "domain"
+    policies.gp_ucb(LINE, KERNEL, NOISE).save(from_inside)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(SavedFileError, match="not a saved file"):
+        load(__file__)
+    assert "save" in dict(inspect.getmembers(Bandit))
+
+
+def test_a_file_grows_with_the_data_and_no_faster(tmp_path: Path) -> None:
+    sizes = []
+    for n in (2_000, 20_000):
+        player = policies.sw_gp_ucb(Candidates(np.arange(40.0)[:, None]), RBF(3.0), 0.01, window=50)
+        X = np.tile(np.arange(40.0), n // 40)[:, None]
+        player.tell(X, np.sin(X[:, 0]), np.arange(1.0, n + 1))
+        player.save(tmp_path / "saved")
+        sizes.append((tmp_path / "saved").stat().st_size)
+        assert load(tmp_path / "saved").state == player.state
+    assert sizes[1] - sizes[0] < 18_000 * 60  # bytes a reward: a point, four numbers
+
+
+def test_a_generator_and_info_stay(tmp_path: Path) -> None:
+    player = played(policies.thompson(LINE, KERNEL, NOISE, seed=9))
+    player.save(tmp_path / "saved")
+    other = load(tmp_path / "saved")
+    assert other.state.random == player.state.random
+    one, two = (replace(each.info, seconds={}) for each in (other, player))
+    assert same_value(one, two)

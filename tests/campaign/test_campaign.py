@@ -1,0 +1,372 @@
+"""A campaign is a bandit that nobody can stop: reopened, shared, tried again, looked at."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
+from tvbandits import Bandit, Box, Campaign, Candidates, Clock, policies
+from tvbandits.bandit.state import same_value
+from tvbandits.campaign import (
+    BusyError,
+    CampaignError,
+    ConflictError,
+    DamagedCampaignError,
+    ExpertNeededError,
+    NoCampaignError,
+)
+from tvbandits.core.protocols import Answers, ExpertError
+from tvbandits.experts import Budgeted, CallableExpert
+
+OLD = Path(__file__).parent / "old"
+
+
+def plain(seed: int = 3) -> Bandit:
+    return policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, seed=seed)
+
+
+def asking(expert: Any, **more: Any) -> Bandit:
+    return policies.frugal_gp_ucb(LINE, KERNEL, NOISE, expert=expert, budget=2, **more)
+
+
+def truth(X: Any, t: float) -> Any:
+    return np.cos(X[:, 0] + t / 9)
+
+
+def play(player: Any, first: int, last: int) -> None:
+    for t in range(first, last + 1):
+        X = player.ask(float(t))
+        player.tell(X, noisy(X, float(t)), float(t))
+
+
+def test_reopened_it_goes_on_as_a_bandit_that_nobody_stopped(tmp_path: Path) -> None:
+    place, twin = tmp_path / "campaign.db", plain()
+    Campaign.create(place, plain(), snapshot_every=7).close()
+    for first in range(1, 13, 3):
+        with Campaign.open(place, snapshot_every=7) as campaign:
+            play(campaign, first, first + 2)
+        play(twin, first, first + 2)
+    with Campaign.open(place) as campaign:
+        assert campaign.state == twin.state
+        assert np.array_equal(campaign.predict(LINE.X, 14.0), twin.predict(LINE.X, 14.0))
+        assert np.array_equal(campaign.recommend(14.0), twin.recommend(14.0))
+        assert campaign.history.equals(twin.history)
+        found = campaign.verify()
+        assert (found.fine, found.operations, found.rows) == (True, 24, 24)
+        assert found.snapshots == 3
+
+
+def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    sold: list[float] = []
+
+    def seller(X: Any, t: float) -> Any:
+        sold.extend(X[:, 0])
+        return truth(X, t)
+
+    def expert() -> Any:
+        return Budgeted(CallableExpert(seller, 0.02), total=9)
+
+    twin = asking(Budgeted(CallableExpert(truth, 0.02), total=9))
+    Campaign.create(place, asking(expert()), snapshot_every=5).close()
+    for t in range(1, 9):
+        with Campaign.open(place, expert=expert(), snapshot_every=5) as campaign:
+            play(campaign, t, t)
+            state = campaign.state
+        play(twin, t, t)
+    assert state == twin.state
+    assert len(sold) == 9
+    with Campaign.open(place) as looked_at:
+        assert looked_at.verify().fine
+        assert looked_at.status.questions == twin.info.queries.total_asked
+        with pytest.raises(ExpertNeededError, match="needed to ask and to tell"):
+            looked_at.ask(9.0)
+        assert looked_at.state.expert == twin.state.expert
+
+
+def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
+    campaign = Campaign.create(tmp_path / "campaign.db", plain())
+    X = campaign.ask(1.0, key="a")
+    assert np.array_equal(campaign.ask(1.0, key="a"), X)
+    assert len(campaign.pending) == 1
+    campaign.tell(X, [0.25], 1.0, key="b")
+    campaign.tell(X, [0.25], 1.0, key="b")
+    assert campaign.status.told == 1
+    message = r"the key 'b' is taken: on record is told .*0\.25.*\(row 2, by .*given is told .*0\.5"
+    with pytest.raises(ConflictError, match=message):
+        campaign.tell(X, [0.5], 1.0, key="b")
+    with pytest.raises(ConflictError, match=r"on record is asked .* and given is told"):
+        campaign.tell(X, [0.5], 1.0, key="a")
+    with pytest.raises(ConflictError, match="given is asked"):
+        campaign.ask(2.0, key="a")
+    assert [row.kind for row in campaign.journal()] == ["asked", "told"]
+    campaign.close()
+
+
+def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
+        X = campaign.ask(2.0)
+        campaign.tell(X, [1.0])
+        before = campaign.state
+        with pytest.raises(ValueError, match="cannot ask for t = 1"):
+            campaign.ask(1.0)
+        with pytest.raises(ValueError, match="X must be candidates"):
+            campaign.tell([[99.0]], [1.0])
+        with pytest.raises(ValueError, match="not pending"):
+            campaign.drop(X)
+        with pytest.raises(ValueError, match="key must be a text of 1 to 500"):
+            campaign.ask(3.0, key="")
+        with pytest.raises(ValueError, match="no clock; got '2026-01-01'"):
+            campaign.ask("2026-01-01")
+        assert campaign.state == before
+        assert len(campaign.journal()) == 2
+
+
+def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    clock = Clock("1h", "2026-01-01")
+    one = Campaign.create(place, plain(), clock=clock, who="one", about={"names": "none"})
+    two = Campaign.open(place, who="two")
+    X = one.ask("2026-01-01T05:00")
+    assert np.array_equal(two.pending, X)
+    two.tell(X, [np.nan])
+    assert (one.status.failed, one.status.pending, one.status.time) == (1, 0, 5.0)
+    one.ask("2026-01-01T06:00", n=2, among=[3, 4, 7])
+    two.drop(one.pending[:1])
+    assert {row.who for row in one.journal()} == {"one", "two"}
+    assert one.about == {"names": "none"}
+    assert repr(two.clock) == repr(clock)
+    assert one.verify().fine
+    one.close()
+    two.close()
+
+
+def test_questions_are_carried_by_people(tmp_path: Path) -> None:
+    place, twin = tmp_path / "campaign.db", asking(None)
+    Campaign.create(place, asking(None)).close()
+    for t in (1.0, 2.0, 3.0):
+        for player in (twin, Campaign.open(place)):
+            X = player.ask(t)
+            player.tell(X, noisy(X, t), t)
+            asked = (
+                player.questions(key="q") if t == 3.0 and player is not twin else player.questions()
+            )
+            if len(asked):
+                player.answer(asked, truth(asked, t), t, 0.03)
+    with Campaign.open(place) as campaign:
+        assert campaign.state == twin.state
+        assert campaign.verify().fine
+        assert campaign.status.answers == len(twin.state.answers) > 0
+
+
+class Dies:
+    """An expert whose process ends in the middle of an answer."""
+
+    def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
+        raise KeyboardInterrupt
+
+
+def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
+    place, twin = tmp_path / "campaign.db", asking(CallableExpert(truth, 0.02))
+    Campaign.create(place, asking(CallableExpert(truth, 0.02))).close()
+    with Campaign.open(place, expert=CallableExpert(truth, 0.02)) as campaign:
+        play(campaign, 1, 2)
+        X = campaign.ask(3.0)
+    play(twin, 1, 2)
+    Y = twin.ask(3.0)
+    twin.tell(Y, noisy(Y, 3.0), 3.0)
+    with Campaign.open(place, expert=Dies()) as campaign, pytest.raises(KeyboardInterrupt):
+        campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
+    with Campaign.open(place) as looked_at:
+        assert (looked_at.status.open, looked_at.status.in_doubt) == ("told", 1)
+        assert looked_at.status.told == 2
+    with Campaign.open(place, expert=CallableExpert(truth, 0.02)) as campaign:
+        campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
+        assert campaign.state == twin.state
+        assert campaign.verify().in_doubt == 1
+
+
+def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path) -> None:
+    class Wrong:
+        def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
+            raise TypeError("no such probe")
+
+    place = tmp_path / "campaign.db"
+    with Campaign.create(place, asking(Wrong())) as campaign:
+        X = campaign.ask(1.0)
+        with pytest.raises(ExpertError, match="no such probe"):
+            campaign.tell(X, [0.5], 1.0, key="k")
+        assert campaign.journal()[-1].body["error"].startswith("ExpertError: ")
+        assert campaign.status.told == 0
+    with Campaign.open(place, expert=Known()) as campaign:
+        campaign.tell(X, [0.5], 1.0, key="k")
+        assert campaign.verify().fine
+
+
+COLUMNS = ("seq", "kind", "key", "who", "at", "body", "digest")
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_changed_row_is_found(column: str, tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    with Campaign.create(place, plain(), snapshot_every=100) as campaign:
+        play(campaign, 1, 3)
+    with closing(sqlite3.connect(place)) as file, file:
+        change = {"seq": "seq + 100", "key": "'other'"}.get(
+            column, f"replace({column}, '1', '2') || ' '"
+        )
+        file.execute(f"UPDATE journal SET {column} = {change} WHERE seq = 4")
+    with pytest.raises(DamagedCampaignError, match="row 4"):
+        Campaign.open(place)
+
+
+def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    with Campaign.create(place, plain(), snapshot_every=6) as campaign:
+        play(campaign, 1, 3)
+    for rows, message in (
+        ("seq = 2", "row 2 of the journal is missing"),
+        ("seq > 5", "after row 6"),
+    ):
+        copy = tmp_path / "copy.db"
+        shutil.copy(place, copy)
+        with closing(sqlite3.connect(copy)) as file, file:
+            file.execute(f"DELETE FROM journal WHERE {rows}")
+        with pytest.raises(DamagedCampaignError, match=message):
+            Campaign.open(copy)
+    with closing(sqlite3.connect(place)) as file, file:
+        file.execute("UPDATE snapshots SET data = zeroblob(20) WHERE seq = 6")
+    with pytest.raises(DamagedCampaignError, match="snapshot after row 6 is not as it was written"):
+        Campaign.open(place)
+
+
+def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoCampaignError, match="there is no campaign"):
+        Campaign.open(tmp_path / "nothing.db")
+    text = tmp_path / "text.db"
+    text.write_text("a text that is long enough to be looked at " * 99)
+    with pytest.raises(NoCampaignError, match="not a database"):
+        Campaign.open(text)
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as file, file:
+        file.execute("CREATE TABLE cats (name TEXT)")
+    with pytest.raises(NoCampaignError, match="it has the tables"):
+        Campaign.open(other)
+    with pytest.raises(CampaignError, match="there is something already"):
+        Campaign.create(other, plain())
+    with pytest.raises(NoCampaignError, match="in a file or on a PostgreSQL server, got 'mysql:"):
+        Campaign.open("mysql://there/db")
+    with pytest.raises(ValueError, match="begins with a Bandit, got Uniform"):
+        Campaign.create(tmp_path / "new.db", policies.uniform(LINE))  # type: ignore[arg-type]
+    newer = tmp_path / "newer.db"
+    Campaign.create(newer, plain()).close()
+    with closing(sqlite3.connect(newer)) as file, file:
+        file.execute("UPDATE about SET value = '99' WHERE name = 'schema'")
+    with pytest.raises(NoCampaignError, match="of version 99, and 2 is known"):
+        Campaign.open(newer)
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    place = tmp_path / "old.db"
+    shutil.copy(OLD / "schema_1.db", place)
+    sites = Candidates(np.linspace(0.0, 10.0, 11)[:, None])
+    twin = policies.tv_gp_ucb(sites, RBF(1.5), 0.01, epsilon=0.05, seed=3)
+    with Campaign.open(place) as campaign:
+        assert campaign.status.told == 6
+        found = campaign.verify()
+        assert (found.problems, found.operations, found.snapshots) == ((), 12, 0)
+        for t in range(1, 9):
+            X = twin.ask(float(t))
+            twin.tell(X, np.sin(X[:, 0]), float(t))
+            assert np.array_equal(campaign.ask(float(t), key=f"ask-{t}"), X)
+            campaign.tell(X, np.sin(X[:, 0]), float(t), key=f"tell-{t}")
+        assert same_value(campaign.state.rewards, twin.state.rewards)
+        campaign.snapshot()
+    with closing(sqlite3.connect(place)) as file:
+        made = [by for (by,) in file.execute("SELECT made_by FROM snapshots ORDER BY seq")]
+        assert made[0] == ""
+        assert made[-1] != ""
+        assert file.execute("SELECT value FROM about WHERE name = 'schema'").fetchall() == [("2",)]
+
+
+def test_writers_take_turns_and_readers_do_not_wait(tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow:
+        def query(self, X: Any, t: float) -> Answers:
+            inside.set()
+            assert leave.wait(60)
+            return Answers(truth(X, t), 0.02)
+
+    with Campaign.create(place, asking(Slow())) as campaign:
+        X = campaign.ask(1.0)
+        teller = threading.Thread(target=campaign.tell, args=(X, [0.5], 1.0))
+        teller.start()
+        assert inside.wait(60)
+        with Campaign.open(place, expert=Known(), patience=0.1) as other:
+            assert (other.status.open, other.status.told) == ("told", 0)
+            assert len(other.predict(LINE.X)[0]) == 41
+            assert len(campaign.predict(LINE.X)[0]) == 41
+            with pytest.raises(BusyError, match=r"others were writing for longer than 0\.1 s"):
+                other.ask(2.0)
+        leave.set()
+        teller.join()
+        assert campaign.status.told == 1
+
+
+def test_a_copy_is_made_while_others_go_on(tmp_path: Path) -> None:
+    place, copies = tmp_path / "campaign.db", [tmp_path / f"copy-{i}.db" for i in range(5)]
+    with Campaign.create(place, plain()) as campaign:
+        writer = threading.Thread(target=play, args=(campaign, 1, 12))
+        writer.start()
+        for copy in copies:
+            campaign.backup(copy)
+        writer.join()
+        campaign.backup(tmp_path / "last.db")
+    for copy in (*copies, tmp_path / "last.db"):
+        with Campaign.open(copy) as again:
+            assert again.verify().fine
+            told = again.status.told
+    assert told == 12
+
+
+def test_everything_can_be_taken_out_as_a_table(tmp_path: Path) -> None:
+    with Campaign.create(
+        tmp_path / "campaign.db", asking(Known()), about={"coordinates": '["km"]'}
+    ) as c:
+        play(c, 1, 3)
+        c.ask(4.0, n=2, key="out")
+        c.drop(c.pending[:1])
+        c.export(tmp_path / "table.csv")
+        with pytest.raises(CampaignError, match=r"ends in \.csv or \.parquet"):
+            c.export(tmp_path / "table.xls")
+        c.export(tmp_path / "table.parquet")
+        history = c.history
+    frame = pd.read_csv(tmp_path / "table.csv")
+    assert frame["what"].value_counts()["told"] == 3
+    assert {"asked", "bought", "dropped"} <= set(frame["what"])
+    assert [*frame.columns][:7] == ["row", "what", "at", "who", "key", "time", "km"]
+    rewards = history[history["kind"] == "reward"]["reward"]
+    assert np.array_equal(frame[frame["what"] == "told"]["value"], rewards.astype(float))
+    whole = pd.read_parquet(tmp_path / "table.parquet")
+    assert np.array_equal(whole["value"], frame["value"], equal_nan=True)
+    assert not [*tmp_path.glob(".table*")]
+
+
+def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
+    box = policies.tv_gp_ucb(Box([[0, 1]]), RBF(0.2), NOISE, epsilon=0.05)
+    with Campaign.create(tmp_path / "campaign.db", box) as campaign:
+        assert campaign.ask(1.0).shape == (1, 1)
+        with pytest.raises(ValueError, match="a function of points cannot be written down"):
+            campaign.ask(1.0, among=lambda X: X[:, 0] > 0.5)

@@ -1,0 +1,29 @@
+"""A bandit that outlives its process: `Campaign`, on a journal in a database."""
+
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.following import Verified
+from tvbandits.campaign.status import Status
+from tvbandits.campaign.store.errors import (
+    BusyError,
+    CampaignError,
+    ConflictError,
+    DamagedCampaignError,
+    ExpertNeededError,
+    NoCampaignError,
+    ReplayError,
+    StorageError,
+)
+
+__all__ = [
+    "BusyError",
+    "Campaign",
+    "CampaignError",
+    "ConflictError",
+    "DamagedCampaignError",
+    "ExpertNeededError",
+    "NoCampaignError",
+    "ReplayError",
+    "Status",
+    "StorageError",
+    "Verified",
+]

@@ -1,0 +1,324 @@
+"""`Campaign`: a bandit in a database, which several processes share and none of them can lose.
+
+Every call that changes something is a row of the journal, on the disk before the call returns. A process
+that opens the campaign takes the latest snapshot, plays the rows after it again, and is where the others
+are, to the last bit. What may ask the expert is written down before it begins, and every answer before
+it is used: if the process dies in between, the next one ends what was begun, and pays for no answer that
+is on record.
+"""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import json
+import platform
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.acquisition.availability import Among, available
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.state import Info
+from tvbandits.campaign.following import Follower, snapshot_of
+from tvbandits.campaign.store.errors import StorageError
+from tvbandits.campaign.store.places import place_of
+from tvbandits.campaign.store.rows import points
+from tvbandits.campaign.store.store import Store, Turn
+from tvbandits.campaign.watching import Place, Watching
+from tvbandits.campaign.writing import Writer, as_given, expert_on_record, same_operation
+from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.clock import Clock
+from tvbandits.core.files.archive import SavedFileError
+from tvbandits.core.files.saving import from_bytes
+from tvbandits.core.protocols import Expert, state_of
+
+
+class Campaign(Watching):
+    """A bandit that outlives its process. Made by `Campaign.create` or `Campaign.open`.
+
+    It has the face of a `Bandit`: `ask`, `tell`, `drop`, `questions`, `answer`, `predict`, `recommend`,
+    `pending`, `history`. What changes something takes a `key`, by which a client that lost the reply can
+    try again and is counted once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        expert: Expert | None,
+        trusted: Mapping[str, Any],
+        who: str | None,
+        snapshot_every: int,
+    ) -> None:
+        super().__init__(store, trusted)
+        self._who = who or f"{getpass.getuser()}@{platform.node()}"
+        self._snapshot_every = snapshot_every
+        self._expert = expert
+        self._writing = threading.RLock()
+        self._writer: Follower | None = None
+
+    @classmethod
+    def create(
+        cls,
+        place: Place,
+        bandit: Bandit,
+        *,
+        clock: Clock | None = None,
+        about: Mapping[str, str] | None = None,
+        trusted: Mapping[str, Any] | None = None,
+        who: str | None = None,
+        patience: float = 30.0,
+        snapshot_every: int = 50,
+    ) -> Campaign:
+        """Begin a campaign.
+
+        Parameters
+        ----------
+        place : path or URL
+            A new file, or an empty database: `postgresql://user@host/database`.
+        bandit : Bandit
+            As it is now; it is not changed.
+        clock : Clock, optional
+            Then times may be given as dates, too.
+        about : mapping of str to str, optional
+            What else is to be kept with it, such as the names of the sites.
+        trusted, who, patience, snapshot_every
+            As for `open`.
+
+        Raises
+        ------
+        CampaignError
+            If there is something at that place already, or it cannot be written.
+        ValueError
+            If a part of the bandit has no name by which it could be read back.
+        """
+        if not isinstance(bandit, Bandit):
+            raise ValueError(f"a campaign begins with a Bandit, got {type(bandit).__name__}")
+        asking = bandit.recipe.asking
+        expert = None if asking is None else asking.expert
+        known = {"inside": state_of(expert), "kind": "OnRecord"} if expert is not None else None
+        beginning = Bandit.from_state(
+            replace(bandit.recipe, asking=None if asking is None else replace(asking, expert=None)),
+            bandit.state,
+        )
+        beginning._state = replace(beginning.state, expert=known)
+        store = Store(place_of(place), patience)
+        store.create(
+            {
+                **{f"user:{key}": str(value) for key, value in (about or {}).items()},
+                **expert_on_record(expert),
+                "clock": "" if clock is None else json.dumps([str(clock.unit), str(clock.origin)]),
+            },
+            snapshot_of(beginning),
+        )
+        return cls(store, expert, trusted or {}, who, snapshot_every)
+
+    @classmethod
+    def open(
+        cls,
+        place: Place,
+        *,
+        expert: Expert | None = None,
+        trusted: Mapping[str, Any] | None = None,
+        who: str | None = None,
+        patience: float = 30.0,
+        snapshot_every: int = 50,
+    ) -> Campaign:
+        """Go on with a campaign, at any time, from any process.
+
+        Parameters
+        ----------
+        place : path or URL
+        expert : Expert, optional
+            The campaign's expert, where it is not one that can be read back from the file. Whoever only
+            looks needs none.
+        trusted : mapping of str to object, optional
+            The user's own parts of the bandit, by "module:name".
+        who : str, optional
+            Who is said to have done what is done; user and host by default.
+        patience : float
+            Seconds to wait for one's turn to write.
+        snapshot_every : int
+            Operations from one snapshot to the next.
+
+        Raises
+        ------
+        NoCampaignError
+            If there is none.
+        DamagedCampaignError
+            If a row is not as it was written.
+        """
+        store = Store(place_of(place), patience)
+        store.open()
+        if expert is None and store.about.get("expert_saved"):
+            data = base64.b64decode(store.about["expert_saved"])
+            try:
+                expert = from_bytes(data, trusted)
+            except SavedFileError:
+                expert = None  # it is said when it is needed
+        campaign = cls(store, expert, trusted or {}, who, snapshot_every)
+        campaign._check_chain()
+        return campaign
+
+    def __enter__(self) -> Campaign:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; the campaign goes on where it is opened again."""
+        self._store.close()
+
+    # --- what changes something ------------------------------------------------------------------
+
+    def ask(
+        self,
+        t: Any = None,
+        n: int | None = None,
+        among: Among = None,
+        context: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> Array:
+        """Where to play at time `t`, as `Bandit.ask`; the same points again under the same `key`.
+
+        Raises
+        ------
+        ConflictError
+            If something else was asked under the key.
+        BusyError, StorageError
+            If it cannot be written now; nothing has happened then, or it is found under the key.
+        """
+        given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
+        return self._points(self._done("asked", given, key, who))
+
+    def tell(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> Info:
+        """Learn rewards, as `Bandit.tell`; the same rewards under the same `key` count once.
+
+        Raises
+        ------
+        ConflictError
+            If other rewards are on record under the key; the message shows both.
+        """
+        given = {
+            "X": self._recipe.domain.check(X).tolist(),
+            "y": as_floats(y, "y").tolist(),
+            "t": self._times(t),
+            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
+        }
+        self._done("told", given, key, who)
+        return self.info
+
+    def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
+        """Give up on points, as `Bandit.drop`."""
+        self._done("dropped", {"X": self._recipe.domain.check(X).tolist()}, key, who)
+
+    def questions(
+        self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
+    ) -> Array:
+        """What to ask somebody else now, as `Bandit.questions`."""
+        given = {"t": self._time(t), "among": self._rows(among, None)}
+        return self._points(self._done("questions", given, key, who))
+
+    def answer(
+        self,
+        X: ArrayLike,
+        values: ArrayLike,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> Info:
+        """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
+        given = {
+            "X": self._recipe.domain.check(X).tolist(),
+            "values": as_floats(values, "values").tolist(),
+            "t": self._time(t),
+            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
+        }
+        self._done("answers", given, key, who)
+        return self.info
+
+    def snapshot(self) -> None:
+        """Keep a snapshot now, so that opening takes less time."""
+        with self._turn() as (turn, follower):
+            self._keep(turn, follower)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _done(
+        self, kind: str, given: dict[str, Any], key: str | None, who: str | None
+    ) -> Mapping[str, Any]:
+        """Do something once, and write it down; the body of its row."""
+        given, key, who = as_given(given, key, who or self._who)
+        with self._turn() as (turn, follower):
+            there = None if key is None else self._store.keyed(key)
+            if there is not None:
+                return same_operation(there, kind, given)
+            writer = Writer(turn, follower, who)
+            try:
+                body = writer.operate(kind, given, key)
+            except BaseException:
+                if writer.uncertain:
+                    self._writer = None  # what is in memory may be ahead of the disk
+                raise
+            # Let those who look see it without computing it again.
+            self._news = (follower.bandit.state, follower.seq, follower.head)
+            if follower.seq - follower.snapshot >= self._snapshot_every:
+                try:
+                    self._keep(turn, follower)
+                except StorageError as error:  # what was done is on the disk, and stays done
+                    warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=3)
+            return body
+
+    def _keep(self, turn: Turn, follower: Follower) -> None:
+        """Keep a snapshot, where what the expert knows is known."""
+        if follower.expert is None or follower.expert.present:
+            turn.snapshot(follower.seq, follower.head, snapshot_of(follower.bandit))
+            follower.snapshot = follower.seq
+
+    @contextmanager
+    def _turn(self) -> Iterator[tuple[Turn, Follower]]:
+        """One's turn to write, with a bandit that is where the journal is."""
+        with self._writing, self._store.turn() as turn:
+            if self._writer is None:
+                self._writer = self._follower(self._expert)
+            follower = self._writer
+            try:
+                follower.catch_up(self._store)
+                if follower.open:
+                    Writer(turn, follower, self._who).recover()
+            except BaseException:
+                self._writer = None
+                raise
+            yield turn, follower
+
+    def _points(self, body: Mapping[str, Any]) -> Array:
+        return points(body["got"], self._recipe.domain.dimension)
+
+    def _rows(self, among: Among, context: ArrayLike | None) -> list[int] | None:
+        """What is available as row numbers, which can be written down."""
+        free = available(self._recipe.domain, among, context)
+        if free is None:
+            return None
+        if free.mask is None:
+            raise ValueError("among: a function of points cannot be written down in a campaign")
+        return [int(row) for row in np.flatnonzero(free.mask)]

@@ -1,0 +1,248 @@
+"""A bandit that follows a journal: it plays every row again, and is then where the journal is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tvbandits._version import __version__
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import State, same_value
+from tvbandits.campaign.consulted import OnRecord, Unsaved, Write
+from tvbandits.campaign.store.errors import CampaignError, ReplayError
+from tvbandits.campaign.store.rows import DONE, Row, numbers, points
+from tvbandits.campaign.store.store import Snapshot, Store
+from tvbandits.core.arrays import Array
+from tvbandits.core.files.saving import from_bytes, to_bytes
+from tvbandits.core.protocols import Expert, ExpertDownWarning
+
+Given = Mapping[str, Any]
+"""What an operation was given, of plain values."""
+
+
+def snapshot_of(bandit: Bandit) -> bytes:
+    """A bandit as a saved file, its expert left out."""
+    recipe = bandit.recipe
+    if recipe.asking is not None:
+        recipe = replace(recipe, asking=replace(recipe.asking, expert=None))
+    return to_bytes({"recipe": recipe, "state": bandit.state})
+
+
+class Follower:
+    """A bandit at some row of a journal.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Where it begins.
+    asks : bool
+        Whether the campaign has an expert.
+    expert : Expert or None
+        The expert itself, for who asks it.
+    trusted : mapping
+        The user's own parts, by name.
+    unsaved : dict, optional
+        Answers that were paid for and could not be written yet.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        asks: bool,
+        expert: Expert | None,
+        trusted: Mapping[str, Any],
+        unsaved: Unsaved | None = None,
+    ) -> None:
+        self.seq, self.head = snapshot.seq, snapshot.head
+        self.snapshot = snapshot.seq
+        self.expert = OnRecord(expert, unsaved) if asks else None
+        self.open: list[Row] = []
+        saved = from_bytes(snapshot.data, trusted)
+        recipe: Recipe = saved["recipe"]
+        if self.expert is not None and recipe.asking is not None:
+            recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
+        self.bandit = Bandit.from_state(recipe, saved["state"])
+
+    def catch_up(self, store: Store, until: int | None = None) -> list[Row]:
+        """Follow the journal to its end; the rows that are new."""
+        rows = store.rows(self.seq, self.head)
+        for row in rows:
+            if until is not None and row.seq > until:
+                break
+            self.follow(row)
+        return rows
+
+    def follow(self, row: Row) -> None:
+        """Play a row again.
+
+        Raises
+        ------
+        ReplayError
+            If it gives something else than what is on record.
+        """
+        if row.kind in ("meant", "consulting", "consulted"):
+            self.open.append(row)
+        elif row.kind == "failed":
+            if self.expert is not None:
+                self.expert.skip(self.open)
+            self.open = []
+        else:
+            self._replay(row)
+            self.open = []
+        self.passed(row)
+
+    def passed(self, row: Row) -> None:
+        """The row is behind."""
+        self.seq, self.head = row.seq, row.digest
+
+    def _replay(self, row: Row) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExpertDownWarning)
+                got = self.perform(row.kind, row.body, None)
+        except ReplayError as error:
+            raise ReplayError(f"row {row.seq} ({row.kind}): {error}") from error
+        except (ValueError, RuntimeError) as error:
+            raise ReplayError(
+                f"row {row.seq} ({row.kind}) cannot be played again: {error}"
+            ) from error
+        if got is not None and got.tolist() != row.body["got"]:
+            raise ReplayError(
+                f"row {row.seq} ({row.kind}) gives {got.tolist()} here, and {row.body['got']} is on "
+                "record: was it made on another kind of processor, or by other versions?"
+            )
+
+    def perform(self, kind: str, given: Given, write: Write | None) -> Array | None:
+        """Do what an operation says, with what is on record of it and, if `write` is given, more.
+
+        Raises
+        ------
+        ValueError, ExpertError
+            As the bandit's calls.
+        CampaignError
+            If the expert is not here, or its answer cannot be written.
+        """
+        if self.expert is not None:
+            self.expert.prepare(self.open, write)
+        try:
+            got = OPERATIONS[kind](self.bandit, given)
+        except Exception as error:
+            if self.expert is not None and self.expert.stopped is not None:
+                raise self.expert.stopped from error
+            raise
+        if self.expert is not None:
+            if self.expert.stopped is not None:
+                raise self.expert.stopped
+            self.expert.finish()
+        return got
+
+
+def _ask(bandit: Bandit, given: Given) -> Array:
+    return bandit.ask(given["t"], given["n"], _rows(given["among"]))
+
+
+def _rows(among: list[int] | None) -> Any:
+    return None if among is None else np.asarray(among, dtype=np.int64)
+
+
+def _tell(bandit: Bandit, given: Given) -> None:
+    X = points(given["X"], bandit.recipe.domain.dimension)
+    t, variance = (_optional(given[name]) for name in ("t", "variance"))
+    bandit.tell(X, numbers(given["y"]), t, variance)
+
+
+def _drop(bandit: Bandit, given: Given) -> None:
+    bandit.drop(points(given["X"], bandit.recipe.domain.dimension))
+
+
+def _questions(bandit: Bandit, given: Given) -> Array:
+    return bandit.questions(given["t"], _rows(given["among"]))
+
+
+def _answer(bandit: Bandit, given: Given) -> None:
+    X = points(given["X"], bandit.recipe.domain.dimension)
+    t, variance = given["t"], _optional(given["variance"])
+    bandit.answer(X, numbers(given["values"]), t, variance)
+
+
+def _optional(values: Any) -> Any:
+    return None if values is None else numbers(values)
+
+
+OPERATIONS: dict[str, Callable[[Bandit, Given], Array | None]] = {
+    "asked": _ask,
+    "told": _tell,
+    "dropped": _drop,
+    "questions": _questions,
+    "answers": _answer,
+}
+"""What changes a bandit, by the kind of row that says so."""
+
+assert set(OPERATIONS) == set(DONE)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of playing a whole journal again.
+
+    Attributes
+    ----------
+    rows, operations, snapshots : int
+        How many were compared; of snapshots those that this version has made.
+    in_doubt : int
+        Questions to the expert of which nobody knows whether they were answered.
+    problems : tuple of str
+        What is not as it should be; empty if all is well.
+    """
+
+    rows: int
+    operations: int
+    snapshots: int
+    in_doubt: int
+    problems: tuple[str, ...] = ()
+
+    @property
+    def fine(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems
+
+
+def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> Verified:
+    """Play everything again from the beginning, and compare with what is on record."""
+    operations = doubts = rows = compared = 0
+    problems: list[str] = []
+    try:
+        first, *later = store.snapshots()
+        follower = Follower(first, asks, None, trusted)
+        snapshots = {each.seq: each for each in later}
+        journal = store.rows(first.seq, first.head)
+        known = {0: first.head} | {row.seq: row.digest for row in journal}
+        problems += [
+            f"rows are missing: a snapshot was made after row {each.seq}"
+            for each in later
+            if known.get(each.seq) != each.head
+        ]
+        for row in journal:
+            follower.follow(row)
+            rows += 1
+            operations += row.kind in DONE
+            doubts += (row.kind == "consulting") - (row.kind == "consulted")
+            # Another version may keep the same beliefs in another form.
+            if row.seq in snapshots and snapshots[row.seq].made_by == __version__:
+                other = Follower(snapshots[row.seq], asks, None, trusted)
+                compared += 1
+                if not same_state(follower.bandit.state, other.bandit.state):
+                    problems.append(f"the snapshot after row {row.seq} is not what its rows give")
+    except CampaignError as error:
+        problems.append(str(error))
+    return Verified(rows, operations, compared, max(doubts, 0), tuple(problems))
+
+
+def same_state(one: State, other: State) -> bool:
+    """Whether a bandit goes on from both in the same way; what the expert knows is its own affair."""
+    return same_value(replace(one, expert=None), replace(other, expert=None))

@@ -1,0 +1,72 @@
+"""What people want to know of a campaign at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.display import as_html, as_text
+
+
+@dataclass(frozen=True, repr=False)
+class Status:
+    """A campaign at a glance.
+
+    Attributes
+    ----------
+    rows : int
+        Of the journal.
+    told, failed, pending, answers : int
+        Rewards told, points played without a reading, points out, and answers in use.
+    questions, cost : int, float
+        Asked so far, and what they have cost.
+    time : float or None
+        The latest time told.
+    open : str or None
+        An operation that somebody has begun and not ended.
+    in_doubt : int
+        Questions under way to the expert, of which nobody knows yet whether they were answered.
+    """
+
+    rows: int
+    told: int
+    failed: int
+    pending: int
+    answers: int
+    questions: int
+    cost: float
+    time: float | None
+    open: str | None
+    in_doubt: int
+
+    @property
+    def summary(self) -> list[tuple[str, object]]:
+        """Names and values."""
+        return list(asdict(self).items())
+
+    def __repr__(self) -> str:
+        return as_text("Status", self.summary)
+
+    def _repr_html_(self) -> str:
+        return as_html("Status", self.summary)
+
+
+def status_of(bandit: Bandit, rows: int, under_way: list[Any]) -> Status:
+    """Of a bandit after so many rows, and what is under way."""
+    state = bandit.state
+    kinds = [row.kind for row in under_way]
+    meant: Mapping[str, Any] = under_way[0].body if under_way else {}
+    return Status(
+        rows=rows,
+        told=len(state.rewards),
+        failed=len(state.failed),
+        pending=len(state.pending),
+        answers=len(state.answers),
+        questions=state.info.queries.total_asked,
+        cost=state.info.queries.total_cost,
+        time=state.time,
+        open=meant.get("kind"),
+        in_doubt=kinds.count("consulting") - kinds.count("consulted"),
+    )

@@ -1,0 +1,39 @@
+"""What can go wrong with a campaign, by name."""
+
+from __future__ import annotations
+
+
+class CampaignError(ValueError):
+    """Something is wrong with a campaign, or with what it was asked to do."""
+
+
+class NoCampaignError(CampaignError):
+    """There is no campaign at that place, or what is there is something else."""
+
+
+class StorageError(CampaignError):
+    """The campaign could not be written or read now: a full or read-only disk, a server that is away.
+
+    Nothing is lost by it that was reported as done; whoever tries again under the same key is counted
+    once.
+    """
+
+
+class BusyError(CampaignError):
+    """Others were writing for longer than the time limit."""
+
+
+class ConflictError(CampaignError):
+    """Something else is on record under the same key."""
+
+
+class DamagedCampaignError(CampaignError):
+    """A row is not as it was written."""
+
+
+class ReplayError(CampaignError):
+    """Computed again, the journal gives something else than what is on record."""
+
+
+class ExpertNeededError(CampaignError):
+    """The campaign's expert is needed now and was not handed over."""

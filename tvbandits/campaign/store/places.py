@@ -1,0 +1,230 @@
+"""Where a campaign may lie: a SQLite file, or a database of a PostgreSQL server by its URL."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tvbandits.campaign.store.errors import BusyError, NoCampaignError, StorageError
+
+try:
+    import sqlalchemy as sql
+    from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+except ImportError as missing:
+    raise ImportError('a campaign needs SQLAlchemy: pip install "tvbandits[campaign]"') from missing
+
+POLL = 0.02
+"""Seconds between two looks at a lock that others hold."""
+
+
+class Place(ABC):
+    """A database, and a lock in it that one writer at a time holds."""
+
+    engine: sql.Engine
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is anything at the place."""
+
+    @abstractmethod
+    def turn(self, connection: sql.Connection, patience: float) -> Any:
+        """Hold the lock while inside; `BusyError` after `patience` seconds."""
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.engine.dispose()
+
+
+class SQLitePlace(Place):
+    """A file.
+
+    It is in WAL mode, so that readers never wait for a writer, and what is committed is synced to the
+    disk (synchronous = FULL). Writers hold an exclusive lock of a second, empty database beside it,
+    `FILE-turn`, over several transactions of the first; the system lets it go when its holder dies.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._still = False
+        self.engine = sql.create_engine(
+            "sqlite://", creator=self._connect, poolclass=sql.QueuePool, max_overflow=50
+        )
+        sql.event.listen(self.engine, "begin", _begin)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return self.path.exists()
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.path.parent.is_dir():
+            raise NoCampaignError(f"there is no folder {str(self.path.parent)!r}")
+        uri = f"{self.path.resolve().as_uri()}"
+        try:
+            return self._prepared(f"{uri}?mode=rwc")
+        except sqlite3.OperationalError:
+            if not self.path.exists() or os.access(self.path, os.W_OK):
+                raise
+            # On a disk that cannot be written, a file that nobody has open is read as it stands.
+            still = not Path(f"{self.path}-wal").exists()
+            return self._prepared(f"{uri}?mode=ro{'&immutable=1' if still else ''}")
+
+    def _prepared(self, uri: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
+        )
+        try:
+            if "mode=ro" not in uri:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def turn(self, connection: sql.Connection, patience: float) -> Iterator[None]:  # noqa: ARG002
+        """The lock of the database beside it."""
+        beside = Path(f"{self.path}-turn")
+        try:
+            # No file is written but this one, and nothing is written to it.
+            lock = sqlite3.connect(
+                beside, timeout=0.0, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise StorageError(f"{self}: cannot write beside it: {error}") from error
+        try:
+            _wait(lambda: _locked(lock, beside), patience, str(self))
+            yield
+        finally:
+            lock.close()
+
+    def backup(self, target: Path) -> None:
+        """A copy at one moment, whoever writes meanwhile; wholly or not at all."""
+        part = target.with_name(f".{target.name}.part")
+        with suppress(FileNotFoundError):
+            part.unlink()
+        source, copy = self._connect(), sqlite3.connect(part)
+        try:
+            source.backup(copy, pages=1000)
+            copy.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            copy.close()
+            source.close()
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(target)
+
+
+def _begin(connection: sql.Connection) -> None:
+    # Who is going to write says so at the start, instead of finding out in the middle.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _locked(lock: sqlite3.Connection, beside: Path) -> bool:
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            return False
+        raise StorageError(f"{beside}: {error}") from error
+    return True
+
+
+def _wait(attempt: Any, patience: float, what: str) -> None:
+    """Try until it works, or until the time is up."""
+    end = time.monotonic() + patience
+    while not attempt():
+        if time.monotonic() >= end:
+            raise BusyError(
+                f"{what}: others were writing for longer than {patience:g} s; try again, or give more "
+                "patience"
+            )
+        time.sleep(POLL)
+
+
+class PostgreSQLPlace(Place):
+    """A database of a PostgreSQL server; writers hold one of its advisory locks.
+
+    The lock belongs to the connection that is written by: where one is lost, so is the other.
+
+    Parameters
+    ----------
+    url : sqlalchemy.URL
+    """
+
+    def __init__(self, url: sql.URL) -> None:
+        self.url = url
+        try:
+            self.engine = sql.create_engine(url, pool_pre_ping=True, pool_size=2)
+        except (ImportError, NoSuchModuleError) as error:
+            raise NoCampaignError(
+                f'{self}: a campaign there needs psycopg: pip install "tvbandits[postgresql]" '
+                f"({error})"
+            ) from error
+        number = hashlib.sha256(b"tvbandits campaign").digest()[:8]
+        self._lock = int.from_bytes(number, "big", signed=True)
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+    def exists(self) -> bool:
+        """Whether there is a journal."""
+        return sql.inspect(self.engine).has_table("journal")
+
+    @contextmanager
+    def turn(self, connection: sql.Connection, patience: float) -> Iterator[None]:
+        """An advisory lock of the server, for this connection."""
+        take = sql.text("SELECT pg_try_advisory_lock(:n)")
+        give = sql.text("SELECT pg_advisory_unlock(:n)")
+
+        def attempt() -> bool:
+            with connection.begin():
+                return bool(connection.execute(take, {"n": self._lock}).scalar())
+
+        _wait(attempt, patience, str(self))
+        try:
+            yield
+        finally:
+            # A connection that is lost has lost its lock already.
+            with suppress(DBAPIError), connection.begin():
+                connection.execute(give, {"n": self._lock})
+
+
+def place_of(place: str | os.PathLike[str]) -> SQLitePlace | PostgreSQLPlace:
+    """A path, `sqlite:///path`, or `postgresql://user@host/database`.
+
+    Raises
+    ------
+    NoCampaignError
+        If it is the URL of something else.
+    """
+    text = os.fspath(place)
+    if "://" not in text:
+        return SQLitePlace(Path(text))
+    try:
+        url = sql.make_url(text)
+    except ArgumentError as error:
+        raise NoCampaignError(f"{text!r} is no URL of a database") from error
+    kind = url.get_backend_name()
+    if kind == "sqlite" and url.database:
+        return SQLitePlace(Path(url.database))
+    if kind in ("postgresql", "postgres"):
+        return PostgreSQLPlace(url.set(drivername="postgresql+psycopg"))
+    raise NoCampaignError(f"a campaign lies in a file or on a PostgreSQL server, got {text!r}")

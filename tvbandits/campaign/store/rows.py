@@ -1,0 +1,123 @@
+"""Rows of the journal: what happened, who did it and when, chained by checksums.
+
+The checksum of a row covers every column and the checksum of the row before it, so that a row that was
+changed, taken out, put in or moved is found. Rows at the end that are missing are found where a snapshot
+was made after them.
+
+Numbers are JSON's, which come back to the last bit; those that are not finite are texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tvbandits.campaign.store.errors import DamagedCampaignError
+from tvbandits.core.arrays import Array
+
+DONE = ("asked", "told", "dropped", "questions", "answers")
+"""Kinds of rows that are a whole operation by themselves, or end one."""
+
+KINDS = (*DONE, "meant", "consulting", "consulted", "failed")
+"""All kinds. What may need the expert is `meant` first; then come its questions, and its answers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the journal.
+
+    Attributes
+    ----------
+    seq : int
+        1, 2, 3, ...
+    kind : str
+        One of `KINDS`.
+    key : str or None
+        The client's name for the operation.
+    who, at : str
+        Who did it, and when (UTC, ISO 8601).
+    body : mapping
+        What was given, and what came of it.
+    digest : str
+        The checksum, in hexadecimal digits.
+    """
+
+    seq: int
+    kind: str
+    key: str | None
+    who: str
+    at: str
+    body: Mapping[str, Any] = field(repr=False)
+    digest: str = field(repr=False, default="")
+
+    @property
+    def text(self) -> str:
+        """The body as it is stored."""
+        return as_text(self.body)
+
+
+def as_text(body: Mapping[str, Any]) -> str:
+    """A body in one form, the same for equal bodies."""
+    return json.dumps(_plain(body), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def digest_of(before: str, row: tuple[Any, ...], text: str) -> str:
+    """The checksum of a row after another one's."""
+    whole = json.dumps([before, *row, text], separators=(",", ":"))
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def chained(before: str, row: Row, text: str) -> str:
+    """The checksum that a row should have, after the one that has `before`."""
+    return digest_of(before, (row.seq, row.kind, row.key, row.who, row.at), text)
+
+
+def checked_row(cells: tuple[Any, ...], last: int, before: str) -> Row:
+    """A row as it was read, after the row `last` with the checksum `before`.
+
+    Raises
+    ------
+    DamagedCampaignError
+        If it is not as it was written, or another one should come first.
+    """
+    seq, kind, key, who, at, text, digest = cells
+    row = Row(seq, kind, key, who, at, {}, digest)
+    if seq != last + 1:
+        raise DamagedCampaignError(f"row {last + 1} of the journal is missing: row {seq} is next")
+    if kind not in KINDS or chained(before, row, text) != digest:
+        raise DamagedCampaignError(f"row {seq} of the journal ({kind!r}) is not as it was written")
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise DamagedCampaignError(f"row {seq} of the journal is no JSON: {error}") from error
+    return Row(seq, kind, key, who, at, body, digest)
+
+
+def numbers(values: Any) -> Array:
+    """A column out of a body, with NaN where it says so."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def points(values: Any, dimension: int) -> Array:
+    """Points (n, d) out of a body."""
+    return numbers(values).reshape(-1, dimension)

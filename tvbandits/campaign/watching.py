@@ -1,0 +1,206 @@
+"""What a campaign shows without changing: computed apart from who writes, so that nobody waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from tvbandits.acquisition.availability import Among
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.state import Info, State
+from tvbandits.campaign.consulted import Unsaved
+from tvbandits.campaign.exporting import table_of, write_table
+from tvbandits.campaign.following import Follower, Verified, verified
+from tvbandits.campaign.status import Status, status_of
+from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError
+from tvbandits.campaign.store.places import SQLitePlace
+from tvbandits.campaign.store.rows import Row
+from tvbandits.campaign.store.store import Store
+from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.clock import Clock
+from tvbandits.core.protocols import Expert
+
+Place = str | os.PathLike[str]
+
+
+class Watching:
+    """A campaign that is looked at.
+
+    Parameters
+    ----------
+    store : Store
+        Opened.
+    trusted : mapping of str to object
+        The user's own parts of the bandit, by "module:name".
+    """
+
+    def __init__(self, store: Store, trusted: Mapping[str, Any]) -> None:
+        self._store, self._trusted = store, trusted
+        self._asks = bool(json.loads(store.about["asks"]))
+        self._looking = threading.RLock()
+        self._reader: Follower | None = None
+        self._news: tuple[State, int, str] | None = None
+        self._unsaved: Unsaved = {}
+
+    def __repr__(self) -> str:
+        return f"<Campaign at {self._store.place}>"
+
+    def predict(self, X: ArrayLike, t: Any = None) -> tuple[Array, Array]:
+        """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
+        with self._read() as follower:
+            return follower.bandit.predict(X, self._time(t))
+
+    def recommend(
+        self, t: Any = None, among: Among = None, context: ArrayLike | None = None
+    ) -> Array:
+        """The point of the best posterior mean, as `Bandit.recommend`."""
+        with self._read() as follower:
+            return follower.bandit.recommend(self._time(t), among, context)
+
+    @property
+    def pending(self) -> Array:
+        """Points asked and not yet told, shape (k, d)."""
+        with self._read() as follower:
+            return follower.bandit.pending
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """What was told, answered and asked, as `Bandit.history`."""
+        with self._read() as follower:
+            return follower.bandit.history
+
+    @property
+    def info(self) -> Info:
+        """What happened last."""
+        with self._read() as follower:
+            return follower.bandit.info
+
+    @property
+    def state(self) -> State:
+        """Everything that is known, as of a bandit with the same expert that nobody stopped."""
+        with self._read() as follower:
+            state = follower.bandit.state
+        known = None if state.expert is None else state.expert["inside"]
+        return replace(state, expert=known)
+
+    @property
+    def recipe(self) -> Any:
+        """The parts of the policy; its expert is the one on record."""
+        return self._recipe
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock by which times may be given as dates."""
+        said = self._store.about["clock"]
+        return Clock(*json.loads(said)) if said else None
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What is kept with it."""
+        prefix = "user:"
+        found = self._store.about.items()
+        return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
+
+    @property
+    def status(self) -> Status:
+        """At a glance."""
+        with self._read() as follower:
+            return status_of(follower.bandit, follower.seq, follower.open)
+
+    def journal(self, since: int = 0) -> list[Row]:
+        """The rows after row `since`: what happened, who did it, and when."""
+        return [row for row in self._store.rows(0, self._store.about["id"]) if row.seq > since]
+
+    def export(self, path: Place) -> None:
+        """Write everything that happened as a table, CSV or Parquet by the name of the file.
+
+        One row for each point: the row of the journal, what happened, when and by whom, the time and the
+        point spoken about, value and variance.
+        """
+        names = self.about.get("coordinates")
+        dimension = self._recipe.domain.dimension
+        columns = json.loads(names) if names else [f"x{i}" for i in range(dimension)]
+        write_table(table_of(self.journal(), columns), Path(path))
+
+    def verify(self) -> Verified:
+        """Play everything again from the beginning, and compare with what is on record."""
+        return verified(self._store, self._asks, self._trusted)
+
+    def backup(self, path: Place) -> None:
+        """Copy the campaign to a file while others go on; an SQLite file only.
+
+        Raises
+        ------
+        CampaignError
+            If it lies on a server, which has its own tools for that.
+        """
+        if not isinstance(self._store.place, SQLitePlace):
+            raise CampaignError(
+                f"{self._store.place}: a server's campaign is copied by its own tools: pg_dump"
+            )
+        self._store.place.backup(Path(path))
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    @property
+    def _recipe(self) -> Any:
+        with self._looking:
+            if self._reader is None:
+                self._reader = self._follower(None)
+            return self._reader.bandit.recipe
+
+    def _follower(self, expert: Expert | None) -> Follower:
+        unsaved = None if expert is None else self._unsaved
+        return Follower(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
+
+    def _check_chain(self) -> None:
+        """Whether every row is as it was written, and none is missing before a snapshot."""
+        rows = self._store.rows(0, self._store.about["id"])
+        latest = self._store.snapshot()
+        heads = {0: self._store.about["id"]} | {row.seq: row.digest for row in rows}
+        if heads.get(latest.seq) != latest.head:
+            raise DamagedCampaignError(
+                f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
+            )
+
+    @contextmanager
+    def _read(self) -> Iterator[Follower]:
+        """A bandit that is where the journal is, apart from the one that writes."""
+        with self._looking:
+            if self._reader is None:
+                self._reader = self._follower(None)
+            reader, news = self._reader, self._news
+            if news is not None and news[1] > reader.seq:
+                state, reader.seq, reader.head = news
+                reader.bandit = Bandit.from_state(reader.bandit.recipe, state)
+                reader.open = []
+            try:
+                reader.catch_up(self._store)
+            except BaseException:
+                self._reader = None
+                raise
+            yield reader
+
+    def _time(self, t: Any) -> float | None:
+        if t is None or isinstance(t, int | float | np.number):
+            return None if t is None else float(t)
+        if self.clock is None:
+            raise ValueError(f"t must be a number, as the campaign has no clock; got {t!r}")
+        return float(self.clock.number(t))
+
+    def _times(self, t: Any) -> Any:
+        if t is None or np.ndim(t) == 0:
+            return self._time(t)
+        if self.clock is not None and np.asarray(t).dtype.kind not in "iuf":
+            return self.clock.number(t).tolist()
+        return as_floats(t, "t").tolist()

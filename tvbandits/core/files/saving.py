@@ -1,0 +1,107 @@
+"""Values to bytes and to files, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tvbandits._version import __version__
+from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure, write_whole
+from tvbandits.core.files.reading import check_regular
+from tvbandits.core.files.values import Decoder, Encoder, Trusted
+
+
+def to_bytes(value: Any) -> bytes:
+    """A value as the bytes of a saved file.
+
+    Raises
+    ------
+    ValueError
+        If a part of it has no name by which it could be read back.
+    """
+    encoder = Encoder()
+    root = encoder.ref(value)
+    structure = {
+        "by": __version__,
+        "own": encoder.own,
+        "entries": encoder.entries,
+        "root": root,
+    }
+    return packed(structure, encoder.arrays)
+
+
+def from_bytes(data: bytes, trusted: Trusted | None = None) -> Any:
+    """The value that `to_bytes` was given.
+
+    Raises
+    ------
+    SavedFileError
+        If the bytes are not those of a saved file, or are damaged, or ask for what is not there.
+    """
+    structure, arrays = unpacked_structure(data)
+    given = {} if trusted is None else trusted
+    if not isinstance(given, Mapping):
+        raise ValueError(f"trusted must be a mapping by 'module:name', got {trusted!r}")
+    entries = structure.get("entries")
+    if not isinstance(entries, list):
+        raise SavedFileError("its entries are no list")
+    return Decoder(entries, arrays, given).value(structure.get("root"))
+
+
+def save_value(path: str | os.PathLike[str], value: Any) -> None:
+    """Write a value to a file, wholly or not at all.
+
+    Raises
+    ------
+    ValueError
+        If a part of it cannot be saved.
+    OSError
+        If the file cannot be written; one of that name stays as it was.
+    """
+    write_whole(Path(path), to_bytes(value))
+
+
+def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
+    """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
+
+    Parameters
+    ----------
+    path : path
+        Of a file that `Bandit.save` has written.
+    trusted : mapping of str to object, optional
+        The user's own parts of it, such as its expert, by "module:name". A file is never believed about
+        what to import: what it names and is not handed over is an error that says the name.
+
+    Raises
+    ------
+    SavedFileError
+        If it is no such file, or is not as it was written; the message names the file and the reason.
+    OSError
+        If it cannot be read.
+    """
+    found = load_value(path, trusted)
+    if not (hasattr(found, "ask") and hasattr(found, "tell")):
+        raise SavedFileError(f"{Path(path)}: it holds no bandit, but {type(found).__name__}")
+    return found
+
+
+def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
+    """Read what `save_value` wrote.
+
+    Raises
+    ------
+    SavedFileError
+        If it is no such file, or is not as it was written; the message names the file and the reason.
+    OSError
+        If it cannot be read.
+    """
+    file = Path(path)
+    try:
+        check_regular(file)
+        return from_bytes(file.read_bytes(), trusted)
+    except SavedFileError as error:
+        raise type(error)(f"{file}: {error}") from error
+    except ValueError as error:
+        raise SavedFileError(f"{file}: {error}") from error
