@@ -210,6 +210,16 @@ def test_files(command: Command, tmp_path: Path) -> None:
     assert pd.read_csv(out / files.SUMMARY)["policy"].tolist() == ["sparq-gp-ucb", "uniform"]
 
 
+def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="no plotly: no report")
+    command("compare", SMALL, "--horizon", 6, "--seeds", 1, "--jobs", 1, "--out", tmp_path)
+    assert command("report", tmp_path).status == 0
+    assert SMALL in (tmp_path / "report.html").read_text(encoding="utf-8")
+    elsewhere = tmp_path / "none" / "page.html"
+    said = command("report", tmp_path, "--out", elsewhere)
+    assert (said.status, "No such file" in said.err) == (2, True)
+
+
 def test_plot_draws_the_same_picture_again(command: Command, tmp_path: Path) -> None:
     names = [f"--policy={name}" for name in POLICIES]
     command(
@@ -414,6 +424,7 @@ def damaged(tmp_path: Path) -> list[object]:
         ("nope", "No such command 'nope'"),
         ("policies x", "unexpected extra argument"),
         ("plot none", 'no comparison in "none": rows.csv.gz is missing'),
+        ("report none", 'no comparison in "none": rows.csv.gz is missing'),
         (lambda _: ["plot", ""], 'FOLDER must name a folder, got ""'),
         (missing, r"none\.csv: No such file or directory"),
         (wrong, r"wrong\.csv: not an EPA daily ozone file: columns missing: .*Site"),

@@ -1,4 +1,4 @@
-"""The command line: compare, frontier, plot, policies, problems, data, campaign.
+"""The command line: compare, frontier, plot, report, policies, problems, data, campaign.
 
 Only options are declared here. What a command does is imported when it is called, so that help is quick.
 """
@@ -260,6 +260,20 @@ def plot_command(
     with leaving():
         from tvbandits.cli import comparing
     comparing.plot(folder)
+
+
+@app.command("report")
+def report_command(
+    folder: Annotated[str, typer.Argument(help="A folder made by compare.")],
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Where; report.html in the folder by default."),
+    ] = None,
+) -> None:
+    """Write a comparison as one page of HTML, which opens anywhere and needs no network."""
+    with leaving():
+        from tvbandits.cli import reporting
+    reporting.report(folder, out)
 
 
 @app.command("policies")
