@@ -51,7 +51,7 @@ a { color: var(--accent); }
   margin: 1rem 0; }
 .now strong { font-size: 1.35rem; display: block; }
 .warn { border-color: var(--warn); }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .8rem;
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .8rem;
   margin: 1rem 0; padding: 0; list-style: none; }
 .cards li { background: var(--tint); padding: .6rem .8rem; }
 .cards b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }

@@ -1,0 +1,157 @@
+"""What a client may use up: bytes, seconds, requests; refused before anything is computed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one service.
+
+    Attributes
+    ----------
+    body : int
+        Bytes of a request.
+    seconds : float
+        For a request to arrive, headers and body each.
+    per_second, burst : float
+        Requests of one token: steadily, and at once.
+    strangers_per_second, strangers_burst : float
+        Requests of one address without a token that is known.
+    points : int
+        Rows in a request.
+    connections : int
+        At the same time; more are told to come back.
+    """
+
+    body: int = 1_000_000
+    seconds: float = 10.0
+    per_second: float = 200.0
+    burst: float = 400.0
+    strangers_per_second: float = 5.0
+    strangers_burst: float = 20.0
+    points: int = 10_000
+    connections: int = 500
+
+
+class Rate:
+    """A bucket a name, which fills steadily; a name that has not been seen for long is forgotten."""
+
+    MOST_NAMES = 10_000
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self._per_second, self._burst = per_second, burst
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allows(self, name: str, now: float | None = None) -> bool:
+        """Take one from the bucket, if there is one."""
+        now = time.monotonic() if now is None else now
+        left, since = self._left.pop(name, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._per_second)
+        allowed = left >= 1.0
+        self._left[name] = (left - allowed, now)
+        while len(self._left) > self.MOST_NAMES:
+            self._left.popitem(last=False)
+        return allowed
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class BodyLimits:
+    """Refuse bodies that are too large or too slow; the application sees neither."""
+
+    def __init__(self, app: App, limits: Limits) -> None:
+        self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take the whole body first, within size and time."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await asyncio.wait_for(self._body(scope, receive), self._limits.seconds)
+        except _TooLargeError:
+            await refuse(send, 413, f"a request has at most {self._limits.body} bytes")
+            return
+        except TimeoutError:
+            await refuse(send, 408, f"a request arrives within {self._limits.seconds:g} s")
+            return
+        handed = False
+
+        async def whole() -> Message:
+            nonlocal handed
+            if handed:
+                return await receive()
+            handed = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, whole, send)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        stated = dict(scope["headers"]).get(b"content-length", b"0")
+        if stated.isdigit() and int(stated[:20]) > self._limits.body:
+            raise _TooLargeError
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return b""  # it has gone
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._limits.body:
+                raise _TooLargeError
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+
+async def refuse(send: Send, status: int, error: str) -> None:
+    """Answer with an error in JSON, and close."""
+    body = b'{"error":"' + error.encode() + b'"}'
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def impatient_protocol(seconds: float) -> type[H11Protocol]:
+    """The usual protocol, but a connection whose request has not arrived in `seconds` is closed."""
+
+    class Impatient(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._began = False
+            self._patience = self.loop.call_later(seconds, self._lose_patience)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._began = self._began or self.cycle is not None
+
+        def _lose_patience(self) -> None:
+            transport: Any = self.transport
+            if not self._began and not transport.is_closing():
+                transport.close()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._patience.cancel()
+            super().connection_lost(exc)
+
+    return Impatient

@@ -1,0 +1,211 @@
+"""A client with the face of a `Bandit`: a script that plays a bandit plays a service unchanged."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pandas as pd
+import requests
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import Array
+
+RETRIED = (502, 503, 504, 429)
+
+
+class RemoteError(ValueError):
+    """What the service refused, in its words."""
+
+
+class Remote:
+    """A campaign at a service.
+
+    Every request that changes something carries a key, so that it can be said again when the connection
+    is lost before the reply: it counts once.
+
+    Parameters
+    ----------
+    address : str
+        Such as "http://127.0.0.1:8000".
+    token : str
+        Sent to that address only.
+    patience : float
+        Seconds to go on trying while the service cannot be reached, or says that it is busy.
+    verify : bool or str
+        Of the certificate, as in `requests`: a path of one's own authority.
+
+    Raises
+    ------
+    RemoteError
+        Of every call: what the service refused, or that it cannot be reached.
+    """
+
+    def __init__(
+        self, address: str, token: str, *, patience: float = 30.0, verify: bool | str = True
+    ) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"address must be http://... or https://..., got {address!r}")
+        self._address, self._patience = address.rstrip("/"), patience
+        self._session = requests.Session()
+        self._session.trust_env = False  # no .netrc in place of the token, no proxy on the way
+        self._session.headers["Authorization"] = f"Bearer {token}"
+        self._session.verify = verify
+
+    def __repr__(self) -> str:
+        return f"<Remote campaign at {self._address}>"
+
+    def ask(
+        self,
+        t: Any = None,
+        n: int | None = None,
+        among: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+    ) -> Array:
+        """Where to play at time `t`, shape (b, d)."""
+        said = {"t": _time(t), "n": n, "among": _rows(among), "key": key or _key()}
+        return _points(self._said("POST", "/ask", said)["points"])
+
+    def tell(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Rewards; NaN for a point that was played without a reading."""
+        said = {"points": _lists(X), "rewards": _numbers(y), "t": _time(t), "key": key or _key()}
+        return self._said("POST", "/tell", {**said, "variance": _variance(variance)})
+
+    def drop(self, X: ArrayLike, *, key: str | None = None) -> None:
+        """Give up on points."""
+        self._said("POST", "/drop", {"points": _lists(X), "key": key or _key()})
+
+    def questions(
+        self, t: Any = None, among: ArrayLike | None = None, *, key: str | None = None
+    ) -> Array:
+        """What to ask somebody else, shape (q, d)."""
+        said = {"t": _time(t), "among": _rows(among), "key": key or _key()}
+        return _points(self._said("POST", "/questions", said)["points"])
+
+    def answer(
+        self,
+        X: ArrayLike,
+        values: ArrayLike,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Answers that somebody brought; NaN for none."""
+        said = {"points": _lists(X), "values": _numbers(values), "t": _time(t)}
+        more = {"variance": _variance(variance), "key": key or _key()}
+        return self._said("POST", "/answer", {**said, **more})
+
+    def predict(self, X: ArrayLike, t: Any = None) -> tuple[Array, Array]:
+        """Posterior mean and deviation, each of shape (n,)."""
+        found = self._said("POST", "/predict", {"points": _lists(X), "t": _time(t)})
+        return _floats(found["mean"]), _floats(found["deviation"])
+
+    def recommend(self, t: Any = None) -> Array:
+        """The point of the best posterior mean, shape (d,)."""
+        given = None if t is None else {"t": _time(t)}
+        return _floats(self._said("GET", "/recommend", given)["point"])
+
+    @property
+    def pending(self) -> Array:
+        """Points that are out, shape (k, d)."""
+        return _points(self._said("GET", "/pending")["points"])
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """The last ten thousand rows of what was told, answered and asked."""
+        return pd.DataFrame(self._said("GET", "/history", {"last": 10_000})["rows"])
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """At a glance."""
+        return self._said("GET", "/status")
+
+    def _said(self, method: str, path: str, said: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Say it until there is a reply."""
+        given: dict[str, Any] = {"params": said} if method == "GET" else {"json": said}
+        end, wait = time.monotonic() + self._patience, 0.05
+        while True:
+            try:
+                reply = self._session.request(
+                    method, self._address + path, timeout=60.0, allow_redirects=False, **given
+                )
+                failure = f"{reply.status_code}" if reply.status_code in RETRIED else None
+            except requests.RequestException as error:
+                reply, failure = None, type(error).__name__
+            if failure is None and reply is not None:
+                return self._reply(reply)
+            if time.monotonic() + wait > end:
+                raise RemoteError(
+                    f"{self._address}{path}: no reply in {self._patience:g} s ({failure})"
+                )
+            time.sleep(wait)
+            wait = min(2 * wait, 2.0)
+
+    @staticmethod
+    def _reply(reply: requests.Response) -> dict[str, Any]:
+        try:
+            found = reply.json()
+        except ValueError as error:
+            raise RemoteError(f"no campaign answers there: {reply.status_code}") from error
+        if not isinstance(found, dict) or reply.status_code >= 300:
+            said = found.get("error", "") if isinstance(found, dict) else ""
+            raise RemoteError(f"{said or 'refused'} ({reply.status_code})")
+        return found
+
+
+def _key() -> str:
+    return secrets.token_hex(16)
+
+
+def _time(t: Any) -> Any:
+    if t is None or isinstance(t, str):
+        return t
+    return t.isoformat() if hasattr(t, "isoformat") else float(t)
+
+
+def _rows(among: ArrayLike | None) -> list[int] | None:
+    """Row numbers, of a mask or of row numbers."""
+    if among is None:
+        return None
+    given = np.asarray(among)
+    return [int(row) for row in (np.flatnonzero(given) if given.dtype == bool else given)]
+
+
+def _lists(X: ArrayLike) -> list[list[float]]:
+    given = np.atleast_2d(np.asarray(X, dtype=float))
+    return [[float(value) for value in row] for row in given]
+
+
+def _numbers(values: ArrayLike) -> list[float | None]:
+    given = np.atleast_1d(np.asarray(values, dtype=float))
+    return [None if np.isnan(value) else float(value) for value in given]
+
+
+def _variance(variance: ArrayLike | None) -> list[float] | float | None:
+    if variance is None:
+        return None
+    given = np.asarray(variance, dtype=float)
+    return float(given) if given.ndim == 0 else [float(value) for value in given]
+
+
+def _floats(values: Sequence[float | None]) -> Array:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def _points(rows: Sequence[Sequence[float]]) -> Array:
+    return np.array(rows, dtype=float).reshape(len(rows), -1)

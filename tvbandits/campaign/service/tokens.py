@@ -1,0 +1,174 @@
+"""Who may do what: tokens with roles, of which only hashes are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvbandits.core.display.tables import as_text
+
+ROLES = ("read", "tell", "ask")
+"""To look; to tell rewards, answers and what was given up; to ask for points and questions."""
+
+PREFIX = "tvb_"
+NAME = re.compile(r"[\w.@-]{1,64}")
+_SIZE = 32
+"""Bytes of chance in a token: enough that a fast hash of it cannot be turned round."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Somebody with a token."""
+
+    name: str
+    roles: frozenset[str]
+    digest: bytes
+
+
+class Tokens:
+    """A file of hashes of tokens. `Tokens.at(path)` reads it, or is empty where there is none.
+
+    A token is 256 bits of chance, shown once, when it is made. The file holds its SHA-256: who reads the
+    file cannot speak to the service with it.
+    """
+
+    def __init__(self, path: Path, holders: Iterable[Holder] = ()) -> None:
+        self._path = path
+        self._holders = tuple(holders)
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str]) -> Tokens:
+        """Read the tokens of a file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not one of tokens.
+        """
+        place = Path(path)
+        if not place.exists():
+            return cls(place)
+        try:
+            if place.stat().st_size > 1_000_000:
+                raise ValueError("it is larger than 1 MB")
+            found = json.loads(place.read_text(encoding="utf-8"))
+            return cls(place, [_holder(each) for each in found["tokens"]])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f'"{place}" is not a file of tokens: {error}') from error
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def __repr__(self) -> str:
+        return as_text(
+            "Tokens", [(each.name, "+".join(sorted(each.roles))) for each in self._holders]
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who has a token."""
+        return tuple(each.name for each in self._holders)
+
+    def new(self, name: str, roles: Iterable[str]) -> str:
+        """Make a token, and write its hash to the file; the token itself, which is kept nowhere.
+
+        Parameters
+        ----------
+        name : str
+            Of who will have it: letters, digits, ".", "@", "-", "_"; it stands in the journal.
+        roles : iterable of str
+            Of "read", "tell" and "ask".
+
+        Raises
+        ------
+        ValueError
+            If the name is taken or not a name, or a role is unknown.
+        """
+        given = frozenset([roles] if isinstance(roles, str) else roles)
+        if not NAME.fullmatch(name):
+            raise ValueError(f"name must be letters, digits, . @ - or _ (at most 64), got {name!r}")
+        if name in self.names:
+            raise ValueError(f'"{name}" has a token already; take it back first')
+        if not given or not given <= set(ROLES):
+            raise ValueError(f"roles must be of {', '.join(ROLES)}; got {sorted(given)}")
+        token = PREFIX + secrets.token_urlsafe(_SIZE)
+        self._write([*self._holders, Holder(name, given, _digest(token))])
+        return token
+
+    def take_back(self, name: str) -> None:
+        """Make a token worthless. A service that runs notices at once.
+
+        Raises
+        ------
+        ValueError
+            If nobody of that name has one.
+        """
+        if name not in self.names:
+            raise ValueError(
+                f'"{name}" has no token; these have: {", ".join(self.names) or "nobody"}'
+            )
+        self._write([each for each in self._holders if each.name != name])
+
+    def holder(self, token: str) -> Holder | None:
+        """Whose token it is; takes as long for a wrong one as for a right one."""
+        given = _digest(token[:200])
+        found: Holder | None = None
+        for each in self._holders:  # all of them, whoever it is
+            if hmac.compare_digest(each.digest, given):
+                found = each
+        return found
+
+    def _write(self, holders: list[Holder]) -> None:
+        said = [
+            {"name": each.name, "roles": sorted(each.roles), "sha256": each.digest.hex()}
+            for each in holders
+        ]
+        beside = self._path.with_name(f".{self._path.name}.part")
+        beside.unlink(missing_ok=True)
+        opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.write(json.dumps({"tokens": said}, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)
+        self._holders = tuple(holders)
+
+
+class FreshTokens:
+    """The tokens of a file as it is now: read again when it changes."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._seen: tuple[int, int] | None = None
+        self._tokens = Tokens(self._path)
+
+    def now(self) -> Tokens:
+        """What the file says; an unreadable one lets nobody in."""
+        try:
+            found = self._path.stat()
+            seen = (found.st_mtime_ns, found.st_ino)
+            if seen != self._seen:
+                self._tokens, self._seen = Tokens.at(self._path), seen
+        except (OSError, ValueError):
+            self._tokens, self._seen = Tokens(self._path), None
+        return self._tokens
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _holder(said: Any) -> Holder:
+    roles = frozenset(said["roles"])
+    digest = bytes.fromhex(said["sha256"])
+    if len(digest) != 32 or not roles <= set(ROLES) or not NAME.fullmatch(said["name"]):
+        raise ValueError(f"an entry is damaged: {str(said)[:80]}")
+    return Holder(said["name"], roles, digest)
