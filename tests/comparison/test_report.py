@@ -136,11 +136,11 @@ def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -
     place = tmp_path / "report.html"
     place.write_text(text, encoding="utf-8")
     with looking(place.as_uri(), width, dark=dark) as looked:
-        looked.page.wait_for_selector(".plot .main-svg", timeout=60_000)
+        looked.page.wait_for_selector(".plot .main-svg", timeout=180_000)
         curves = looked.page.locator(".plot .scatterlayer .trace").count()
         assert curves == 4  # a curve and a band for each policy
         looked.page.locator(".plot .nsewdrag").first.hover()
-        looked.page.wait_for_selector(".hoverlayer .hovertext, .hoverlayer .legend", timeout=30_000)
+        looked.page.wait_for_selector(".hoverlayer .hovertext, .hoverlayer .legend", timeout=90_000)
         assert looked.fits
         assert looked.complaints == []
         assert looked.requests == [place.as_uri()]

@@ -46,6 +46,7 @@ def looking(address: str, width: int = 1200, *, dark: bool = False) -> Iterator[
             scheme = "dark" if dark else "light"
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             looked = Looked(page)
+            page.set_default_timeout(180_000)  # machines are shared
             page.goto(address)
             yield looked
         finally:

@@ -35,8 +35,11 @@ ORDER = [
     "datasets",
     "campaign.store",
     "campaign",
+    "campaign.report",
+    "campaign.service",
     "comparison",
-    "report",
+    "cli.terminal",
+    "cli.campaigns",
     "cli",
     "",  # tvbandits/__init__.py and __main__.py
 ]
@@ -124,7 +127,7 @@ LAZY = {
     "tvbandits/__main__.py": "Ctrl-C is looked after before anything is imported",
     "tvbandits/cli/main.py": "a command is imported when it is called, so that help is quick",
     "tvbandits/cli/data.py": "the same",
-    "tvbandits/cli/campaign.py": "the same",
+    "tvbandits/cli/campaigns/commands.py": "the same",
     "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",
     "tvbandits/core/files/values.py": "a value of the package that a file holds, by its module",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",

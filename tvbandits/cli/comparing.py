@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from tvbandits.cli.console import check_numbers, collect, print_margins, print_tables, say
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
-from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
+from tvbandits.cli.terminal.console import check_numbers, collect, print_margins, print_tables, say
+from tvbandits.cli.terminal.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.comparison import files
 from tvbandits.comparison import frontier as frontiers
 from tvbandits.comparison.compare import Comparison, iterate, simulated

@@ -15,8 +15,15 @@ from typing import Annotated, Any
 import typer
 
 from tvbandits._version import __version__
-from tvbandits.cli import campaign, data
-from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, StoppedError, Terminated, leaving
+from tvbandits.cli import data
+from tvbandits.cli.campaigns import commands
+from tvbandits.cli.terminal.stopping import (
+    INTERRUPTED,
+    TERMINATED,
+    StoppedError,
+    Terminated,
+    leaving,
+)
 
 app = typer.Typer(
     add_completion=False,
@@ -27,7 +34,7 @@ app = typer.Typer(
 
 
 app.add_typer(data.app, name="data")
-app.add_typer(campaign.app, name="campaign")
+app.add_typer(commands.app, name="campaign")
 
 
 SEVERAL = (*data.SPREAD, "--budgets")
@@ -264,16 +271,19 @@ def plot_command(
 
 @app.command("report")
 def report_command(
-    folder: Annotated[str, typer.Argument(help="A folder made by compare.")],
+    folder: Annotated[str, typer.Argument(help="A folder made by compare, or a campaign.")],
     out: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Where; report.html in the folder by default."),
     ] = None,
 ) -> None:
-    """Write a comparison as one page of HTML, which opens anywhere and needs no network."""
+    """Write a comparison, or a campaign, as one page of HTML, which opens without a network."""
     with leaving():
-        from tvbandits.cli import reporting
-    reporting.report(folder, out)
+        if "://" in folder or Path(folder).is_file():
+            from tvbandits.cli.campaigns.paging import report as write
+        else:
+            from tvbandits.cli.reporting import report as write
+    write(folder, out)
 
 
 @app.command("policies")

@@ -127,7 +127,7 @@ def _change(served: FastAPI, campaign: Campaign, door: _Door, limits: Limits) ->
         """Where to go next; the points are out until they are told or dropped."""
         fits(said)
         found = campaign.ask(said.t, said.n, said.among, key=said.key, who=who.name)
-        return {"points": found.tolist()}
+        return _points(found)
 
     @served.post("/tell")
     def tell(said: verbs.Told, who: Holder = telling) -> dict[str, Any]:
@@ -143,14 +143,14 @@ def _change(served: FastAPI, campaign: Campaign, door: _Door, limits: Limits) ->
         """Give up on points that are out."""
         fits(said)
         campaign.drop(said.points, key=said.key, who=who.name)
-        return {"pending": campaign.pending.tolist()}
+        return _points(campaign.pending)
 
     @served.post("/questions")
     def questions(said: verbs.Questioned, who: Holder = asking) -> dict[str, Any]:
         """What to ask an expert that the service cannot reach itself."""
         fits(said)
         found = campaign.questions(said.t, said.among, key=said.key, who=who.name)
-        return {"points": found.tolist()}
+        return _points(found)
 
     @served.post("/answer")
     def answer(said: verbs.Answered, who: Holder = telling) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _look(served: FastAPI, campaign: Campaign, door: _Door) -> None:
     @served.get("/pending", dependencies=[reading])
     def pending() -> dict[str, Any]:
         """Points that are out."""
-        return {"points": campaign.pending.tolist()}
+        return _points(campaign.pending)
 
     @served.get("/recommend", dependencies=[reading])
     def recommend(t: str | None = None) -> dict[str, Any]:
@@ -295,6 +295,10 @@ def _errors(served: FastAPI) -> None:
 def _line(text: str) -> str:
     """One line that can be shown: no control characters, at most 500 letters."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))[:500]
+
+
+def _points(X: Array) -> dict[str, Any]:
+    return {"points": X.tolist(), "dimension": X.shape[1]}
 
 
 def _values(values: list[Any]) -> list[float]:

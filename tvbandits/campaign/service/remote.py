@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -70,7 +70,7 @@ class Remote:
     ) -> Array:
         """Where to play at time `t`, shape (b, d)."""
         said = {"t": _time(t), "n": n, "among": _rows(among), "key": key or _key()}
-        return _points(self._said("POST", "/ask", said)["points"])
+        return _points(self._said("POST", "/ask", said))
 
     def tell(
         self,
@@ -94,7 +94,7 @@ class Remote:
     ) -> Array:
         """What to ask somebody else, shape (q, d)."""
         said = {"t": _time(t), "among": _rows(among), "key": key or _key()}
-        return _points(self._said("POST", "/questions", said)["points"])
+        return _points(self._said("POST", "/questions", said))
 
     def answer(
         self,
@@ -123,7 +123,7 @@ class Remote:
     @property
     def pending(self) -> Array:
         """Points that are out, shape (k, d)."""
-        return _points(self._said("GET", "/pending")["points"])
+        return _points(self._said("GET", "/pending"))
 
     @property
     def history(self) -> pd.DataFrame:
@@ -207,5 +207,5 @@ def _floats(values: Sequence[float | None]) -> Array:
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
-def _points(rows: Sequence[Sequence[float]]) -> Array:
-    return np.array(rows, dtype=float).reshape(len(rows), -1)
+def _points(said: Mapping[str, Any]) -> Array:
+    return np.array(said["points"], dtype=float).reshape(-1, int(said["dimension"]))

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
+from tvbandits.cli.terminal.stopping import INTERRUPTED, TERMINATED, Terminated
 from tvbandits.comparison.compare import as_width
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import MOST_SEEDS, Key, Row, counted, panels_of, summarise

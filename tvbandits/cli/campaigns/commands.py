@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tvbandits.cli.stopping import leaving
+from tvbandits.cli.terminal.stopping import leaving
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -50,8 +50,8 @@ def new_command(
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.new(file, config, expert, who)
+        from tvbandits.cli.campaigns import actions
+    actions.new(file, config, expert, who)
 
 
 @app.command("ask")
@@ -67,8 +67,8 @@ def ask_command(
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.ask(campaigning.Call(file, format_, expert, who, key), at, n, among)
+        from tvbandits.cli.campaigns import actions
+    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among)
 
 
 @app.command("tell")
@@ -86,9 +86,9 @@ def tell_command(
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once."""
     with leaving():
-        from tvbandits.cli import campaigning
-    call = campaigning.Call(file, format_, expert, who, key)
-    campaigning.bring("tell", call, site, reward, at, variance, csv)
+        from tvbandits.cli.campaigns import actions
+    call = actions.Call(file, format_, expert, who, key)
+    actions.bring("tell", call, site, reward, at, variance, csv)
 
 
 @app.command("questions")
@@ -102,8 +102,8 @@ def questions_command(
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.questions(campaigning.Call(file, format_, None, who, key), at, among)
+        from tvbandits.cli.campaigns import actions
+    actions.questions(actions.Call(file, format_, None, who, key), at, among)
 
 
 @app.command("answer")
@@ -120,9 +120,9 @@ def answer_command(
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
     with leaving():
-        from tvbandits.cli import campaigning
-    call = campaigning.Call(file, format_, None, who, key)
-    campaigning.bring("answer", call, site, value, at, variance, csv)
+        from tvbandits.cli.campaigns import actions
+    call = actions.Call(file, format_, None, who, key)
+    actions.bring("answer", call, site, value, at, variance, csv)
 
 
 @app.command("drop")
@@ -135,16 +135,16 @@ def drop_command(
 ) -> None:
     """Give up on a point that was asked and nobody goes to."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.drop(campaigning.Call(file, format_, None, who, key), site)
+        from tvbandits.cli.campaigns import actions
+    actions.drop(actions.Call(file, format_, None, who, key), site)
 
 
 @app.command("status")
 def status_command(file: File, format_: Shape = "text") -> None:
     """Say how things stand, in one line."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.status(campaigning.Call(file, format_))
+        from tvbandits.cli.campaigns import actions
+    actions.status(actions.Call(file, format_))
 
 
 @app.command("history")
@@ -155,8 +155,8 @@ def history_command(
 ) -> None:
     """Show what was asked, told and answered."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.history(campaigning.Call(file, format_), last)
+        from tvbandits.cli.campaigns import actions
+    actions.history(actions.Call(file, format_), last)
 
 
 @app.command("forecast")
@@ -168,8 +168,8 @@ def forecast_command(
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.forecast(campaigning.Call(file, format_), at, site)
+        from tvbandits.cli.campaigns import actions
+    actions.forecast(actions.Call(file, format_), at, site)
 
 
 @app.command("watch")
@@ -182,8 +182,8 @@ def watch_command(
 ) -> None:
     """Show what happens as it happens, a line each."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.watch(campaigning.Call(file, format_), seconds)
+        from tvbandits.cli.campaigns import actions
+    actions.watch(actions.Call(file, format_), seconds)
 
 
 @app.command("export")
@@ -192,8 +192,8 @@ def export_command(
 ) -> None:
     """Write everything that happened as a table."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.export(campaigning.Call(file), out)
+        from tvbandits.cli.campaigns import actions
+    actions.export(actions.Call(file), out)
 
 
 @app.command("backup")
@@ -202,14 +202,69 @@ def backup_command(
 ) -> None:
     """Copy a campaign while others go on with it."""
     with leaving():
-        from tvbandits.cli import campaigning
-    campaigning.backup(campaigning.Call(file), out)
+        from tvbandits.cli.campaigns import actions
+    actions.backup(actions.Call(file), out)
 
 
 @app.command("verify")
 def verify_command(file: File, format_: Shape = "text") -> None:
     """Play everything again and compare; exit status 2 if something is not as it was written."""
     with leaving():
-        from tvbandits.cli import campaigning
-    if not campaigning.verify(campaigning.Call(file, format_)):
+        from tvbandits.cli.campaigns import actions
+    if not actions.verify(actions.Call(file, format_)):
         raise typer.Exit(2)
+
+
+@app.command("report")
+def report_command(
+    file: File,
+    out: Annotated[
+        str | None, typer.Option(metavar="PAGE", help="Where; FILE.html by default.")
+    ] = None,
+) -> None:
+    """Write the campaign as one page of HTML, which opens anywhere and needs no network."""
+    with leaving():
+        from tvbandits.cli.campaigns import paging
+    paging.report(file, out)
+
+
+@app.command("token")
+def token_command(
+    file: File,
+    name: Annotated[str, typer.Argument(help="Who will have it; it stands in the journal.")],
+    role: Annotated[
+        list[str] | None, typer.Option("--role", help="read, tell or ask; read by default.")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="FILE.tokens.json by default.")
+    ] = None,
+    take_back: Annotated[bool, typer.Option("--take-back", help="Make it worthless.")] = False,
+) -> None:
+    """Make a token for the service, shown once, or take one back."""
+    with leaving():
+        from tvbandits.cli.campaigns import serving
+    serving.token(file, name, role or ["read"], tokens, take_back=take_back)
+
+
+@app.command("serve")
+def serve_command(
+    file: File,
+    host: Annotated[str, typer.Option(help="Where to listen; elsewhere needs TLS.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    certificate: Annotated[
+        str | None, typer.Option(metavar="PEM", help="For TLS, with --private-key.")
+    ] = None,
+    private_key: Annotated[str | None, typer.Option("--private-key", metavar="PEM")] = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="A host name under which it is reached.")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="FILE.tokens.json by default.")
+    ] = None,
+    expert: ByName = None,
+) -> None:
+    """Serve the campaign over HTTP, with its page at /, until stopped."""
+    with leaving():
+        from tvbandits.cli.campaigns import serving
+    place = serving.Listening(host, port, certificate, private_key, tuple(name or ()))
+    serving.serve(file, place, tokens, expert)

@@ -24,8 +24,8 @@ from tvbandits.policies.names import load
 
 try:
     from tvbandits.campaign.campaign import Campaign
-    from tvbandits.campaign.config import made_expert, read_config
     from tvbandits.campaign.store.rows import Row
+    from tvbandits.cli.campaigns.config import made_expert, read_config
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise

@@ -1,0 +1,1 @@
+"""The campaign commands of the command line."""

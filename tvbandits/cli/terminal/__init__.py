@@ -1,0 +1,1 @@
+"""What all commands share: how they speak, stop and leave pages behind."""
