@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvbandits.cli.campaigns.actions import Call
-from tvbandits.cli.console import say
+from tvbandits.cli.terminal.console import say
 
 try:
     from tvbandits.campaign.service.app import default_tokens
