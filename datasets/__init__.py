@@ -6,6 +6,7 @@ from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
+from tvbandits.datasets.lifted.problem import Lifted
 from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.sensor_network.problem import sensor_field, sensor_field_from_files
 from tvbandits.datasets.sensor_network.readings import from_long
@@ -16,6 +17,7 @@ __all__ = [
     "DownloadLimits",
     "DriftingBump",
     "GPDrift",
+    "Lifted",
     "ReadLimits",
     "Switching",
     "TableProblem",

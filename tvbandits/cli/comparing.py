@@ -24,7 +24,6 @@ from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
-from tvbandits.policies.names import parse_spec
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,9 @@ class Order:
 
     def __post_init__(self) -> None:
         check_numbers(self.seeds, self.jobs, self.horizon, self.confidence)
-        reads = any(parse_spec(text)[0].casefold() in READS_FILES for text in self.problems)
+        reads = any(
+            text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
+        )
         if self.data and not reads:
             raise ValueError(
                 f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"

@@ -11,6 +11,7 @@ from tvbandits.core.protocols import Problem
 from tvbandits.datasets import (
     DriftingBump,
     GPDrift,
+    Lifted,
     Switching,
     abalone,
     california,
@@ -33,6 +34,7 @@ PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
     "drifting-bump": (DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"),
     "gp-drift": (GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
     "switching": (Switching, "a new draw of a Gaussian process every so many steps"),
+    "lifted": (Lifted, "a test function whose last coordinate is time: lifted:hartmann3"),
     "ozone": (ozone, "daily ozone at EPA sites, from files given by --data"),
     "abalone": (abalone, "a fixed table of 4177 rows: the age of shellfish"),
     "california": (california, "a fixed table of 20640 rows: house values"),
@@ -52,6 +54,10 @@ NEEDS_FILES = {"ozone", "sensor-field"}
 
 LENGTHS = {"ozone-network": "days"}
 """What makes a problem longer, where it is not called horizon."""
+
+
+LEADING = {"lifted": "function"}
+"""The parameter that may be written without its name, right after the colon."""
 
 
 def problem_label(text: str) -> str:
@@ -82,8 +88,9 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
     spec = problem_label(text)
-    if path_of(spec):
+    if path_of(spec) and spec.partition(":")[0] not in PROBLEMS:
         return _loaded(spec, horizon)
+    spec = _with_leading_name(spec)
     name, _ = parse_spec(spec)
     make, _ = PROBLEMS[name]
     given: list[Any] = []
@@ -92,6 +99,14 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     if name in READS_FILES:
         given = [files]
     return _made(make, spec, given, horizon, LENGTHS.get(name, "horizon"))
+
+
+def _with_leading_name(spec: str) -> str:
+    """Turn "lifted:hartmann3" into "lifted:function=hartmann3"."""
+    name, colon, rest = spec.partition(":")
+    if name not in LEADING or not colon or "=" in rest.partition(",")[0]:
+        return spec
+    return f"{name}:{LEADING[name]}={rest.strip()}"
 
 
 def _made(

@@ -1,0 +1,1 @@
+"""Test functions whose last coordinate is time."""
