@@ -39,7 +39,10 @@ def _package_hash() -> str:
 
 def _run(path: Path, package: str) -> Path:
     """A folder with the example's output and pictures."""
-    kept = KEPT / hashlib.sha256((package + path.read_text(encoding="utf-8")).encode()).hexdigest()[:20]
+    kept = (
+        KEPT
+        / hashlib.sha256((package + path.read_text(encoding="utf-8")).encode()).hexdigest()[:20]
+    )
     if (kept / "run.json").exists():
         return kept
     kept.mkdir(parents=True, exist_ok=True)
@@ -83,7 +86,14 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         kept = _run(path, package)
         output = json.loads((kept / "run.json").read_text(encoding="utf-8"))["output"]
         pictures = sorted(kept.glob("*.png"))
-        page = [f"# {title}\n", said, f"\n`python examples/{path.name}` prints\n", "```text", output.rstrip(), "```\n"]
+        page = [
+            f"# {title}\n",
+            said,
+            f"\n`python examples/{path.name}` prints\n",
+            "```text",
+            output.rstrip(),
+            "```\n",
+        ]
         for picture in pictures:
             uri = f"examples/{picture.name}"
             files.append(File.generated(config, uri, content=picture.read_bytes()))
@@ -91,6 +101,8 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         page += ["```python", code.rstrip(), "```\n"]
         files.append(File.generated(config, f"examples/{path.stem}.md", content="\n".join(page)))
         index.append(f"## [{title}](examples/{path.stem}.md)\n\n{said}\n")
-        index += [f"![What {path.name} draws](examples/{p.name}){{ width=480 }}\n" for p in pictures[:1]]
+        index += [
+            f"![What {path.name} draws](examples/{p.name}){{ width=480 }}\n" for p in pictures[:1]
+        ]
     files.append(File.generated(config, "examples.md", content="\n".join(index)))
     return files

@@ -12,6 +12,11 @@ SHOWN = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<![\\$`])\$(?![\s$])([^$`\n]+?)(?<!\s)\$(?![\d$])")
 
 
+def _inline(found: re.Match[str]) -> str:
+    """In a span: Markdown takes a line that begins with an equation for a block of its own."""
+    return f"<span>{convert(found[1])}</span>"
+
+
 def with_mathml(markdown: str) -> str:
     r"""Every `$...$` and `$$` block outside of code, as MathML."""
     parts = FENCED.split(markdown)
@@ -19,7 +24,7 @@ def with_mathml(markdown: str) -> str:
         text = SHOWN.sub(lambda m: convert(m[1], display="block"), parts[at])
         # Code in backticks keeps its dollars.
         words = re.split(r"(`[^`]*`)", text)
-        words[::2] = [INLINE.sub(lambda m: convert(m[1]), word) for word in words[::2]]
+        words[::2] = [INLINE.sub(_inline, word) for word in words[::2]]
         parts[at] = "".join(words)
     return "".join(parts)
 

@@ -37,14 +37,20 @@ def width(out: Path) -> None:
     mean, deviation = bandit.predict(domain.X, 2)
     drawn = figure()
     axes = drawn.subplots()
-    axes.fill_between(PLACES, mean - 2 * deviation, mean + 2 * deviation, color="0.9", label="mean ± 2 deviations")
+    axes.fill_between(
+        PLACES, mean - 2 * deviation, mean + 2 * deviation, color="0.9", label="mean ± 2 deviations"
+    )
     axes.plot(PLACES, mean, "k", label="mean")
     axes.plot(X[:, 0], hill(X, 0.0), "ok", markersize=4, label="played")
     for beta, line in ((0.5, "--"), (2.0, ":")):
         bound = mean + beta * deviation
         best = int(np.argmax(bound))
-        axes.plot(PLACES, bound, "k", linestyle=line, linewidth=1, label=f"upper bound, width {beta:g}")
-        axes.plot(PLACES[best], bound[best], "k^", markersize=9, fillstyle="none" if beta > 1 else "full")
+        axes.plot(
+            PLACES, bound, "k", linestyle=line, linewidth=1, label=f"upper bound, width {beta:g}"
+        )
+        axes.plot(
+            PLACES[best], bound[best], "k^", markersize=9, fillstyle="none" if beta > 1 else "full"
+        )
     axes.set(xlabel="place x", ylabel="reward")
     drawn.legend(loc="outside right upper", frameon=False)
     drawn.savefig(out / "concept-width.png", dpi=120)
@@ -72,7 +78,13 @@ def aging(out: Path) -> None:
             oldest = ages[seen][0]
             axes.plot(oldest, variance[seen][0], "kx", markersize=9)
             axes.annotate(f"{name}:\nforgotten from here on", (oldest, 0.108), fontsize="small")
-    axes.set(xlabel="age of an observation (steps)", ylabel="effective noise variance", yscale="log", ylim=(0.09, None), xlim=(-3, 72))
+    axes.set(
+        xlabel="age of an observation (steps)",
+        ylabel="effective noise variance",
+        yscale="log",
+        ylim=(0.09, None),
+        xlim=(-3, 72),
+    )
     drawn.legend(loc="outside right upper", frameon=False)
     drawn.savefig(out / "concept-aging.png", dpi=120)
 
@@ -103,7 +115,9 @@ def questions(out: Path) -> None:
         played.append((t, float(X[0, 0])))
     drawn = figure()
     axes = drawn.subplots()
-    axes.plot(*np.array(station.asked).T, "x", color="0.6", markersize=4, label="asked about (2 a step)")
+    axes.plot(
+        *np.array(station.asked).T, "x", color="0.6", markersize=4, label="asked about (2 a step)"
+    )
     axes.plot(*np.array(played).T, ".k", markersize=4, label="played")
     times = np.arange(1, 151)
     axes.plot(times, 5 + 3 * np.sin(times / 15), "-k", linewidth=0.8, label="best place")
@@ -129,7 +143,9 @@ def dictionary(out: Path) -> None:
     drawn = figure()
     axes = drawn.subplots()
     axes.plot(X[:, 0], y, ".", color="0.75", markersize=3, label="300 observations")
-    axes.fill_between(PLACES, mean - 2 * deviation, mean + 2 * deviation, color="0.9", label="± 2 deviations")
+    axes.fill_between(
+        PLACES, mean - 2 * deviation, mean + 2 * deviation, color="0.9", label="± 2 deviations"
+    )
     axes.plot(PLACES, mean, "k", label=f"on {points} inducing points")
     axes.plot(PLACES, all_mean, "k:", label="on all of them")
     axes.plot(PLACES, all_mean + 2 * all_deviation, "k:", linewidth=0.7)

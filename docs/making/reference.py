@@ -35,7 +35,11 @@ def canonical(module: ModuleType, name: str) -> str | None:
     if inspect.ismodule(value):
         return None
     home, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not (inspect.isclass(value) or inspect.isroutine(value)) or home is None or qualified is None:
+    if (
+        not (inspect.isclass(value) or inspect.isroutine(value))
+        or home is None
+        or qualified is None
+    ):
         return f"{module.__name__}.{name}"
     return f"{home}.{qualified}" if home.startswith("tvbandits.") else f"{module.__name__}.{name}"
 
@@ -60,7 +64,9 @@ def _page(name: str, module: ModuleType, placed: dict[str, str]) -> str:
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Add a page for each public module, and the page that lists them."""
     placed: dict[str, str] = {}
-    index = ["# Reference\n\nWhat can be imported, by module. A name that two modules offer is described once.\n"]
+    index = [
+        "# Reference\n\nWhat can be imported, by module. A name that two modules offer is described once.\n"
+    ]
     for name, module in public_modules().items():
         files.append(
             File.generated(config, f"reference/{name}.md", content=_page(name, module, placed))
@@ -80,4 +86,6 @@ def on_post_build(config: MkDocsConfig, **_: Any) -> None:
     )
     missing = [name for name in config.extra["public_names"] if f'id="{name}"' not in pages]
     if missing:
-        raise PluginError(f"public names that the reference does not describe: {', '.join(missing)}")
+        raise PluginError(
+            f"public names that the reference does not describe: {', '.join(missing)}"
+        )

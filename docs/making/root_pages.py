@@ -44,6 +44,4 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Turn links of the repository into links of the site."""
-    return LINK.sub(
-        lambda m: f"]({_leads_to(m[1], page.file.src_uri)}{m[2] or ''})", markdown
-    )
+    return LINK.sub(lambda m: f"]({_leads_to(m[1], page.file.src_uri)}{m[2] or ''})", markdown)
