@@ -1,4 +1,4 @@
-"""Every example becomes a page: what it prints, what it draws, and its code, from a run of this build."""
+"""Every example becomes a page: what it prints, what it draws, and its code, from a run just now."""
 
 from __future__ import annotations
 

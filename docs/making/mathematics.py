@@ -1,4 +1,4 @@
-"""Equations of the pages become MathML while the site is built: browsers draw it, and nothing is fetched."""
+"""Equations of the pages become MathML, which browsers draw by themselves: nothing is fetched."""
 
 from __future__ import annotations
 

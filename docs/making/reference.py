@@ -30,7 +30,7 @@ def public_modules() -> dict[str, ModuleType]:
 
 
 def canonical(module: ModuleType, name: str) -> str | None:
-    """Where a public name is defined; None for a constant or a module, which stand on the page of theirs."""
+    """Where a public name is defined; None for a module, which has a page of its own."""
     value = getattr(module, name)
     if inspect.ismodule(value):
         return None
@@ -65,7 +65,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Add a page for each public module, and the page that lists them."""
     placed: dict[str, str] = {}
     index = [
-        "# Reference\n\nWhat can be imported, by module. A name that two modules offer is described once.\n"
+        "# Reference\n\nWhat can be imported. A name that two modules offer is described once.\n"
     ]
     for name, module in public_modules().items():
         files.append(

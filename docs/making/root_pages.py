@@ -1,4 +1,4 @@
-"""Pages that stand at the root of the project are pages of the site, too, and links to them lead there."""
+"""Pages at the root of the project are pages of the site, too, and links to them lead there."""
 
 from __future__ import annotations
 
