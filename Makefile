@@ -11,7 +11,7 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy tv-gp-ucb --policy sparq-gp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-kernels lint types wheel benchmarks clean
+.PHONY: demo test test-kernels lint types wheel docs benchmarks clean
 
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tvbandits needs Python 3.11 or newer; set PYTHON=python3.11")'
@@ -40,6 +40,8 @@ test-kernels: $(DEV)
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 
 types: $(DEV)
 	$(BIN)/mypy --strict -p tvbandits
@@ -47,8 +49,14 @@ types: $(DEV)
 wheel: $(DEV)
 	PYTHON=$(PYTHON) bash .ci/wheel
 
+# The site, from nothing: every example runs, and a broken link or a public name that is missing fails.
+docs: $(DEV)
+	@$(PIP) --no-build-isolation -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
 benchmarks: $(DEV)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info $(DEMO_OUT)
+	rm -rf $(VENV) build dist site *.egg-info $(DEMO_OUT)

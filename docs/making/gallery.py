@@ -1,0 +1,108 @@
+"""Every example becomes a page: what it prints, what it draws, and its code, from a run just now."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+KEPT = ROOT / "build" / "gallery"
+"""Runs of examples that have not changed since, by the hash of example and package."""
+LIMIT = 600.0
+"""Seconds that an example may take."""
+
+
+class ExampleError(Exception):
+    """An example that did not run to its end."""
+
+
+def _package_hash() -> str:
+    """Of all code that an example could run."""
+    digest = hashlib.sha256()
+    for folder in ("tvbandits", "experts", "datasets"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _run(path: Path, package: str) -> Path:
+    """A folder with the example's output and pictures."""
+    kept = (
+        KEPT
+        / hashlib.sha256((package + path.read_text(encoding="utf-8")).encode()).hexdigest()[:20]
+    )
+    if (kept / "run.json").exists():
+        return kept
+    kept.mkdir(parents=True, exist_ok=True)
+    # Pictures are written beside the script, so that it runs as a copy where the page's files are kept.
+    script = kept / path.name
+    script.write_bytes(path.read_bytes())
+    for beside in EXAMPLES.iterdir():  # examples may import each other, or read small files
+        if beside.is_file() and beside != path and beside.suffix != ".png":
+            (kept / beside.name).write_bytes(beside.read_bytes())
+    with tempfile.TemporaryDirectory() as empty:
+        ran = subprocess.run(
+            [sys.executable, str(script)],
+            cwd=empty,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg", "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    if ran.returncode:
+        raise ExampleError(f"{path.name} ended with {ran.returncode}:\n{ran.stdout}\n{ran.stderr}")
+    (kept / "run.json").write_text(json.dumps({"output": ran.stdout}), encoding="utf-8")
+    return kept
+
+
+def _pages() -> Iterator[tuple[Path, str, str, str]]:
+    """Example, its title, what it says about itself, its code."""
+    for path in sorted(EXAMPLES.glob("[0-9]*.py")):
+        code = path.read_text(encoding="utf-8")
+        said = ast.get_docstring(ast.parse(code)) or path.stem
+        first, _, rest = said.partition("\n")
+        title = first.partition(":")[0].rstrip(".")
+        yield path, title, f"{first}\n{rest}", code
+
+
+def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
+    """Run the examples and add their pages, and the page that lists them."""
+    package = _package_hash()
+    index = ["# Examples\n\nEach page is a script of `examples/`, run while this site was built.\n"]
+    for path, title, said, code in _pages():
+        kept = _run(path, package)
+        output = json.loads((kept / "run.json").read_text(encoding="utf-8"))["output"]
+        pictures = sorted(kept.glob("*.png"))
+        page = [
+            f"# {title}\n",
+            said,
+            f"\n`python examples/{path.name}` prints\n",
+            "```text",
+            output.rstrip(),
+            "```\n",
+        ]
+        for picture in pictures:
+            uri = f"examples/{picture.name}"
+            files.append(File.generated(config, uri, content=picture.read_bytes()))
+            page.append(f"![What {path.name} draws]({picture.name})\n")
+        page += ["```python", code.rstrip(), "```\n"]
+        files.append(File.generated(config, f"examples/{path.stem}.md", content="\n".join(page)))
+        index.append(f"## [{title}](examples/{path.stem}.md)\n\n{said}\n")
+        index += [
+            f"![What {path.name} draws](examples/{p.name}){{ width=480 }}\n" for p in pictures[:1]
+        ]
+    files.append(File.generated(config, "examples.md", content="\n".join(index)))
+    return files
