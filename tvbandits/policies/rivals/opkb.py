@@ -33,15 +33,15 @@ import numpy as np
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
 from tvbandits.core.domains import Candidates
-from tvbandits.core.linalg import cholesky, eigenvalues, inverse_lower
+from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.rivals.ruled import ByRule, finite
 from tvbandits.policies.rivals.spectral import features_of
 from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
 
-SWEEPS, ENOUGH = 400, 1e-4
-"""Most steps of a search on the simplex, and the gain (of a share of one) that ends it."""
+SWEEPS, ENOUGH = 2000, 1e-3
+"""Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
 
 
 def inverse_moment(features: Array, P: Array, ridge: float) -> Array:
@@ -53,43 +53,50 @@ def inverse_moment(features: Array, P: Array, ridge: float) -> Array:
 
 
 def strategy(features: Array, gaps: Array, weight: float, ridge: float) -> Array:
-    """Argmin over the simplex of P . gaps - weight log det S(P), shape (A,), by Frank and Wolfe.
+    """Argmin over the simplex of P . gaps - weight log det S(P), shape (A,).
 
-    The step is the best of a search by halving; the gap between the two sides of the problem's
-    duality ends it. Gaps of zero give the D-optimal design.
+    By pairwise Frank-Wolfe steps: mass goes from the arm of the largest slope that has some to the arm
+    of the least slope, as much as is best along that line. Gaps of zero give the D-optimal design.
     """
-    n = len(features)
-    P = np.full(n, 1.0 / n)
+    P = np.full(len(features), 1.0 / len(features))
     for _ in range(SWEEPS):
         inverse = inverse_moment(features, P, ridge)
         slope = gaps - weight * np.einsum("ar,ar->a", features @ inverse, features)
-        best = int(np.argmin(slope))
-        gain = float(P @ slope - slope[best])
-        if gain <= ENOUGH * max(weight, 1e-12):
+        to = int(np.argmin(slope))
+        if float(P @ slope - slope[to]) <= ENOUGH * max(weight, 1e-12):
             break
-        P = _stepped(P, best, features, gaps, weight, ridge)
-    return P
+        held = np.flatnonzero(P > 0)
+        source = int(held[np.argmax(slope[held])])
+        x, z = features[to], features[source]
+        products = (float(x @ inverse @ x), float(z @ inverse @ z), float(x @ inverse @ z))
+        share = _share(products, float(gaps[to] - gaps[source]), weight, float(P[source]))
+        P[to] += share
+        P[source] = 0.0 if share == P[source] else P[source] - share
+    return np.asarray(P / P.sum())
 
 
-def _stepped(
-    P: Array, best: int, features: Array, gaps: Array, weight: float, ridge: float
-) -> Array:
-    """Towards the vertex `best`, by the share at which the slope along the way is zero."""
-    x = features[best]
-    # Along the way S is (1 - s) S + s (x x^T + ridge I), and the derivative of its log determinant
-    # is that of the eigenvalues of S^-1/2 (x x^T + ridge I) S^-1/2.
-    root = cholesky(inverse_moment(features, P, ridge)).L
-    direction = np.outer(x, x) + ridge * np.eye(len(x))
-    apart = eigenvalues(root.T @ direction @ root) - 1.0
-    from_here = float(gaps[best] - P @ gaps)
-    low, high = 0.0, 1.0 - 1e-9
-    for _ in range(50):
-        share = (low + high) / 2
-        slope = from_here - weight * float((apart / (1 + share * apart)).sum())
-        low, high = (share, high) if slope < 0 else (low, share)
-    moved = (1 - low) * P
-    moved[best] += low
-    return np.asarray(moved)
+def _share(
+    products: tuple[float, float, float], from_here: float, weight: float, most: float
+) -> float:
+    """How much goes from one arm to another.
+
+    With a = x^T S^-1 x, b = z^T S^-1 z, c = x^T S^-1 z, log det S grows by
+    log((1 + s a) (1 - s b) + s^2 c^2) as s goes from z to x: its slope is found to be zero by halving.
+    """
+    a, b, c = products
+    less = c**2 - a * b
+
+    def slope(s: float) -> float:
+        return from_here - weight * (a - b + 2 * s * less) / (1 + s * (a - b) + s**2 * less)
+
+    # All of an arm's mass goes only if that is best.
+    if slope(most) <= 0:
+        return most
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return low
 
 
 @dataclass(frozen=True)

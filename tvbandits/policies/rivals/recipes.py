@@ -27,12 +27,14 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.setting import (
     Common,
+    Learn,
     Look,
     Mean,
     Policy,
     Seed,
     Setting,
     Width,
+    as_rule,
     assembled,
     described,
 )
@@ -69,7 +71,7 @@ def time_gp_ucb(
     noise_variance: float,
     *,
     span: float = 500.0,
-    learn: Every | int = 10,
+    learn: Learn = 10,
     confidence: Width = DEFAULT_WIDTH,
     mean: Mean = "online",
     minimise: bool = False,
@@ -83,11 +85,11 @@ def time_gp_ucb(
         Over [point, time], to start the fits from; None: as above.
     span : float
         Time that a run takes, which the time scale's first guess and bounds are shares of.
-    learn : Every or int
+    learn : Every, int or bool
         When hyperparameters are fitted; a number of rewards between two fits.
     """
     common = Common(confidence, "exact", mean, seed, minimise)
-    rule = Every(learn) if isinstance(learn, int) else learn
+    rule = as_rule(learn, Every(10))
     start = time_as_input(domain, span) if kernel is None else space_time(kernel)
     return assembled(domain, start, noise_variance, common, learn=rule)
 
@@ -159,19 +161,19 @@ class DesiredOutcome:
 
     Attributes
     ----------
-    outcome : float
-        o, in the unit of reward, larger being better.
+    outcome : float or None
+        o, in the unit of reward, more being better; None: the largest upper bound, mean + 2 deviations.
     beta : float
     scaled : bool
     """
 
-    outcome: float
+    outcome: float | None
     beta: float = 1.0
     scaled: bool = False
 
     def __post_init__(self) -> None:
         not_negative("beta", self.beta)
-        if not is_finite_number(self.outcome):
+        if self.outcome is not None and not is_finite_number(self.outcome):
             raise ValueError(f"outcome must be a finite number, got {self.outcome!r}")
 
     def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face for all
@@ -182,10 +184,13 @@ class DesiredOutcome:
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
         """One point after the other, each another one."""
         allowed = Allowed(decision.domain, decision.available, decision.taken)
+        view, outcome = decision.view, self.outcome
+        if outcome is None:
+            _, outcome = decision.domain.maximise(lambda X: view.upper_bound(X, 2.0), rng)
 
         def less(X: Array) -> Array:
-            mean, deviation = decision.view.predict(X)
-            return -self.value(mean, deviation, decision.noise_variance)
+            mean, deviation = view.predict(X)
+            return -self.value(mean, deviation, decision.noise_variance, outcome)
 
         batch: list[Array] = []
         for _ in range(decision.n or 1):
@@ -193,14 +198,12 @@ class DesiredOutcome:
             allowed.exclude(batch[-1])
         return np.array(batch), 0
 
-    def value(self, mean: Array, deviation: Array, noise: float) -> Array:
+    def value(self, mean: Array, deviation: Array, noise: float, outcome: float) -> Array:
         """G at points of these means and deviations, shape (n,)."""
         variance = np.maximum(deviation, 1e-12) ** 2
         learned = 0.5 * np.log1p(variance / noise)
         missed = (
-            0.5 * np.log(noise / variance)
-            + (variance + (mean - self.outcome) ** 2) / (2 * noise)
-            - 0.5
+            0.5 * np.log(noise / variance) + (variance + (mean - outcome) ** 2) / (2 * noise) - 0.5
         )
         if self.scaled:
             learned, missed = _unit_range(learned), _unit_range(missed)
@@ -217,36 +220,38 @@ def boba(
     domain: Domain,
     *,
     noise_variance: float,
-    outcome: float,
+    outcome: float | None = None,
     beta: float = 1.0,
     scaled: bool = False,
     span: float = 500.0,
-    learn: Every | int = 10,
+    learn: Learn = 10,
     minimise: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
 
-    It needs the outcome to be known, such as the largest reward that there is. The model is that of
-    GP-UCB with time as one more input.
+    The paper takes the outcome for known, the largest reward that there is. The model is that of GP-UCB
+    with time as one more input.
 
     Parameters
     ----------
-    outcome : float
-        What is desired, in the unit of reward.
+    outcome : float, optional
+        What is desired, in the unit of reward. Without it, which is not in the paper, the largest upper
+        bound of the model.
     beta : float
         How much learning counts; the paper tunes it for every problem.
     scaled : bool
         Both terms from 0 to 1 over the candidates.
     span : float
         Time that a run takes.
-    learn : Every or int
+    learn : Every, int or bool
         When hyperparameters are fitted.
     """
     sign = -1.0 if minimise else 1.0
     common = Common(DEFAULT_WIDTH, "exact", "online", seed, minimise)
-    rule = Every(learn) if isinstance(learn, int) else learn
-    acquisition = DesiredOutcome(sign * outcome, beta, scaled)
+    rule = as_rule(learn, Every(10))
+    desired = None if outcome is None else sign * outcome
+    acquisition = DesiredOutcome(desired, beta, scaled)
     kernel = time_as_input(domain, span)
     return assembled(domain, kernel, noise_variance, common, learn=rule, acquisition=acquisition)
 
