@@ -37,6 +37,7 @@ ORDER = [
     "datasets",
     "campaign",
     "comparison",
+    "comparison.studies",
     "report",
     "cli",
     "",  # tvbandits/__init__.py and __main__.py
@@ -126,6 +127,7 @@ LAZY = {
     "tvbandits/cli/main.py": "a command is imported when it is called, so that help is quick",
     "tvbandits/cli/data.py": "the same",
     "tvbandits/core/files.py": "pyarrow is an extra, imported where a Parquet file is read",
+    "tvbandits/comparison/studies/cluster.py": "distributed is an extra, imported where it is used",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
 }
 """Files that may import late, for the start-up alone: their arrows count like all others."""

@@ -1,4 +1,4 @@
-"""The command line: compare, frontier, plot, policies, problems, data.
+"""The command line: compare, frontier, board, plot, policies, problems, data.
 
 Only options are declared here. What a command does is imported when it is called, so that help is quick.
 """
@@ -221,6 +221,40 @@ def frontier_command(
         from tvbandits.cli import comparing
     order = comparing.Order(problem, confidence, horizon, seeds, jobs, data or [], expert)
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
+
+
+Engine = Annotated[
+    str | None,
+    typer.Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there."),
+]
+
+
+@app.command("board")
+def board_command(
+    suite: Annotated[str, typer.Argument(help="quick or paper.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="One more policy, or package.module:maker; once for each."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Policies instead of the suite's.")
+    ] = None,
+    problem: Annotated[
+        list[str] | None, typer.Option("--problem", help="Problems instead of the suite's.")
+    ] = None,
+    seeds: Annotated[int | None, _whole_number("Number of seeds; the suite's by default.")] = None,
+    horizon: Steps = None,
+    jobs: Jobs = -1,
+    cluster: Engine = None,
+    out: Folder = None,
+) -> None:
+    """Play a named suite, every run kept and resumed, and write tables and pictures."""
+    with leaving():
+        from tvbandits.cli import boards
+    order = boards.BoardOrder(
+        suite, policy or [], only or [], problem or [], seeds, horizon, jobs, cluster, out
+    )
+    boards.board(order, sys.argv[1:])
 
 
 @app.command("plot")
