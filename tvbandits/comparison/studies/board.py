@@ -128,8 +128,14 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
         *_markdown(
             ["problem", "best", "average regret", "best of ours", "times the best"],
             [
-                [w.problem, w.best, f"{w.regret:.4g}", w.ours, _number(w.times_the_best)]
-                for w in wins.itertuples()
+                [
+                    str(line["problem"]),
+                    str(line["best"]),
+                    f"{line['regret']:.4g}",
+                    str(line["ours"]),
+                    _number(line["times_the_best"]),
+                ]
+                for line in wins.to_dict(orient="records")
             ],
         ),
         "",
