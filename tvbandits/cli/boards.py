@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +13,11 @@ from tvbandits.cli.problems import make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import Comparison
-from tvbandits.comparison.playing import Run
 from tvbandits.comparison.studies.board import Board, Made, write
 from tvbandits.comparison.studies.cluster import Cluster
-from tvbandits.comparison.studies.store import RunStore
+from tvbandits.comparison.studies.store import RunStore, can_keep
 from tvbandits.comparison.studies.suites import OURS, SUITES
-from tvbandits.comparison.studies.tasks import Engine, Here, Task, tasks_of
+from tvbandits.comparison.studies.tasks import Engine, Here, tasks_of
 from tvbandits.core.protocols import Problem
 
 
@@ -60,6 +58,10 @@ def board(order: BoardOrder, command: list[str]) -> None:
     suite = SUITES[order.suite]
     seeds = suite.seeds if order.seeds is None else order.seeds
     check_numbers(seeds, order.jobs, order.horizon, None)
+    if not can_keep():
+        raise ValueError(
+            "a board keeps its runs in Parquet files: pip install 'tvbandits[parquet]'"
+        )
     out = files.writable_folder(Path(order.out or f"board-{order.suite}"))
     names = list(dict.fromkeys([*(order.only or suite.policies), *order.policies]))
     steps = dict.fromkeys(order.problems) if order.problems else dict(suite.problems)
@@ -80,7 +82,7 @@ def board(order: BoardOrder, command: list[str]) -> None:
     tasks = [task for plan in plans for task in tasks_of(plan, there)]
     engine = engine_of(order.cluster, order.jobs)
     with ending_like_an_interrupt():
-        done, stopped = collect(kept(engine, tasks, store), len(wanted), there)
+        done, stopped = collect(store.keeping(engine(tasks) if tasks else ()), len(wanted), there)
     if stopped or not done:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
@@ -98,10 +100,3 @@ def problem_of(label: str, problem: Problem) -> dict[str, Problem]:
 def engine_of(cluster: str | None, jobs: int) -> Engine:
     """Processes of this machine, or a cluster."""
     return Here(jobs) if cluster is None else Cluster(cluster, say)
-
-
-def kept(engine: Engine, tasks: list[Task], store: RunStore) -> Iterator[Run]:
-    """The runs of an engine, each on disk before it is yielded."""
-    for run in engine(tasks) if tasks else ():
-        store.keep(run)
-        yield run

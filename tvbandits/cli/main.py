@@ -156,6 +156,12 @@ Asked = Annotated[
 ]
 
 
+Engine = Annotated[
+    str | None,
+    typer.Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there."),
+]
+
+
 @app.command("compare")
 def compare_command(
     problem: Problems,
@@ -181,6 +187,7 @@ def compare_command(
             help="Give policies that ask nobody as many answers, at random points.",
         ),
     ] = False,
+    cluster: Engine = None,
     bound: Annotated[
         bool, typer.Option("--bound", help="Draw the theorem's bound in the picture of --out.")
     ] = False,
@@ -189,7 +196,7 @@ def compare_command(
     with leaving():
         from tvbandits.cli import comparing
     order = comparing.Order(
-        problem, confidence, horizon, seeds, jobs, data or [], expert, equal_information
+        problem, confidence, horizon, seeds, jobs, data or [], expert, equal_information, cluster
     )
     comparing.compare(order, policy or [], out, format_, bound=bound)
 
@@ -221,12 +228,6 @@ def frontier_command(
         from tvbandits.cli import comparing
     order = comparing.Order(problem, confidence, horizon, seeds, jobs, data or [], expert)
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
-
-
-Engine = Annotated[
-    str | None,
-    typer.Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there."),
-]
 
 
 @app.command("board")

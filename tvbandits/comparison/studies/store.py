@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row
 
 ARGUMENTS = "arguments.json"
+
+
+def can_keep() -> bool:
+    """Whether Parquet files can be written: pyarrow is an extra."""
+    return importlib.util.find_spec("pyarrow") is not None
 
 
 class RunStore:
@@ -76,6 +82,12 @@ class RunStore:
             if len(rows) == self._steps.get(key[0]) and path.name == file_name(key):
                 found[key] = [{str(name): value for name, value in row.items()} for row in rows]
         return found
+
+    def keeping(self, runs: Iterable[Run]) -> Iterator[Run]:
+        """The same runs, each on disk before it is yielded."""
+        for run in runs:
+            self.keep(run)
+            yield run
 
     def keep(self, run: Run) -> None:
         """Write a run; it is there wholly or not at all."""
