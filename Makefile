@@ -11,7 +11,9 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy tv-gp-ucb --policy sparq-gp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-kernels lint types wheel docs benchmarks clean
+.PHONY: demo test test-kernels lint types wheel docs benchmarks board peers clean
+
+SUITE ?= quick
 
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tvbandits needs Python 3.11 or newer; set PYTHON=python3.11")'
@@ -57,6 +59,16 @@ docs: $(DEV)
 
 benchmarks: $(DEV)
 	$(BIN)/python -m benchmarks
+
+# Tables and pictures of a named suite; the same command goes on where it was stopped.
+board: $(DEV)
+	$(BIN)/tvbandits board $(SUITE)
+
+# Other packages, in an environment of their own: some gigabytes, most of it PyTorch.
+peers: $(DEV)
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt
+	$(BIN)/python -m benchmarks.peers
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info $(DEMO_OUT)

@@ -32,6 +32,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.coercion import file_paths, of_kind, text
 from tvbandits.core.domains import Candidates
 from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.datasets.tables.columns import merged, numbers, standardised
 from tvbandits.datasets.tables.files import Form, few
 from tvbandits.datasets.tables.references import References, references
 
@@ -276,7 +277,7 @@ def _problem(
     positive_number("bandwidth", bandwidth)
     path = _only_file(source.name, files)
     inputs, target = _fetched(source) if path is None else _read(source, path)
-    points, means = _merged(_standardised(inputs), target)
+    points, means = merged(standardised(inputs), target)
     low, high = float(means.min()), float(means.max())
     if low == high:
         raise ValueError(f"{path or source.name}: {source.target} is {low} in every row")
@@ -346,30 +347,10 @@ def _columns(source: TableSource, raw: pd.DataFrame) -> tuple[Array, Array]:
         raise ValueError("the table has a header and no rows")
     spelled = source.form.match(header)
     columns = {
-        ours: _sexes(raw[theirs]) if ours == "sex" else _numbers(raw[theirs], theirs)
+        ours: _sexes(raw[theirs]) if ours == "sex" else numbers(raw[theirs], theirs)
         for ours, theirs in spelled.items()
     }
     return np.column_stack([columns[ours] for ours in source.inputs]), columns[source.target]
-
-
-def _numbers(column: pd.Series[Any], name: str) -> Array:
-    # Texts of a CSV are read to the last digit, so that an export is the same table as its original.
-    numbers = np.array([_number(value) for value in column])
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(
-            f"{name} must be a finite number, got {column.iloc[row]} in row {row + 1} of {len(bad)}"
-        )
-    return numbers
-
-
-def _number(value: Any) -> float:
-    """NaN for what is none."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
 
 
 def _sexes(column: pd.Series[Any]) -> Array:
@@ -378,20 +359,3 @@ def _sexes(column: pd.Series[Any]) -> Array:
     if unknown:
         raise ValueError(f"sex must be M, F or I, got {few(unknown)}")
     return np.array([SEX[text.upper()] for text in texts])
-
-
-def _standardised(inputs: Array) -> Array:
-    """Columns of zero mean and unit deviation; a column that never varies is 0."""
-    # The mean of equal numbers can be off by rounding, which must not be blown up to a deviation of 1.
-    varies = np.ptp(inputs, axis=0) > 0
-    deviations = np.where(varies, inputs.std(axis=0), 1.0)
-    return np.where(varies, (inputs - inputs.mean(axis=0)) / deviations, 0.0)
-
-
-def _merged(points: Array, target: Array) -> tuple[Array, Array]:
-    """The different points in the order of their first rows, each with its mean target."""
-    frame = pd.DataFrame(points)
-    which = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
-    first = np.unique(which, return_index=True)[1]
-    means = np.bincount(which, weights=target) / np.bincount(which)
-    return points[first], means

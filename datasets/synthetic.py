@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.core.arrays import (
     Array,
@@ -130,7 +130,8 @@ class GPDrift:
     """A sample path of the model behind TV-GP-UCB (Bogunovic 2016), exact in time.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
-    independent draws of GP(0, k) on a grid of the unit square. It is known at whole steps.
+    independent draws of GP(0, k) on a grid of the unit square. It is known at whole steps. `smoothness`
+    is that of k: "rbf", or "matern52" for a Matern kernel with nu = 5/2.
     """
 
     epsilon: float = 0.01
@@ -141,6 +142,7 @@ class GPDrift:
     seed: int = 0
     name: str = "gp-drift"
     unit: str = ""
+    smoothness: Literal["rbf", "matern52"] = "rbf"
 
     def __post_init__(self) -> None:
         _check_run(self)
@@ -150,6 +152,8 @@ class GPDrift:
         _check_path(self.horizon, points)
         positive_number("length_scale", self.length_scale)
         whole_number("seed", self.seed, at_least=0)
+        if self.smoothness not in ("rbf", "matern52"):
+            raise ValueError(f'smoothness must be "rbf" or "matern52", got {self.smoothness!r}')
 
     @cached_property
     def domain(self) -> Candidates:
@@ -159,7 +163,8 @@ class GPDrift:
     @property
     def kernel(self) -> Any:
         """The kernel that the path is drawn from."""
-        return RBF(self.length_scale)
+        rough = self.smoothness == "matern52"
+        return Matern(self.length_scale, nu=2.5) if rough else RBF(self.length_scale)
 
     @cached_property
     def path(self) -> Array:

@@ -24,7 +24,7 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.policies import thompson
-from tvbandits.policies.baselines import Uniform
+from tvbandits.policies.model_free.baselines import Uniform
 
 Array = NDArray[np.float64]
 

@@ -31,6 +31,9 @@ ORDER = [
     "bandit",
     "bandit.plots",
     "policies",
+    "policies.model_free",
+    "policies.rivals",
+    "policies.catalogue",
     "experts",
     "datasets",
     "campaign.store",
@@ -38,6 +41,7 @@ ORDER = [
     "campaign.report",
     "campaign.service",
     "comparison",
+    "comparison.studies",
     "cli.terminal",
     "cli.campaigns",
     "cli",
@@ -130,6 +134,7 @@ LAZY = {
     "tvbandits/cli/campaigns/commands.py": "the same",
     "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",
     "tvbandits/core/files/values.py": "a value of the package that a file holds, by its module",
+    "tvbandits/comparison/studies/cluster.py": "distributed is an extra, imported where it is used",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
 }
 """Files that may import late, for the start-up alone: their arrows count like all others."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,19 @@ from tvbandits.comparison import files
 from tvbandits.comparison import frontier as frontiers
 from tvbandits.comparison.compare import Comparison, iterate, simulated
 from tvbandits.comparison.entrants import Named, NamedExpert
+from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import asks
-from tvbandits.comparison.summary import problem_references, summarise
+from tvbandits.comparison.studies.cluster import Cluster
+from tvbandits.comparison.studies.store import RunStore, can_keep
+from tvbandits.comparison.studies.tasks import tasks_of
+from tvbandits.comparison.summary import Key, Row, problem_references, summarise
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
+
+RUNS = "runs"
+"""Folder of the finished runs of a comparison that is not done yet."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +46,11 @@ class Order:
     data: list[Path]
     expert: str | None = None
     equal_information: bool = False
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
+        if self.cluster is not None and self.equal_information:
+            raise ValueError("--cluster plays runs apart, --equal-information together: give one")
         check_numbers(self.seeds, self.jobs, self.horizon, self.confidence)
         reads = any(
             text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
@@ -83,6 +94,7 @@ def compare(
         if bound and not asks(done.rows):
             say("no bound is drawn: none of the policies asked an expert")
         files.write(folder, done.rows, done.references, done.units, done.arguments, bound=bound)
+        shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
         names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN))
         say(f"wrote {names} in {folder}")
     if done.stopped:
@@ -100,6 +112,7 @@ def frontier(order: Order, budgets: list[float], plans: list[str], out: str | No
         print_margins(text, frontiers.margins(frontiers.frontier(rows[rows["problem"] == text])))
     if folder is not None:
         files.write(folder, rows, done.references, done.units, done.arguments, bound=False)
+        shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
         frontiers.frontier(rows).to_csv(folder / "frontier.csv", index=False)
         frontiers.picture(rows, done.units).savefig(folder / "frontier.png", dpi=120)
         names = (files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, "frontier.csv, frontier.png")
@@ -153,10 +166,15 @@ def _played(
         **more,
     }
     there = files.finished_runs(folder, arguments, plan.steps) if folder is not None else {}
+    store = store_in(folder, arguments, plan)
+    if store is not None:
+        there |= store.finished()
     if there:
         say(f"{len(there)} of {len(plan.runs)} runs are there already")
+    runs = runs_of(plan, there, order.cluster)
     with ending_like_an_interrupt():
-        done, stopped = collect(iterate(plan, there), len(plan.runs), there)
+        kept = runs if store is None else store.keeping(runs)
+        done, stopped = collect(kept, len(plan.runs), there)
     if not done:
         say("stopped before the first run was done: nothing to show")
         raise StoppedError(stopped)
@@ -180,6 +198,24 @@ def _checksum(path: Path) -> int:
         while chunk := file.read(1 << 20):
             found = zlib.crc32(chunk, found)
     return found
+
+
+def store_in(
+    folder: Path | None, arguments: Mapping[str, Any], plan: Comparison
+) -> RunStore | None:
+    """Where runs are kept until the comparison is done, if they can be."""
+    if folder is None or not can_keep():
+        return None
+    told = {name: value for name, value in arguments.items() if name != "jobs"}
+    return RunStore(folder / RUNS, told, plan.steps)
+
+
+def runs_of(plan: Comparison, there: Mapping[Key, list[Row]], cluster: str | None) -> Iterator[Run]:
+    """The runs that are missing, from this machine or a cluster."""
+    if cluster is None:
+        return iterate(plan, there)
+    tasks = tasks_of(plan, there)
+    return Cluster(cluster, say)(tasks) if tasks else iter(())
 
 
 def _folder(name: str, text: str) -> Path:

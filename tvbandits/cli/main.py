@@ -1,4 +1,4 @@
-"""The command line: compare, frontier, plot, report, policies, problems, data, campaign.
+"""The command line: compare, frontier, board, plot, report, policies, problems, data, campaign.
 
 Only options are declared here. What a command does is imported when it is called, so that help is quick.
 """
@@ -192,6 +192,12 @@ Asked = Annotated[
 ]
 
 
+Engine = Annotated[
+    str | None,
+    typer.Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there."),
+]
+
+
 @app.command("compare")
 def compare_command(
     problem: Problems,
@@ -217,6 +223,7 @@ def compare_command(
             help="Give policies that ask nobody as many answers, at random points.",
         ),
     ] = False,
+    cluster: Engine = None,
     bound: Annotated[
         bool, typer.Option("--bound", help="Draw the theorem's bound in the picture of --out.")
     ] = False,
@@ -225,7 +232,7 @@ def compare_command(
     with leaving():
         from tvbandits.cli import comparing
     order = comparing.Order(
-        problem, confidence, horizon, seeds, jobs, data or [], expert, equal_information
+        problem, confidence, horizon, seeds, jobs, data or [], expert, equal_information, cluster
     )
     comparing.compare(order, policy or [], out, format_, bound=bound)
 
@@ -257,6 +264,34 @@ def frontier_command(
         from tvbandits.cli import comparing
     order = comparing.Order(problem, confidence, horizon, seeds, jobs, data or [], expert)
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
+
+
+@app.command("board")
+def board_command(
+    suite: Annotated[str, typer.Argument(help="quick or paper.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="One more policy, or package.module:maker; once for each."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Policies instead of the suite's.")
+    ] = None,
+    problem: Annotated[
+        list[str] | None, typer.Option("--problem", help="Problems instead of the suite's.")
+    ] = None,
+    seeds: Annotated[int | None, _whole_number("Number of seeds; the suite's by default.")] = None,
+    horizon: Steps = None,
+    jobs: Jobs = -1,
+    cluster: Engine = None,
+    out: Folder = None,
+) -> None:
+    """Play a named suite, every run kept and resumed, and write tables and pictures."""
+    with leaving():
+        from tvbandits.cli import boards
+    order = boards.BoardOrder(
+        suite, policy or [], only or [], problem or [], seeds, horizon, jobs, cluster, out
+    )
+    boards.board(order, sys.argv[1:])
 
 
 @app.command("plot")

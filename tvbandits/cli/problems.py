@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets import (
+    AutoregressiveArms,
     DriftingBump,
+    Exoskeleton,
+    GeneralisedMovingPeaks,
     GPDrift,
     Lifted,
+    MovingPeaks,
     Switching,
+    SwitchingArms,
+    WearingArms,
     abalone,
     california,
+    nas_bench,
     ozone,
     ozone_network,
     sensor_field_from_files,
+    table,
 )
+from tvbandits.datasets.drifting.draws import bogunovic, mandl
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
     known_spec,
@@ -43,13 +53,27 @@ PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
         sensor_field_from_files,
         "your own network: two --data files, values and sites",
     ),
+    "bogunovic": (bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"),
+    "mandl": (mandl, "paths of the TV-GP-UCB model on 20 x 20 points, short length scale"),
+    "moving-peaks": (MovingPeaks, "peaks on a box that move every so many steps (Branke 1999)"),
+    "gmpb": (GeneralisedMovingPeaks, "rotated, irregular peaks that move (arXiv 2106.06174)"),
+    "switching-arms": (SwitchingArms, "arms on a sphere that switch at once (Hong 2023)"),
+    "ar-arms": (AutoregressiveArms, "a grid of arms that drift with a memory of 20 steps"),
+    "wearing-arms": (WearingArms, "arms that wear out by being played"),
+    "exoskeleton": (Exoskeleton, "a cost with a kink whose best setting wanders"),
+    "nas-bench": (nas_bench, "cells of NAS-Bench-101, from the .tfrecord file given by --data"),
+    "table": (table, "table:FILE, a csv or Parquet file of points, rewards and perhaps times"),
 }
 
 
-READS_FILES = {"ozone", "abalone", "california", "sensor-field"}
+READS_FILES = {"ozone", "abalone", "california", "sensor-field", "nas-bench"}
 
 
-NEEDS_FILES = {"ozone", "sensor-field"}
+NEEDS_FILES = {"ozone", "sensor-field", "nas-bench"}
+
+
+TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
+"""table:FILE, perhaps with :key=value,... behind it."""
 
 
 LENGTHS = {"ozone-network": "days"}
@@ -88,6 +112,8 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
     spec = problem_label(text)
+    if (found := TABLE.fullmatch(spec)) is not None:
+        return _made(table, f"table{found[2] or ''}", [found[1]], horizon, "horizon")
     if path_of(spec) and spec.partition(":")[0] not in PROBLEMS:
         return _loaded(spec, horizon)
     spec = _with_leading_name(spec)
@@ -142,7 +168,11 @@ def list_problems() -> None:
     """Print the problems: name, what it is, and its parameters."""
     _print_list(
         [
-            (name, summary, written(parameters_of(make, given=int(name in READS_FILES))))
+            (
+                name,
+                summary,
+                written(parameters_of(make, given=int(name in READS_FILES or name == "table"))),
+            )
             for name, (make, summary) in PROBLEMS.items()
         ]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tvbandits.cli.terminal.pages import write_page
-from tvbandits.comparison.report import comparison_report
+from tvbandits.comparison.studies.report import comparison_report
 
 PAGE = "report.html"
 

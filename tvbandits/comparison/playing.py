@@ -14,7 +14,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.state import Info
 from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker, Named
-from tvbandits.comparison.setup import REWARD_NOISE, Prepared, played
+from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played
 from tvbandits.comparison.summary import NO_WIDTH, Row
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.coercion import shown
@@ -61,6 +61,7 @@ class Conditions:
 
 def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
     """One run of one policy."""
+    prepared = begun(prepared)
     player = _player(name, maker, prepared.setting(conditions.confidence, conditions.expert))
     return _played_out(prepared, name, player, _width_text(maker, player, conditions.text))
 
@@ -69,24 +70,29 @@ def play_equally(
     prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
 ) -> list[Run]:
     """One run of every policy on one realisation, those without an expert after those with one."""
-    setting = prepared.setting(conditions.confidence, conditions.expert)
-    players = {name: _player(name, maker, setting) for name, maker in makers.items()}
+    worlds = {name: begun(prepared) for name in makers}
+    settings = {
+        name: world.setting(conditions.confidence, conditions.expert)
+        for name, world in worlds.items()
+    }
+    players = {name: _player(name, maker, settings[name]) for name, maker in makers.items()}
     widths = {
         name: _width_text(maker, players[name], conditions.text) for name, maker in makers.items()
     }
     asking = [name for name, player in players.items() if _asks(player)]
-    if not asking or setting.expert is None:
+    if not asking or conditions.expert is None:
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
         )
-    done = {name: _played_out(prepared, name, players[name], widths[name]) for name in asking}
+    done = {name: _played_out(worlds[name], name, players[name], widths[name]) for name in asking}
     counts = max(([row["answered"] for row in run.rows] for run in done.values()), key=sum)
     plan = RandomPoints(Following(tuple(counts)))
     for name, player in players.items():
         if name not in done:
-            if isinstance(player, Bandit):
-                player = _informed(player, setting.expert(), plan)
-            done[name] = _played_out(prepared, name, player, widths[name])
+            expert = settings[name].expert
+            if isinstance(player, Bandit) and expert is not None:
+                player = _informed(player, expert(), plan)
+            done[name] = _played_out(worlds[name], name, player, widths[name])
     return [done[name] for name in players]
 
 

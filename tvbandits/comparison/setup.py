@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,12 @@ class Prepared:
         )
 
 
+def begun(prepared: Prepared) -> Prepared:
+    """The same, for one run: a problem that is moved by its player (`begin`) is copied for it."""
+    begin = getattr(prepared.problem, "begin", None)
+    return prepared if begin is None else replace(prepared, problem=begin())
+
+
 def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     """Realise `problem` for `seed`, and estimate what it does not recommend itself.
 
@@ -123,10 +129,16 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
 def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> tuple[Array, Array]:
     """True rewards of the points (n, d), each at its own time (n,), and the rewards with noise.
 
-    The noise depends on (seed, stream, point, time) alone: `tvbandits.core.keyed_noise.keyed_normal`.
+    The noise depends on (seed, stream, point, time) alone: `tvbandits.core.keyed_noise.keyed_normal`. A
+    problem that is moved by its player (`wear`) is moved.
     """
     pairs = [(X[i : i + 1], float(t)) for i, t in enumerate(times)]
-    rewards = np.array([float(problem.value(x, t)[0]) for x, t in pairs])
+    wear = getattr(problem, "wear", None)
+    rewards = np.empty(len(pairs))
+    for i, (x, t) in enumerate(pairs):
+        rewards[i] = float(problem.value(x, t)[0])
+        if wear is not None:
+            wear(x)
     noise = np.array([keyed_normal(seed, stream, x, t)[0] for x, t in pairs])
     return rewards, rewards + added_noise(problem) ** 0.5 * noise
 

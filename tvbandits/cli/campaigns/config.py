@@ -44,8 +44,8 @@ from tvbandits.core.domains import Box, Candidates, Integer, Space
 from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.experts.wrappers.budgeted import Budgeted
+from tvbandits.policies.catalogue.registry import POLICIES
 from tvbandits.policies.names import known_spec
-from tvbandits.policies.registry import POLICIES
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("clock", "domain", "expert", "policy"),

@@ -34,7 +34,6 @@ from tvbandits.core.domains.parameters import (
     has_names,
     rows_by_name,
 )
-from tvbandits.core.protocols import Domain
 
 ENUMERATED = 20_000
 """A finite space of at most so many points is searched exactly."""
@@ -401,10 +400,3 @@ class Table(Candidates):
 
 def _ends(where: slice) -> tuple[int, int]:
     return int(where.start), int(where.stop)
-
-
-def space_of(domain: Domain) -> Space | None:
-    """The space that a domain's points have names in, if there is one."""
-    if isinstance(domain, Space):
-        return domain
-    return domain.space if isinstance(domain, Table) else None

@@ -98,14 +98,14 @@ class ModelFree(ABC):
         allowed = Allowed(self._domain, available(self._domain, among, context), taken)
         batch: list[Array] = []
         for _ in range(count):
-            batch.append(self._chosen(allowed))
+            batch.append(self._chosen(allowed, now))
             allowed.exclude(batch[-1])
         X = np.array(batch)
         self._pending = self._pending.append(X, np.full(count, now))
         return X
 
-    def _chosen(self, allowed: Allowed) -> Array:
-        """A point (d,) that may be chosen."""
+    def _chosen(self, allowed: Allowed, now: float) -> Array:  # noqa: ARG002 - others look at it
+        """A point (d,) that may be chosen, at the time `now`."""
         for _ in range(TRIES):
             x = self._choose()[0]
             if allowed.everything or allowed(x[None, :])[0]:
@@ -131,7 +131,7 @@ class ModelFree(ABC):
         """
         told = checked_told(self._domain, 1.0, self._pending, self._next_time(), X, y, t, variance)
         rewards = told.rewards
-        self._learn(rewards.X, self._sign * rewards.y)
+        self._learned(rewards)
         self._seen = self._seen.append(rewards)
         self._failed = self._failed.append(told.failed.X, told.failed.t)
         self._pending = self._pending.without(told.X, told.t)
@@ -166,6 +166,10 @@ class ModelFree(ABC):
     def _next_time(self) -> float:
         seen = np.concatenate([self._seen.t, self._failed.t])
         return float(seen.max()) + 1.0 if len(seen) else 1.0
+
+    def _learned(self, rewards: Observations) -> None:
+        """Take in rewards as they were told."""
+        self._learn(rewards.X, self._sign * rewards.y)
 
     @abstractmethod
     def _choose(self) -> Array:

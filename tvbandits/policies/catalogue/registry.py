@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tvbandits.policies import baselines, budgeted, expert, regularised_evolution, ucb_family
+from tvbandits.policies import budgeted, expert, ucb_family
+from tvbandits.policies.model_free import baselines, regularised_evolution
+from tvbandits.policies.rivals import (
+    elimination,
+    master,
+    opkb,
+    predictive,
+    priors,
+    recipes,
+    wdbo,
+)
 from tvbandits.policies.setting import Policy
 
 
@@ -31,6 +41,13 @@ POLICIES = gathered(
         *expert.POLICIES,
         *budgeted.POLICIES,
         *regularised_evolution.POLICIES,
+        *wdbo.POLICIES,
+        *recipes.POLICIES,
+        *priors.POLICIES,
+        *predictive.POLICIES,
+        *master.POLICIES,
+        *elimination.POLICIES,
+        *opkb.POLICIES,
     )
 )
 """The policies by command-line name."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, finite_number, positive_number
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.model_free import ModelFree
+from tvbandits.policies.model_free.player import ModelFree
 from tvbandits.policies.setting import Look, Policy, Seed, described
 
 

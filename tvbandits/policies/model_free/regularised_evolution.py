@@ -20,7 +20,7 @@ from tvbandits.core.arrays import Array, positive_number, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.model_free import ModelFree
+from tvbandits.policies.model_free.player import ModelFree
 from tvbandits.policies.setting import Look, Policy, Seed, described
 
 

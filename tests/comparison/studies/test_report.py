@@ -13,7 +13,7 @@ from tests.helpers.browser import looking
 from tvbandits import policies
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare
-from tvbandits.comparison.report import command_of, comparison_report
+from tvbandits.comparison.studies.report import command_of, comparison_report
 from tvbandits.comparison.summary import problem_references, summarise
 from tvbandits.datasets import DriftingBump
 

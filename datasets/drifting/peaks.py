@@ -1,0 +1,274 @@
+"""Moving peaks: a landscape of peaks on a box, each of which moves at every change.
+
+Both benchmarks are written down here from their descriptions; no code of theirs is used. Because a peak
+is nowhere higher than at its centre, the largest reward is the height of the highest peak, exactly.
+
+References
+----------
+J. Branke. Memory enhanced evolutionary algorithms for changing optimization problems. CEC 1999.
+    (the moving peaks benchmark, scenario 2)
+D. Yazdani et al. Generalized moving peaks benchmark. arXiv 2106.06174, 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, noise_variance_number, not_negative, whole_number
+from tvbandits.core.domains import Box
+
+LARGEST = 10_000_000
+"""Most numbers of a landscape's history."""
+
+
+def reflected(values: Array, low: float, high: float) -> Array:
+    """Values folded into [low, high], as by mirrors at both ends."""
+    width = high - low
+    within = np.mod(values - low, 2 * width)
+    return np.asarray(low + np.where(within > width, 2 * width - within, within))
+
+
+def walk(
+    start: Array, changes: int, step: float, interval: tuple[float, float], rng: np.random.Generator
+) -> Array:
+    """A Gaussian random walk within an interval, shape (changes, *start.shape)."""
+    path = np.empty((changes, *start.shape))
+    path[0] = start
+    for k in range(1, changes):
+        path[k] = reflected(path[k - 1] + step * rng.standard_normal(start.shape), *interval)
+    return path
+
+
+def _units(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Uniform directions: rows of length one."""
+    drawn = rng.standard_normal(shape)
+    return np.asarray(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
+
+
+def _change_of(t: float, every: int, horizon: int, name: str) -> int:
+    """How many changes there were by time `t`."""
+    if not 1 <= t < horizon + 1:
+        raise ValueError(f"{name} is known for 1 <= t < {horizon + 1}; got t = {t}")
+    return (int(t) - 1) // every
+
+
+def _check(horizon: int, every: int, peaks: int, dimension: int, noise_variance: float) -> None:
+    for name, value in (("horizon", horizon), ("every", every), ("peaks", peaks)):
+        whole_number(name, value)
+    whole_number("dimension", dimension, at_most=100)
+    noise_variance_number("noise_variance", noise_variance)
+    if (numbers := -(-horizon // every) * peaks * dimension**2) > LARGEST:
+        raise ValueError(
+            f"horizon = {horizon} with a change every {every} steps holds {numbers} numbers, "
+            f"more than {LARGEST}"
+        )
+
+
+@dataclass(frozen=True)
+class MovingPeaks:
+    """The moving peaks benchmark (Branke 1999), scenario 2, with few steps between changes.
+
+    f(x) = max_i h_i - w_i |x - p_i| ("cone"), or max_i h_i / (1 + w_i |x - p_i|^2) ("function1"), on
+    [0, 100]^d. At a change p += v with v = shift * unit((1 - lam) r + lam v_before), r a uniform
+    direction, h += 7 N(0, 1), w += N(0, 1); all of them are reflected at their bounds, h at 30 and 70,
+    w at 1 and 12. "function1" has the widths of scenario 1, 0.0001 to 0.2 in steps of 0.01. The original
+    lets 5000 evaluations pass between changes, here it is `every` steps.
+
+    Parameters
+    ----------
+    every : int
+        Steps between changes.
+    shape : "cone" or "function1"
+    dimension, peaks : int
+    shift, lam : float
+        How far peaks move, and how much they keep their direction (0 to 1).
+    horizon : int
+    noise_variance : float
+    seed : int
+    """
+
+    every: int = 25
+    shape: Literal["cone", "function1"] = "cone"
+    dimension: int = 5
+    peaks: int = 10
+    shift: float = 1.5
+    lam: float = 0.5
+    horizon: int = 500
+    noise_variance: float = 1.0
+    seed: int = 0
+    name: str = "moving-peaks"
+    unit: str = ""
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact: the height of the highest peak"
+    source: ClassVar[str] = "Branke 1999, scenario 2"
+
+    def __post_init__(self) -> None:
+        _check(self.horizon, self.every, self.peaks, self.dimension, self.noise_variance)
+        not_negative("shift", self.shift)
+        whole_number("seed", self.seed, at_least=0)
+        if not 0.0 <= self.lam <= 1.0:
+            raise ValueError(f"lam must be from 0 to 1, got {self.lam}")
+        if self.shape not in ("cone", "function1"):
+            raise ValueError(f'shape must be "cone" or "function1", got {self.shape!r}')
+
+    @cached_property
+    def domain(self) -> Box:
+        """[0, 100]^d."""
+        return Box(np.array([[0.0, 100.0]] * self.dimension))
+
+    kernel: ClassVar[None] = None
+    variation: ClassVar[None] = None
+
+    @cached_property
+    def landscapes(self) -> tuple[Array, Array, Array]:
+        """Centres (c, m, d), heights (c, m) and widths (c, m) after each of the c - 1 changes."""
+        rng = np.random.default_rng([self.seed, 0x9B])
+        changes, m, d = -(-self.horizon // self.every), self.peaks, self.dimension
+        centres = np.empty((changes, m, d))
+        centres[0] = 100 * rng.random((m, d))
+        velocity = self.shift * _units((m, d), rng)
+        heights = walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng)
+        interval, step = ((1.0, 12.0), 1.0) if self.shape == "cone" else ((1e-4, 0.2), 0.01)
+        widths = walk(rng.uniform(*interval, m), changes, step, interval, rng)
+        for k in range(1, changes):
+            mixed = (1 - self.lam) * _units((m, d), rng) * self.shift + self.lam * velocity
+            length = np.sqrt((mixed**2).sum(axis=1, keepdims=True))
+            velocity = self.shift * mixed / np.where(length > 0, length, 1.0)
+            moved = centres[k - 1] + velocity
+            # A peak that meets a wall turns round.
+            velocity = np.where((moved < 0) | (moved > 100), -velocity, velocity)
+            centres[k] = reflected(moved, 0.0, 100.0)
+        return centres, heights, widths
+
+    def realise(self, seed: int) -> MovingPeaks:
+        """Other peaks of the same kind."""
+        return replace(self, seed=seed)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, d), shape (n,)."""
+        k = _change_of(t, self.every, self.horizon, self.name)
+        centres, heights, widths = (each[k] for each in self.landscapes)
+        squares = ((np.asarray(X)[:, None] - centres) ** 2).sum(axis=2)
+        if self.shape == "cone":
+            return np.asarray((heights - widths * np.sqrt(squares)).max(axis=1))
+        return np.asarray((heights / (1 + widths * squares)).max(axis=1))
+
+    def best(self, t: float) -> float:
+        """Largest reward over the box at time `t`."""
+        return float(self.landscapes[1][_change_of(t, self.every, self.horizon, self.name)].max())
+
+
+@dataclass(frozen=True)
+class GeneralisedMovingPeaks:
+    """The generalised moving peaks benchmark (arXiv 2106.06174): rotated, irregular, asymmetric peaks.
+
+    f(x) = max_i h_i - sqrt(y^T W_i y) with y = T_i(R_i (x - c_i)) on [-100, 100]^d, W_i diagonal, and
+    T(y) = sign(y) exp(log|y| + tau (sin(eta_a log|y|) + sin(eta_b log|y|))), with one pair of eta for
+    positive numbers and another for negative ones. At a change centres move by `shift` in a uniform
+    direction; h (30 to 70, deviation 7), w (1 to 12, 1), the angle (-pi to pi, pi/9), tau (0 to 0.4,
+    0.05) and eta (10 to 25, 2) make a step of a random walk, reflected at their bounds, and R is turned
+    by the angle in every plane of two coordinates.
+
+    Parameters
+    ----------
+    every : int
+        Steps between changes.
+    dimension, peaks : int
+    shift : float
+    horizon : int
+    noise_variance : float
+    seed : int
+    """
+
+    every: int = 25
+    dimension: int = 5
+    peaks: int = 10
+    shift: float = 1.0
+    horizon: int = 500
+    noise_variance: float = 1.0
+    seed: int = 0
+    name: str = "gmpb"
+    unit: str = ""
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact: the height of the highest peak"
+    source: ClassVar[str] = "Yazdani et al., arXiv 2106.06174"
+
+    def __post_init__(self) -> None:
+        _check(self.horizon, self.every, self.peaks, self.dimension, self.noise_variance)
+        not_negative("shift", self.shift)
+        whole_number("seed", self.seed, at_least=0)
+
+    @cached_property
+    def domain(self) -> Box:
+        """[-100, 100]^d."""
+        return Box(np.array([[-100.0, 100.0]] * self.dimension))
+
+    kernel: ClassVar[None] = None
+    variation: ClassVar[None] = None
+
+    @cached_property
+    def landscapes(self) -> dict[str, Array]:
+        """Parameters after each of the c - 1 changes: the first axis is c long, the second m."""
+        rng = np.random.default_rng([self.seed, 0x6B])
+        changes, m, d = -(-self.horizon // self.every), self.peaks, self.dimension
+        angle = walk(rng.uniform(-np.pi, np.pi, m), changes, np.pi / 9, (-np.pi, np.pi), rng)
+        centres = np.empty((changes, m, d))
+        turns = np.empty((changes, m, d, d))
+        centres[0], turns[0] = rng.uniform(-100, 100, (m, d)), np.eye(d)
+        for k in range(changes):
+            if k:
+                moved = centres[k - 1] + self.shift * _units((m, d), rng)
+                centres[k], turns[k] = reflected(moved, -100.0, 100.0), turns[k - 1]
+            for i in range(m):
+                turns[k, i] = _turned(turns[k, i], float(angle[k, i]))
+        return {
+            "centres": centres,
+            "turns": turns,
+            "heights": walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng),
+            "widths": walk(rng.uniform(1, 12, (m, d)), changes, 1.0, (1, 12), rng),
+            "tau": walk(rng.uniform(0, 0.4, m), changes, 0.05, (0, 0.4), rng),
+            "eta": walk(rng.uniform(10, 25, (m, 4)), changes, 2.0, (10, 25), rng),
+        }
+
+    def realise(self, seed: int) -> GeneralisedMovingPeaks:
+        """Other peaks of the same kind."""
+        return replace(self, seed=seed)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, d), shape (n,)."""
+        k = _change_of(t, self.every, self.horizon, self.name)
+        now = {name: each[k] for name, each in self.landscapes.items()}
+        apart = np.asarray(X)[:, None] - now["centres"]
+        Y = _irregular(
+            np.einsum("mij,nmj->nmi", now["turns"], apart), now["tau"][:, None], now["eta"]
+        )
+        return np.asarray(
+            (now["heights"] - np.sqrt((now["widths"] * Y**2).sum(axis=2))).max(axis=1)
+        )
+
+    def best(self, t: float) -> float:
+        """Largest reward over the box at time `t`."""
+        k = _change_of(t, self.every, self.horizon, self.name)
+        return float(self.landscapes["heights"][k].max())
+
+
+def _turned(matrix: Array, angle: float) -> Array:
+    """A matrix (d, d), turned by an angle in every plane of two coordinates, one after the other."""
+    turned, c, s = matrix.copy(), np.cos(angle), np.sin(angle)
+    for p in range(len(turned)):
+        for q in range(p + 1, len(turned)):
+            turned[p], turned[q] = c * turned[p] - s * turned[q], s * turned[p] + c * turned[q]
+    return turned
+
+
+def _irregular(Y: Array, tau: Array, eta: Array) -> Array:
+    """T of numbers (n, m, d), which keeps their sign; 0 stays 0."""
+    size = np.log(np.where(Y == 0, 1.0, np.abs(Y)))
+    first, second = (
+        np.where(Y > 0, eta[:, i, None] * size, eta[:, i + 2, None] * size) for i in (0, 1)
+    )
+    return np.asarray(np.sign(Y) * np.exp(size + tau * (np.sin(first) + np.sin(second))))

@@ -1,0 +1,1 @@
+"""Finite tables of rewards of anybody: a file is a problem."""

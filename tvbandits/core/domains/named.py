@@ -1,0 +1,13 @@
+"""Which domains have points with names."""
+
+from __future__ import annotations
+
+from tvbandits.core.domains.space import Space, Table
+from tvbandits.core.protocols import Domain
+
+
+def space_of(domain: Domain) -> Space | None:
+    """The space that a domain's points have names in, if there is one."""
+    if isinstance(domain, Space):
+        return domain
+    return domain.space if isinstance(domain, Table) else None

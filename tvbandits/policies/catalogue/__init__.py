@@ -1,0 +1,1 @@
+"""All policies by name."""

@@ -1,0 +1,1 @@
+"""Rivals from the literature, each from its own description."""

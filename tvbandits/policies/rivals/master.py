@@ -1,0 +1,241 @@
+"""MASTER: any bandit made fit for drift, by copies on many scales and two tests.
+
+[WL] = C.-Y. Wei and H. Luo. Non-stationary reinforcement learning without prior knowledge: an optimal
+black-box approach. COLT 2021.
+
+In a block of 2^n steps, in each of the 2^(n-m) slots of order m = n, ..., 0 a copy of the base of
+length 2^m starts with probability rho(2^n) / rho(2^m); one of order n always. The shortest copy
+that covers a step plays it and learns from it, the others stand still. Its optimistic value g~ is
+the upper bound where it plays; U is the least g~ of the block. Everything starts again at n = 0
+
+    1. at the end of a copy of order m, if the mean reward over its time is at least U + 9 rho^(2^m);
+    2. if the mean of g~ - reward over the block so far is at least 3 rho^(its length);
+
+with rho(t) = min(1, regret / sqrt t), the shape of the bound on the base's average regret, and
+rho^(t) = sure (log2 T + 1) log(T / delta) rho(t). Rewards count in prior deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
+from tvbandits.policies.rivals.ruled import ByRule
+from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, Width, described
+from tvbandits.policies.ucb_family import gp_ucb
+
+Base = Callable[..., Bandit]
+
+
+@dataclass(frozen=True)
+class Tests:
+    """Constants of the two tests.
+
+    Attributes
+    ----------
+    horizon : int
+        T.
+    delta, regret, first, second, sure : float
+    """
+
+    horizon: int
+    delta: float
+    regret: float
+    first: float
+    second: float
+    sure: float
+
+    def rho(self, t: float) -> float:
+        """Average regret of the base over t steps, as it is assumed."""
+        return min(1.0, self.regret / math.sqrt(t))
+
+    def surely(self, t: float) -> float:
+        """rho^(t), which holds with high probability."""
+        T = self.horizon
+        return self.sure * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
+
+
+@dataclass
+class Copy:
+    """One copy of the base, for the steps `start` to `end` of its block, both included."""
+
+    order: int
+    start: int
+    end: int
+    bandit: Bandit
+
+
+@dataclass
+class Block:
+    """What happened in the present block: one entry a step."""
+
+    order: int
+    copies: list[Copy] = field(default_factory=list)
+    optimistic: list[float] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+
+
+class Master:
+    """The rule.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a copy of the base from a seed.
+    tests : Tests
+    scale : float
+        Prior deviation of rewards.
+    """
+
+    kept: None = None
+
+    def __init__(self, make: Callable[[int], Bandit], tests: Tests, scale: float) -> None:
+        self._make, self._tests, self._scale = make, tests, scale
+        self._block = Block(0)
+        self._chosen: tuple[Copy, float] | None = None
+        self.restarts = 0
+
+    @property
+    def block(self) -> Block:
+        """The present block."""
+        return self._block
+
+    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+        """Start the copies that are due, and let the shortest of those that cover the step play."""
+        step = len(self._block.rewards)
+        if not any(copy.start == step for copy in self._block.copies):
+            self._start_copies(step, rng)
+        covering = [copy for copy in self._block.copies if copy.start <= step <= copy.end]
+        active = min(covering, key=lambda copy: (copy.order, -copy.start))
+        bandit = active.bandit
+        x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
+        bandit.drop(x)
+        mean, deviation = bandit.predict(x[None], now)
+        self._chosen = (active, float(mean[0] + bandit.info.beta * deviation[0]) / self._scale)
+        return x
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """The copy that played learns; then the tests. Only what was asked for is looked at."""
+        for x, t, y, v in zip(rewards.X, rewards.t, rewards.y, rewards.variance, strict=True):
+            if self._chosen is None:
+                continue
+            copy, optimistic = self._chosen
+            self._chosen = None
+            copy.bandit.tell(x[None], [y], t, v)
+            self._block.optimistic.append(optimistic)
+            self._block.rewards.append(float(y) / self._scale)
+            if self._changed():
+                self.restarts += 1
+                self._block = Block(0)
+            elif len(self._block.rewards) == 2**self._block.order:
+                self._block = Block(self._block.order + 1)
+
+    def _start_copies(self, step: int, rng: np.random.Generator) -> None:
+        n, rho = self._block.order, self._tests.rho
+        for m in range(n, -1, -1):
+            due = step % 2**m == 0
+            if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
+                made = self._make(int(rng.integers(2**31)))
+                self._block.copies.append(Copy(m, step, step + 2**m - 1, made))
+
+    def _changed(self) -> bool:
+        """Whether one of the tests says that the rewards have changed."""
+        block, tests = self._block, self._tests
+        step = len(block.rewards) - 1
+        lowest = min(block.optimistic)
+        for copy in block.copies:
+            if copy.end == step:
+                earned = float(np.mean(block.rewards[copy.start : copy.end + 1]))
+                if earned >= lowest + tests.first * tests.surely(2**copy.order):
+                    return True
+        missed = float(np.mean(np.subtract(block.optimistic, block.rewards)))
+        return missed >= tests.second * tests.surely(step + 1)
+
+
+@described
+def master(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    base: Base | None = None,
+    horizon: int = 500,
+    delta: float = 0.05,
+    regret: float = 1.0,
+    first: float = 9.0,
+    second: float = 3.0,
+    sure: float = 6.0,
+    scale: float = 1.0,
+    confidence: Width = DEFAULT_WIDTH,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """MASTER around a bandit (Wei & Luo 2021). With the paper's constants its tests hardly ever fire.
+
+    Parameters
+    ----------
+    base : callable, optional
+        Makes the bandit, as a recipe does, from (domain, kernel, noise_variance, confidence=, mean=,
+        seed=). GP-UCB by default; tvbandits.policies:w_gp_ucb on the command line.
+    horizon : int
+        T, which the tests depend on.
+    delta : float
+        Probability of a false alarm.
+    regret : float
+        The base's average regret over t steps is taken for min(1, regret / sqrt(t)).
+    first : float
+        Factor in the first test, 9 in the paper.
+    second : float
+        Factor in the second test, 3 in the paper.
+    sure : float
+        Factor in both, 6 in the paper.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+    """
+    whole_number("horizon", horizon)
+    finite_number("delta", delta, above=0.0, below=1.0)
+    for name, value in (("first", first), ("second", second), ("sure", sure)):
+        not_negative(name, value)
+    tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
+    recipe = gp_ucb if base is None else base
+
+    def make(child: int) -> Bandit:
+        return recipe(domain, kernel, noise_variance, confidence=confidence, mean=mean, seed=child)
+
+    if not isinstance(made := make(0), Bandit):
+        raise ValueError(f"base must make a Bandit, got {made!r}")
+    unit = 1.0 if mean != "online" else positive_number("scale", scale)
+    return ByRule(domain, Master(make, tests, unit), minimise=minimise, seed=seed)
+
+
+def recommended(
+    setting: Setting, horizon: int | None = None, scale: float | None = None
+) -> Mapping[str, Any]:
+    """The length of a run, and the prior deviation of a first sample."""
+    return {
+        "horizon": setting.horizon if horizon is None else horizon,
+        "scale": setting.scale if scale is None else scale,
+    }
+
+
+POLICIES = (
+    Policy(
+        "master",
+        master,
+        "copies of a bandit on many scales, and two tests",
+        paper="Wei & Luo 2021",
+        look=Look("#525252", (0, (8, 2, 2, 2)), 1.8, "4"),
+        recommended=recommended,
+    ),
+)

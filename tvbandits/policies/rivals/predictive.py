@@ -1,0 +1,159 @@
+"""Predictive sampling: a Thompson sampling that does not explore what will soon be gone.
+
+[LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
+
+Drawn is what the next reward would be expected to be if all rewards after it were known. Under the
+model of `tvbandits.policies.rivals.spectral`, with every candidate read with noise s^2 in each
+future step, each coordinate i of w has from its future an uncertain image gamma w_i + N(0, x_i),
+
+    x_i = 1/2 (b + sqrt(b^2 + 4 gamma^2 delta^2 s_i^2)),  b = delta^2 + s_i^2 - gamma^2 s_i^2,
+
+with delta^2 = 1 - gamma^2 and s_i^2 = s^2 / lambda_i ([LX], section 5, for each coordinate). So the
+draw is N(m, gamma^2 V (gamma^2 V + diag x)^-1 V) with the mean m and covariance V of w at the
+decision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.core.arrays import Array, finite_number, positive_number
+from tvbandits.core.domains import Candidates
+from tvbandits.core.linalg import cholesky, solve_lower, square_root
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
+from tvbandits.policies.rivals.ruled import ByRule, finite
+from tvbandits.policies.rivals.spectral import Centre, Filter, features_of
+from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
+
+
+def future_variance(gamma: float, noise: Array) -> Array:
+    """x_i, the variance of gamma w_i as all future rewards tell it; `noise` is s_i^2 (r,)."""
+    delta = 1.0 - gamma**2
+    b = delta + (1.0 - gamma**2) * noise
+    return np.asarray(0.5 * (b + np.sqrt(b**2 + 4.0 * gamma**2 * delta * noise)))
+
+
+def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
+    """gamma^2 V (gamma^2 V + diag x)^-1 V."""
+    if gamma == 0.0:
+        return np.zeros_like(V)
+    if not x.any():
+        return V
+    half = solve_lower(cholesky(gamma**2 * V + np.diag(x)).L, gamma * V)
+    return np.asarray(half.T @ half)
+
+
+class PredictiveSampling:
+    """The rule.
+
+    Parameters
+    ----------
+    domain : Candidates
+    kernel : scikit-learn kernel
+    epsilon : float
+        Rate of change.
+    noise : float
+        Of a reward, in prior deviations squared.
+    centre : Centre
+    stretch : float
+        What deviations are multiplied by.
+    """
+
+    kept: None = None
+
+    def __init__(
+        self,
+        domain: Candidates,
+        kernel: Any,
+        epsilon: float,
+        noise: float,
+        centre: Centre,
+        stretch: float,
+    ) -> None:
+        features, values = features_of(kernel, domain.X)
+        self._domain, self._noise, self._centre, self._stretch = domain, noise, centre, stretch
+        self.filter = Filter.prior(features, epsilon)
+        self._gamma = math.sqrt(1.0 - epsilon)
+        self._future = future_variance(self._gamma, noise / values)
+
+    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+        """The best point of a draw."""
+        found = self.filter.at(now)
+        covariance = drawn_covariance(found.covariance, self._gamma, self._future)
+        root = square_root(covariance)
+        step = root @ rng.standard_normal(root.shape[1])
+        values = found.features @ (found.centred(self._centre.value) + self._stretch * step)
+        return allowed.best(lambda X: values[self._domain.index(X)], rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Filter them."""
+        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
+            row, scaled = int(self._domain.index(x[None])[0]), float(y) / self._centre.scale
+            self.filter = self.filter.at(float(t)).observed(row, scaled, self._noise)
+            self._centre = self._centre.seen(scaled)
+
+
+@described
+def predictive_sampling(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    epsilon: float,
+    scale: float = 1.0,
+    confidence: float = 1.0,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+    confidence : float
+        What the deviations of a draw are multiplied by.
+    """
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    width = finite_number("confidence", getattr(confidence, "value", confidence), low=0.0)
+    unit = 1.0 if mean != "online" else positive_number("scale", scale)
+    rule = PredictiveSampling(
+        finite(domain, "predictive sampling"),
+        kernel,
+        epsilon,
+        positive_number("noise_variance", noise_variance) / unit**2,
+        Centre(mean, unit),
+        width,
+    )
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
+
+
+def recommended(
+    setting: Setting, epsilon: float | None = None, scale: float | None = None
+) -> Mapping[str, Any]:
+    """Rate and deviation of a first sample."""
+    return {
+        "epsilon": setting.epsilon if epsilon is None else epsilon,
+        "scale": setting.scale if scale is None else scale,
+    }
+
+
+POLICIES = (
+    Policy(
+        "predictive-sampling",
+        predictive_sampling,
+        "draws what all future rewards would still confirm",
+        paper="Liu 2023",
+        look=Look("#41ab5d", (0, (7, 1)), 1.8, "3"),
+        recommended=recommended,
+    ),
+)

@@ -1,0 +1,108 @@
+"""Ask and tell around a rule: what decides is a small object that knows rewards alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.bandit.state import Info, PosteriorInfo
+from tvbandits.core.arrays import Array
+from tvbandits.core.domains import Candidates
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
+from tvbandits.policies.model_free.player import ModelFree
+
+
+class Rule(Protocol):
+    """What decides. Larger rewards are better; times go up."""
+
+    @property
+    def kept(self) -> int | None:
+        """How many rewards it still holds, where that is less than all."""
+        ...
+
+    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+        """The next point (d,), out of those that are allowed."""
+        ...
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+        """Take in rewards."""
+        ...
+
+
+class ByRule(ModelFree):
+    """A player whose choices are those of a rule.
+
+    Parameters
+    ----------
+    domain : Domain
+    rule : Rule
+    minimise : bool
+    seed : int or numpy.random.Generator
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        rule: Rule,
+        *,
+        minimise: bool = False,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
+        super().__init__(domain, seed, minimise)
+        self._rule = rule
+
+    @property
+    def rule(self) -> Rule:
+        """What decides."""
+        return self._rule
+
+    @property
+    def info(self) -> Info:
+        """As of any player; the size of the dictionary is how many rewards the rule holds."""
+        found = super().info
+        kept = self._rule.kept
+        return (
+            found if kept is None else replace(found, posterior=PosteriorInfo(dictionary_size=kept))
+        )
+
+    def _chosen(self, allowed: Allowed, now: float) -> Array:
+        return self._rule.choose(now, allowed, self._rng)
+
+    def _learned(self, rewards: Observations) -> None:
+        if len(rewards):
+            signed = Observations(rewards.X, rewards.t, self._sign * rewards.y, rewards.variance)
+            self._rule.learn(signed, self._rng)
+
+    def _choose(self) -> Array:
+        return self._domain.sample(1, self._rng)
+
+    def _learn(self, X: Array, y: Array) -> None:
+        """A rule learns from rewards with their times."""
+
+
+def finite(domain: Domain, name: str) -> Candidates:
+    """The domain, if it is finite; a `ValueError` says who needs that."""
+    if not isinstance(domain, Candidates):
+        raise ValueError(f"{name} needs a finite domain: give Candidates, got {domain!r}")
+    return domain
+
+
+def numbers_in(text: str, name: str) -> tuple[float, ...]:
+    """Numbers in a text, with spaces between them.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or one of them is no finite number.
+    """
+    try:
+        found = tuple(float(part) for part in text.split())
+    except ValueError:
+        found = ()
+    if not found or not np.isfinite(found).all():
+        raise ValueError(f"{name} must be numbers with spaces between them, got {text!r}")
+    return found

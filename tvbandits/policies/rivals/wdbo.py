@@ -1,0 +1,343 @@
+"""W-DBO, the controls that remove other data than it does, and BOLT's size of the data.
+
+[WD] = A. Bardou, P. Thiran and G. Ranieri. This too shall pass: removing stale observations in dynamic
+Bayesian optimization. NeurIPS 2024.
+[BO] = A. Bardou and P. Thiran. Optimizing through change: bounds and recommendations for time-varying
+Bayesian optimization. arXiv 2501.18963, 2025.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.core.arrays import Array, Index, not_negative, whole_number
+from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.fitting.maximum_likelihood import fit
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.policies.rivals.relevance import (
+    matern,
+    over_candidates,
+    over_future,
+    over_space,
+    precision,
+    relevance,
+    without,
+)
+from tvbandits.policies.rivals.ruled import ByRule
+from tvbandits.policies.setting import Look, Policy, Seed, described
+
+SPACE_NU, TIME_NU = 2.5, 1.5
+FEWEST = 2
+"""So many observations are always kept, as in the authors' program."""
+
+Removal = Literal["relevance", "oldest", "random"]
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """lambda, l_S (of the unit cube), l_T (of time) and the noise, of standardised rewards."""
+
+    variance: float = 1.0
+    space: float = 0.5
+    time: float = 20.0
+    noise: float = 0.01
+
+
+class Relevant:
+    """The rule of W-DBO: a dataset that loses what no longer matters.
+
+    Parameters
+    ----------
+    domain : Box or Candidates
+    noise_variance : float
+    alpha : float
+        The budget grows by (1 + alpha) in a time l_T.
+    removal : "relevance", "oldest" or "random"
+        What goes, when W-DBO's budget lets something go.
+    first : int
+        So many points are uniform.
+    refit_every : int
+        Rewards between two fits of the hyperparameters.
+    response : float or None
+        For BOLT: the time that a decision takes with 100 observations; None: no largest size.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        noise_variance: float,
+        alpha: float,
+        removal: Removal,
+        first: int,
+        refit_every: int,
+        response: float | None = None,
+    ) -> None:
+        self._domain = domain
+        X = domain.X if isinstance(domain, Candidates) else None
+        bounds = domain.bounds.T if isinstance(domain, Box) else None
+        if X is None and bounds is None:
+            raise ValueError(f"W-DBO plays on a Box or on Candidates, got {domain!r}")
+        low, high = (X.min(axis=0), X.max(axis=0)) if X is not None else bounds  # type: ignore[misc]
+        self._low, self._side = low, np.where(high > low, high - low, 1.0)
+        self._noise_variance, self._alpha, self._removal = noise_variance, alpha, removal
+        self._first, self._refit_every, self._response = first, refit_every, response
+        self._found = Hyperparameters()
+        self._data = Observations.empty(domain.dimension)
+        self._budget, self._told, self._fitted = 1.0, 0, 0
+        self._time: float | None = None
+
+    @property
+    def kept(self) -> int:
+        """Observations in the dataset."""
+        return len(self._data)
+
+    @property
+    def data(self) -> Observations:
+        """The dataset, with points in the unit cube."""
+        return self._data
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """As they were fitted last."""
+        return self._found
+
+    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+        """Uniform at first; then where mean + sqrt(0.2 d log(2 n)) deviation is largest ([WD] 5)."""
+        if self._told < self._first or len(self._data) < FEWEST:
+            return allowed.sample(rng)
+        y, centre, scale = self._standardised()
+        Q = precision(self._kernel(), self._found.noise)
+        weights = Q @ y
+        width = math.sqrt(0.2 * self._domain.dimension * math.log(2 * len(y)))
+
+        def bound(X: Array) -> Array:
+            cross = self._cross(self._unit(X), now)
+            spread = self._found.variance - np.einsum("ij,ij->i", cross @ Q, cross)
+            deviation = np.sqrt(np.maximum(spread, 0.0) + self._found.noise)
+            return np.asarray(centre + scale * (cross @ weights + width * deviation))
+
+        return allowed.best(bound, rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+        """Add rewards, fit, and clean as of the latest time."""
+        unit = Observations(self._unit(rewards.X), rewards.t, rewards.y, rewards.variance)
+        self._data = self._data.append(unit)
+        self._told += len(rewards)
+        if self._told < self._first or len(self._data) < FEWEST:
+            return
+        if self._fitted == 0 or self._told - self._fitted >= self._refit_every:
+            self._fit()
+            self._fitted = self._told
+        self._clean(float(self._data.t.max()), rng)
+
+    def _unit(self, X: Array) -> Array:
+        return np.asarray((X - self._low) / self._side)
+
+    def _standardised(self) -> tuple[Array, float, float]:
+        """Standardised rewards, their mean and their deviation."""
+        y = self._data.y
+        scale = float(y.std()) or 1.0
+        return (y - y.mean()) / scale, float(y.mean()), scale
+
+    def _cross(self, X: Array, now: float) -> Array:
+        """Kernel between points (m, d) of the unit cube at a time and the data, (m, n)."""
+        return self._between(X, np.full(len(X), now))
+
+    def _kernel(self) -> Array:
+        return self._between(self._data.X, self._data.t)
+
+    def _between(self, X: Array, t: Array) -> Array:
+        found, data = self._found, self._data
+        space = matern(X, data.X, found.space, SPACE_NU)
+        return np.asarray(
+            found.variance * space * matern(t[:, None], data.t[:, None], found.time, TIME_NU)
+        )
+
+    def _fit(self) -> None:
+        """Log evidence of standardised rewards; noise is known, as to every policy here."""
+        y, _, scale = self._standardised()
+        noise = max(self._noise_variance / scale**2, 1e-6)
+        span = max(float(np.ptp(self._data.t)), 1.0)
+        found = self._found
+        kernel: Any = (
+            ConstantKernel(found.variance, (0.05, 20.0))
+            * OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
+            * OnTime(Matern(min(max(found.time, 0.5), 10 * span), (0.5, 10 * span), nu=TIME_NU))
+        )
+        data = Observations(self._data.X, self._data.t, y, np.full(len(y), noise))
+        best = fit(kernel, data, mean=0.0, max_iterations=15).kernel
+        self._found = Hyperparameters(
+            float(best.k1.k1.constant_value),
+            float(best.k1.k2.kernel.length_scale),
+            float(best.k2.kernel.length_scale),
+            noise,
+        )
+
+    def _clean(self, now: float, rng: np.random.Generator) -> None:
+        """Remove observations as long as the budget allows it ([WD] Algorithm 1)."""
+        last = now if self._time is None else self._time
+        self._budget *= (1.0 + self._alpha) ** ((now - last) / self._found.time)
+        self._time = now
+        y = self._standardised()[0]
+        kept: Index = np.arange(len(y))
+        Q = precision(self._kernel(), self._found.noise)
+        C = self._products(now)
+        most = len(y) if self._response is None else best_size(self._response, self._found.time)
+        gone = 0
+        while len(kept) > FEWEST:
+            scores = relevance(Q, y[kept], C[np.ix_(kept, kept)])
+            least = int(np.argmin(scores))
+            cost = float(scores[least]) + 1.0
+            if cost >= self._budget and len(kept) <= most:
+                break
+            if cost < self._budget:
+                self._budget /= cost
+            Q, kept, gone = without(Q, least), np.delete(kept, least), gone + 1
+        if self._removal != "relevance":
+            kept = self._other(gone, rng)
+        self._data = self._data.take(kept)
+
+    def _products(self, now: float) -> Array:
+        """Integrated products of the data's kernels."""
+        found, data = self._found, self._data
+        if isinstance(self._domain, Candidates):
+            grid = self._unit(self._domain.X)
+            space = over_candidates(matern(data.X, grid, found.space, SPACE_NU))
+        else:
+            space = over_space(data.X, found.space, SPACE_NU)
+        return np.asarray(space * over_future(data.t, now, found.time, TIME_NU))
+
+    def _other(self, gone: int, rng: np.random.Generator) -> Index:
+        """What a control keeps, which removes as many."""
+        n = len(self._data)
+        if self._removal == "oldest":
+            return np.sort(np.argsort(self._data.t, kind="stable")[gone:])
+        return np.sort(rng.permutation(n)[gone:])
+
+
+def best_size(response: float, length: float, largest: int = 2000) -> int:
+    """The size of the data that BOLT keeps ([BO]).
+
+    With the time R(n) between decisions on n observations, the bound on regret has the factor
+    1 - C sum_{k<=n} k_T(k R(n))^2, k_T of the data's Matern-3/2 time scale: the sum is to be largest.
+    R(n) is the measured time in the paper; here it is stated, max(1, response (n / 100)^3), so that
+    a run can be repeated to the last bit.
+    """
+    # The sum grows as long as R(n) is 1, and beyond it has one maximum: thirds close in on it.
+    fast = largest if response == 0 else math.floor(100.0 * response ** (-1 / 3))
+    low, high = max(1, min(fast, largest)), largest
+    while high - low > 2:
+        third = (high - low) // 3
+        one, other = low + third, high - third
+        if future_weight(one, response, length) >= future_weight(other, response, length):
+            high = other
+        else:
+            low = one
+    return max(range(low, high + 1), key=lambda n: future_weight(n, response, length))
+
+
+def future_weight(n: int, response: float, length: float) -> float:
+    """The sum over k <= n of k_T(k R(n))^2."""
+    step = max(1.0, response * (n / 100.0) ** 3)
+    a = math.sqrt(3.0) / length * step * np.arange(1, n + 1)
+    return float((((1 + a) * np.exp(-a)) ** 2).sum())
+
+
+def _checked(alpha: float, removal: str, first: int, refit_every: int) -> None:
+    not_negative("alpha", alpha)
+    whole_number("first", first)
+    whole_number("refit_every", refit_every)
+    if removal not in ("relevance", "oldest", "random"):
+        raise ValueError(f'removal must be "relevance", "oldest" or "random", got {removal!r}')
+
+
+@described
+def w_dbo(
+    domain: Domain,
+    *,
+    noise_variance: float,
+    alpha: float = 0.25,
+    removal: Removal = "relevance",
+    first: int = 15,
+    refit_every: int = 1,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
+
+    A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
+    variance and scales; all relevances are computed at once. Within one cleaning the hyperparameters
+    stay, where the authors' program fits after every removal.
+
+    Parameters
+    ----------
+    alpha : float
+        The budget of removal grows by (1 + alpha) in one time scale.
+    removal : "relevance", "oldest" or "random"
+        What goes: the least relevant; or, for a control, as many of the oldest, or of any.
+    first : int
+        So many points are uniform.
+    refit_every : int
+        Rewards between two fits.
+    """
+    _checked(alpha, removal, first, refit_every)
+    rule = Relevant(domain, noise_variance, alpha, removal, first, refit_every)
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
+
+
+@described
+def bolt(
+    domain: Domain,
+    *,
+    noise_variance: float,
+    response: float = 1.0,
+    alpha: float = 0.25,
+    first: int = 15,
+    refit_every: int = 1,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """W-DBO with BOLT's largest size of the data (Bardou & Thiran 2025).
+
+    Parameters
+    ----------
+    response : float
+        Time that a decision takes with 100 observations, in the unit of time; it grows as n^3. The paper
+        measures it, so that its runs depend on the machine.
+    alpha : float
+        As for W-DBO.
+    first : int
+        So many points are uniform.
+    refit_every : int
+        Rewards between two fits.
+    """
+    not_negative("response", response)
+    _checked(alpha, "relevance", first, refit_every)
+    rule = Relevant(domain, noise_variance, alpha, "relevance", first, refit_every, response)
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
+
+
+POLICIES = (
+    Policy(
+        "w-dbo",
+        w_dbo,
+        "removes what the future can do without, removal=relevance|oldest|random",
+        paper="Bardou 2024",
+        look=Look("#8c2d04", (0, (2, 1)), 1.8, "X"),
+    ),
+    Policy(
+        "bolt",
+        bolt,
+        "W-DBO with the size of the data that its response time allows",
+        paper="Bardou & Thiran 2025",
+        look=Look("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "<"),
+    ),
+)
