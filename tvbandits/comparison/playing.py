@@ -133,6 +133,7 @@ class _Batch:
     step: int
     X: Array
     rewards: Array
+    best: Array
     beta: float
     info: Info
     seconds: float
@@ -164,16 +165,22 @@ def _next_batch(prepared: Prepared, player: Player, step: int) -> _Batch:
     asked = time.perf_counter() - started
     beta = player.info.beta
     times = np.arange(float(step), float(step + len(X)))
-    rewards, told = played(problem, X, times, prepared.seed, REWARD_NOISE)
+    best, pairs = np.empty(len(X)), np.empty((len(X), 2))
+    for i in range(len(X)):
+        # Before it is played: a problem may be moved by its player.
+        best[i] = problem.best(float(times[i]))
+        one = slice(i, i + 1)
+        pairs[i] = np.ravel(played(problem, X[one], times[one], prepared.seed, REWARD_NOISE))
+    rewards, told = pairs.T.copy()
     started = time.perf_counter()
     info = player.tell(X, told, float(times[0]) if len(X) == 1 else times)
-    return _Batch(step, X, rewards, beta, info, asked + time.perf_counter() - started)
+    return _Batch(step, X, rewards, best, beta, info, asked + time.perf_counter() - started)
 
 
 def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
     """Row of the i-th point of a batch; questions and their cost stand in that of the first."""
     step, info = batch.step + i, batch.info
-    best, reward = float(prepared.problem.best(float(step))), float(batch.rewards[i])
+    best, reward = float(batch.best[i]), float(batch.rewards[i])
     cumulative = before + (best - reward)
     size = info.posterior.dictionary_size
     return {
