@@ -47,6 +47,7 @@ class WDBOAlgo(_Peer):
 
         torch.manual_seed(seed)
         np.random.seed(seed)
+        torch.set_default_dtype(torch.float64)  # its data are doubles, its bounds of the default
         torch.set_num_threads(1)
         self.optimizer = WDBOOptimizer(
             self.bounds,
