@@ -331,7 +331,7 @@ class Table(Candidates):
                     f"context must be names of parameters, got {shown(name)}; "
                     f"there are: {', '.join(space.names)}"
                 )
-        where = [column for name in given for column in range(*_ends(space.columns[name]))]
+        where = [column for name in given for column in np.r_[space.columns[name]]]
         object.__setattr__(self, "space", space)
         object.__setattr__(self, "_frame", rows)
         object.__setattr__(self, "_given", tuple(given))
@@ -360,8 +360,8 @@ class Table(Candidates):
         return Table, (self.space, self._frame, self._given)  # type: ignore[attr-defined]
 
     def __saved__(self) -> dict[str, Any]:
-        columns = {str(name): column.tolist() for name, column in self.frame.items()}
-        return {"space": self.space, "columns": columns, "context": self._given}  # type: ignore[attr-defined]
+        said = {str(name): column.tolist() for name, column in self.frame.items()}
+        return {"space": self.space, "columns": said, "context": self._given}  # type: ignore[attr-defined]
 
     @classmethod
     def __restored__(
@@ -396,7 +396,3 @@ class Table(Candidates):
             code = np.array([part.code_of(context[name], name, 0)])
             codes.append(part.columns(part.codes(part.columns(code), name))[0])
         return super().rows_of(np.concatenate(codes) if codes else [])
-
-
-def _ends(where: slice) -> tuple[int, int]:
-    return int(where.start), int(where.stop)
