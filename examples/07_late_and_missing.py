@@ -1,0 +1,86 @@
+"""A network as it is: readings come a day late or not at all, and stations are in maintenance.
+
+Three of 28 ozone stations are read every day, four more are asked in the morning. A reading arrives the day
+after, one in ten never does, and each station is away for service for five days out of forty. The bandit is
+told what comes, when it comes; what never comes is dropped after three days.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tvbandits import Answers, policies
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.datasets import ozone_network
+
+HERE = Path(__file__).resolve().parent
+DAYS, NOISE, A_DAY = 120, 1.0, 3
+NETWORK = ozone_network(days=DAYS)
+SITES = NETWORK.domain.X
+
+
+def working(day: int) -> np.ndarray:
+    """Who is not in maintenance: a mask of the stations."""
+    return (day + 11 * np.arange(len(SITES))) % 40 >= 5
+
+
+def reading(seed: int, X: np.ndarray, day: int) -> np.ndarray:
+    """What the instruments say."""
+    return NETWORK.value(X, day) + NOISE**0.5 * keyed_normal(seed, 1, X, day)
+
+
+class Stations:
+    """Answers about stations that work today."""
+
+    def query(self, X: np.ndarray, t: float) -> Answers:
+        away = ~working(int(t))[NETWORK.domain.index(X)]
+        return Answers(np.where(away, np.nan, reading(1, X, int(t))), NOISE)
+
+
+def main(out: Path = HERE) -> float:
+    rng = np.random.default_rng(0)
+    bandit = policies.frugal_gp_ucb(
+        NETWORK.domain, None, NOISE, expert=Stations(), budget=4, consult="before ask"
+    )
+    late: list[tuple[np.ndarray, np.ndarray, int]] = []
+    missed, of_the_best = [], []
+    for day in range(1, DAYS + 1):
+        X = bandit.ask(day, n=A_DAY, among=working(day))
+        for points, values, then in late:
+            arrived = rng.random(len(points)) > 0.1
+            bandit.tell(points[arrived], values[arrived], then)
+        bandit.drop(bandit.pending[: max(len(bandit.pending) - 3 * A_DAY, 0)])
+        late = [(X, reading(0, X, day), day)]
+        there = NETWORK.value(SITES[working(day)], day)
+        missed.append(there.max() - NETWORK.value(X, day).max())
+        of_the_best.append(there.max() - NETWORK.value(SITES, day)[fixed(day)])
+    history = bandit.history
+    print(history["kind"].value_counts().to_string())
+    print(f"the best of three loses {np.mean(missed):.2f} ppb a day against the best station that works;")
+    print(f"the station that is best over all days, or its stand-in, loses {np.mean(of_the_best):.2f}")
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    days = np.arange(1, DAYS + 1)
+    for values, dashes, name in (
+        (missed, "-", "the best of the three stations chosen"),
+        (of_the_best, ":", "best station of all days, known afterwards"),
+    ):
+        axes.plot(days, np.cumsum(values) / days, "k", linestyle=dashes, label=name)
+    axes.set(xlabel="day t", ylabel="average regret $R_t / t$ (ppb)", ylim=(0, None))
+    axes.legend()
+    figure.savefig(out / "07_late_and_missing.png", dpi=120)
+    return float(np.mean(missed))
+
+
+ALL_DAYS = np.mean([NETWORK.value(SITES, day) for day in range(1, DAYS + 1)], axis=0)
+
+
+def fixed(day: int) -> int:
+    """The station that is best over all days, of those that work."""
+    return int(np.argmax(np.where(working(day), ALL_DAYS, -np.inf)))
+
+
+if __name__ == "__main__":
+    main()
