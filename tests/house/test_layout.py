@@ -222,8 +222,6 @@ def wrongs_of(arrow: Arrow, folders: dict[str, str]) -> list[str]:
         return []  # it hands on names of the rooms behind it
     if importer in ONLY and imported not in ONLY[importer]:
         return [f"{what}, but {importer} may import {sorted(ONLY[importer])} only"]
-    if arrow.importer == importer and imported.startswith(f"{importer}."):
-        return []  # a face, and a room behind it
     if ORDER.index(imported) > ORDER.index(importer):
         return [f"{what}, which is below it"]
     return []
