@@ -17,7 +17,7 @@ from tvbandits import Bandit, Candidates, Clock, Integer, Observations, Recipe, 
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
-from tvbandits.policies.baselines import Uniform
+from tvbandits.policies.model_free.baselines import Uniform
 from tvbandits.queries import OnAverage, RandomPoints
 from tvbandits.queries.asking import Asking
 

@@ -46,7 +46,7 @@ from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import Problem
 from tvbandits.gp.fitting.online import Every
-from tvbandits.policies.model_free import ModelFree
+from tvbandits.policies.model_free.player import ModelFree
 from tvbandits.queries.asking import Asking
 
 COUNT, QUICK = 10**9, 400

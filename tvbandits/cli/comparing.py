@@ -16,11 +16,11 @@ from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.terminal.console import check_numbers, collect, print_margins, print_tables, say
 from tvbandits.cli.terminal.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.comparison import files
-from tvbandits.comparison import frontier as frontiers
 from tvbandits.comparison.compare import Comparison, iterate, simulated
 from tvbandits.comparison.entrants import Named, NamedExpert
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import asks
+from tvbandits.comparison.studies import frontier as frontiers
 from tvbandits.comparison.studies.cluster import Cluster
 from tvbandits.comparison.studies.store import RunStore, can_keep
 from tvbandits.comparison.studies.tasks import tasks_of

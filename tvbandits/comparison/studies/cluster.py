@@ -19,7 +19,7 @@ AGAIN = 3
 """So often a task is submitted once more that Dask has given up on."""
 
 LOCAL = re.compile(r"local:([1-9]\d*)")
-ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|[\w.-]+:\d+")
+ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")
 
 
 @dataclass(frozen=True)
