@@ -125,7 +125,7 @@ class RegressionProblem:
         The candidates; no two alike.
     name : str
         What rows and pictures call the problem.
-    kernel : scikit-learn kernel
+    kernel : scikit-learn kernel, optional
         Recommended prior over points.
     horizon : int
         Number of steps of a full run; at least 1.
@@ -157,7 +157,8 @@ class RegressionProblem:
         domain = Candidates(as_points(self.points, name="points"))
         for name in ("name", "unit", "summary"):
             text(name, getattr(self, name))
-        of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel")
+        if self.kernel is not None:
+            of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
         rewards = as_values(self.rewards, len(domain), "rewards")
         whole_number("horizon", self.horizon)
         variance = noise_variance_number("noise_variance", self.noise_variance)

@@ -133,11 +133,11 @@ BAD: list[tuple[Any, str]] = [
     (lambda: BKBWidth(accuracy=0.0), "accuracy must lie in (0, 1), got 0.0"),
     (lambda: BBKBWidth(delta=2.0), "delta must lie in (0, 1], got 2.0"),
     (lambda: BBKBWidth(norm_bound=math.nan), "norm_bound must be finite and not negative, got nan"),
-    (lambda: Fixed(-1.0), "value must be finite and not negative, got -1.0"),
-    (lambda: Fixed(math.inf), "value must be finite and not negative, got inf"),
+    (lambda: Fixed(-1.0), "value must lie in [0, 1e+50], got -1.0"),
+    (lambda: Fixed(math.inf), "value must lie in [0, 1e+50], got inf"),
     (lambda: as_confidence("wide"), "confidence must be \"theory\" or a number, got 'wide'"),
-    (lambda: as_confidence("nan"), "confidence must be finite and not negative, got nan"),
-    (lambda: as_confidence(-2), "confidence must be finite and not negative, got -2"),
+    (lambda: as_confidence("nan"), "confidence must lie in [0, 1e+50], got nan"),
+    (lambda: as_confidence(-2), "confidence must lie in [0, 1e+50], got -2"),
     (
         lambda: as_confidence(None),  # type: ignore[arg-type]
         'confidence must be "theory", a number or a Confidence, got None',

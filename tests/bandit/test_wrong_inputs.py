@@ -521,7 +521,7 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "confidence negative": (
         lambda: policies.gp_ucb(LINE, KERNEL, 0.01, confidence=-1.0),
-        r"confidence must be finite and not negative, got -1\.0",
+        r"confidence must lie in \[0, 1e\+50\], got -1\.0",
     ),
     "confidence NaN": (lambda: Fixed(NAN), "value must be finite and not negative, got nan"),
     "delta zero": (lambda: Theory(delta=0.0), r"delta must lie in \(0, 1\], got 0\.0"),

@@ -363,7 +363,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"seeds": [2, 2]}, "seeds must be different"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"confidence": "wide"}, "confidence must be \"theory\" or a number, got 'wide'"),
-        ({"confidence": -1}, "^confidence must be finite and not negative, got -1"),
+        ({"confidence": -1}, r"^confidence must lie in \[0, 1e\+50\], got -1"),
     ],
 )
 def test_refusals(arguments: Mapping[str, Any], message: str) -> None:

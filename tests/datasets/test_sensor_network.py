@@ -229,7 +229,7 @@ SITES_THAT_CANNOT_BE = {
         {},
         "site 8: lat must be degrees, got 91.0",
     ),
-    "unknown id": (SITES, {"id": "mote"}, "sites have no column mote; there are 'id', 'x', 'y'"),
+    "unknown id": (SITES, {"id": "mote"}, "sites have no column id='mote'; there are 'id', 'x', 'y'"),
     "unknown": (SITES, {"coordinates": ["x", "q"]}, "must be 2 or 3 columns of 'x', 'y', got"),
     "one": (SITES, {"coordinates": ["x"]}, "coordinates must be 2 or 3 columns"),
     "no match": (
@@ -368,18 +368,18 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "twice": (VALUES.set_axis(["7", "8", "8"], axis=1), {}, "more than one column: '8'"),
     "no rows": (VALUES[:0], {}, "no rows"),
     "one row": (VALUES[:1], {}, "expected at least two steps, got 1"),
-    "every": (VALUES, {"every": "often"}, "every must be an interval such as 10min.* got often"),
-    "back": (VALUES, {"every": "-1h"}, "and positive, got -1h"),
-    "never": (VALUES, {"every": "NaT"}, "and positive, got NaT"),
+    "every": (VALUES, {"every": "often"}, "every must be an interval such as 10min.* got 'often'"),
+    "back": (VALUES, {"every": "-1h"}, "and positive, got '-1h'"),
+    "never": (VALUES, {"every": "NaT"}, "and positive, got 'NaT'"),
     "no number": (
         VALUES.set_axis(np.arange(6.0), axis=0),
         {"every": "10min"},
-        "every must be a number, as times are numbers, got 10min",
+        "every must be a number, as times are numbers, got '10min'",
     ),
     "infinite steps": (
         VALUES.set_axis(np.arange(6.0), axis=0),
         {"every": "inf"},
-        "and positive, got inf",
+        "and positive, got 'inf'",
     ),
     "old": (
         VALUES.set_axis([pd.Timestamp("1970-01-01"), *TIMES[1:]], axis=0),
@@ -437,7 +437,7 @@ def test_nothing_is_added_to_readings_unless_asked_for() -> None:
     assert added_noise(noisy) == 0.25
     assert noisy.noise_variance == problem.noise_variance + 0.25
     assert SimulatorExpert(noisy).query(X, t).values[0] != problem.value(X, t)[0]
-    with pytest.raises(ValueError, match="noise must be finite and not negative, got -1"):
+    with pytest.raises(ValueError, match=r"noise must lie in \[0, 5e\+99\], got -1"):
         made(table, noise=-1)
 
 

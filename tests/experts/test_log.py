@@ -345,7 +345,7 @@ def test_a_bad_row_is_also_named_by_its_index() -> None:
         ),
         ({"variance": "noise"}, "one column 'noise', got the columns x0, t, value, variance"),
         ({"time": "hour"}, "one column 'hour', got the columns x0, t, value, variance"),
-        ({"points": "x0"}, "points must be a sequence of columns, got the text 'x0'"),
+        ({"points": "x0"}, "points must be a sequence of columns, got 'x0'"),
         ({"points": ()}, "points must name at least one column, got none"),
         ({"points": ("x1",)}, "one column 'x1', got the columns"),
     ],
