@@ -291,7 +291,7 @@ MANY = Candidates(np.arange(2001.0)[:, None])
         (MANY, {"posterior": Exact()}, "no more than 2000 candidates, got 2001: give posterior=N"),
         (LINE, {"batch": 0}, "batch must be a whole number of at least 1, got 0"),
         (LINE, {"batch": 2.0}, "batch must be a whole number of at least 1, got 2.0"),
-        (LINE, {"confidence": -1.0}, "confidence must lie in [0, 1e+50], got -1.0"),
+        (LINE, {"confidence": -1.0}, r"confidence must lie in \[0, 1e\+50\], got -1\.0"),
         (LINE, {"mean": "offline"}, 'mean must be "online" or a finite number'),
     ],
 )
