@@ -39,7 +39,9 @@ def main(out: Path = HERE) -> float:
     top.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     x = domain.X[:, 0]
     bottom.plot(x, mean, "k", label="posterior mean")
-    bottom.fill_between(x, mean - 2 * deviation, mean + 2 * deviation, color="0.85", label="± 2 deviations")
+    bottom.fill_between(
+        x, mean - 2 * deviation, mean + 2 * deviation, color="0.85", label="± 2 deviations"
+    )
     bottom.plot(x, [reward(p, 200) for p in domain.X], "k--", linewidth=1, label="true reward")
     bottom.set(xlabel="x", ylabel="reward at t = 200")
     bottom.legend(loc="upper right")

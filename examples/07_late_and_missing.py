@@ -1,8 +1,8 @@
 """A network as it is: readings come a day late or not at all, and stations are in maintenance.
 
-Three of 28 ozone stations are read every day, four more are asked in the morning. A reading arrives the day
-after, one in ten never does, and each station is away for service for five days out of forty. The bandit is
-told what comes, when it comes; what never comes is dropped after three days.
+Three of 28 ozone stations are read every day, four more are asked in the morning. A reading arrives the
+day after, one in ten never does, and each station is away for service for five days out of forty. The
+bandit is told what comes, when it comes; what never comes is dropped after three days.
 """
 
 from pathlib import Path
@@ -57,8 +57,8 @@ def main(out: Path = HERE) -> float:
         of_the_best.append(there.max() - NETWORK.value(SITES, day)[fixed(day)])
     history = bandit.history
     print(history["kind"].value_counts().to_string())
-    print(f"the best of three loses {np.mean(missed):.2f} ppb a day against the best station that works;")
-    print(f"the station that is best over all days, or its stand-in, loses {np.mean(of_the_best):.2f}")
+    print(f"the best of three loses {np.mean(missed):.2f} ppb a day against the best that works;")
+    print(f"the best over all days, or its stand-in, loses {np.mean(of_the_best):.2f}")
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()

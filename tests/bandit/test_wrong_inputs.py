@@ -523,7 +523,7 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: policies.gp_ucb(LINE, KERNEL, 0.01, confidence=-1.0),
         r"confidence must lie in \[0, 1e\+50\], got -1\.0",
     ),
-    "confidence NaN": (lambda: Fixed(NAN), "value must be finite and not negative, got nan"),
+    "confidence NaN": (lambda: Fixed(NAN), r"value must lie in \[0, 1e\+50\], got nan"),
     "delta zero": (lambda: Theory(delta=0.0), r"delta must lie in \(0, 1\], got 0\.0"),
     "norm negative": (lambda: Theory(norm_bound=-1.0), "norm_bound must be finite and not neg"),
     "c2 zero": (lambda: Logarithmic(c2=0.0), r"c2 must be positive.* got 0\.0"),
@@ -533,11 +533,11 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "window zero": (
         lambda: policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=0),
-        "last must be a whole number of at least 1, got 0",
+        "window must be a whole number of at least 1, got 0",
     ),
     "window half": (
         lambda: policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=2.5),  # type: ignore[arg-type]
-        r"last must be a whole number of at least 1, got 2\.5",
+        r"window must be a whole number of at least 1, got 2\.5",
     ),
     "window of nothing": (lambda: Window(), "a window needs last="),
     "window of no time": (lambda: Window(within=0.0), r"within must be positive .* got 0\.0"),
