@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+log = logging.getLogger("tvbandits.service")
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -87,9 +91,11 @@ class BodyLimits:
         try:
             body = await asyncio.wait_for(self._body(scope, receive), self._limits.seconds)
         except _TooLargeError:
+            log.warning("%s: more than %d bytes", scope.get("client"), self._limits.body)
             await refuse(send, 413, f"a request has at most {self._limits.body} bytes")
             return
         except TimeoutError:
+            log.warning("%s: no body in %g s", scope.get("client"), self._limits.seconds)
             await refuse(send, 408, f"a request arrives within {self._limits.seconds:g} s")
             return
         handed = False
@@ -133,25 +139,38 @@ async def refuse(send: Send, status: int, error: str) -> None:
 
 
 def impatient_protocol(seconds: float) -> type[H11Protocol]:
-    """The usual protocol, but a connection whose request has not arrived in `seconds` is closed."""
+    """The usual protocol, but a connection is closed when headers take longer than `seconds`.
+
+    That holds for the first request of a connection, which may not come at all, and for each that
+    follows once it has begun; between two requests it is the time to keep a connection that counts.
+    """
 
     class Impatient(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._began = False
-            self._patience = self.loop.call_later(seconds, self._lose_patience)
+            self._patience: Any = self.loop.call_later(seconds, self._lose_patience)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._began = self._began or self.cycle is not None
+            begun = self.cycle is None or bool(self.conn.trailing_data[0])
+            if self.conn.their_state is not h11.IDLE or not begun:
+                self._stop()
+            elif self._patience is None:
+                self._patience = self.loop.call_later(seconds, self._lose_patience)
 
         def _lose_patience(self) -> None:
             transport: Any = self.transport
-            if not self._began and not transport.is_closing():
+            if not transport.is_closing():
+                log.warning("%s: no request in %g s", self.client, seconds)
                 transport.close()
 
+        def _stop(self) -> None:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+
         def connection_lost(self, exc: Exception | None) -> None:
-            self._patience.cancel()
+            self._stop()
             super().connection_lost(exc)
 
     return Impatient
