@@ -59,7 +59,7 @@ def serving(folder: Path, bandit: Any = None, limits: Limits = LIMITS) -> Iterat
     port = listener.getsockname()[1]
     config = uvicorn.Config(
         service(campaign, kept, limits=limits),
-        http=impatient_protocol(limits.seconds),
+        http=impatient_protocol(limits),
         ws="none",
         lifespan="off",
         log_config=None,
