@@ -3,10 +3,10 @@
     python -m benchmarks.service [--clients 50] [--seconds 60] [--policy sw-gp-ucb]
 
 The server is a process of its own on loopback, started by `tvbandits campaign serve` on a campaign of 40
-stations. Every client has a token, asks where to go and tells what came back; one request in ten is said
-again under its key, as if the reply had been lost. Afterwards every reward that was reported as told must
-be on record once, and nothing else, and `verify` must agree. Printed: requests, errors, rewards, and the
-median, the 99th percentile and the longest time of a reply.
+stations. Every client has a token, asks where to go and tells what came back; one request in ten is
+said again under its key, as if the reply had been lost. Afterwards every reward that was reported as
+told must be on record once, and nothing else, and `verify` must agree. Printed: requests, errors,
+rewards, and the median, the 99th percentile and the longest time of a reply.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import socket
@@ -185,3 +186,38 @@ def test_it_is_not_served_carelessly(
         serve(shared.campaign, shared.kept, host=host, **more)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there are no tokens"):
         serve(shared.campaign, shared.kept.with_name("none"))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 2\r\nHost: localhost\r\n",
+        "Content-Length: 2\r\nContent-Type: text/html\r\nContent-Type: application/json\r\n",
+        "Content-Length: 2\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+    ],
+)
+def test_a_request_that_may_be_read_in_two_ways_is_refused(shared: Served, headers: str) -> None:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as wire:
+        said = f"POST /tell HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n{{}}"
+        wire.sendall(said.encode())
+        reply = b""
+        while part := wire.recv(65536):
+            reply += part
+    assert reply.startswith(b"HTTP/1.1 400")
+    assert b"Connection: close" in reply or b"connection: close" in reply
+
+
+def test_a_crowd_of_connections_does_not_shut_others_out(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, limits=replace(LIMITS, connections=20)) as served,
+        contextlib.ExitStack() as opened,
+    ):
+        wires = []
+        for number in range(40):
+            wire = socket.create_connection(("127.0.0.1", served.port), timeout=60)
+            wires.append(opened.enter_context(wire))
+            wire.sendall(b"" if number % 2 else b"POST /tell HTTP/1.1\r\nHost: localhost\r\n")
+        assert wires[0].recv(1) == b""  # the one that has waited for longest is closed
+        reply = requests.get(f"{served.address}/status", headers=served.says("read"), timeout=60)
+        assert reply.status_code == 200

@@ -127,7 +127,7 @@ class Facts:
         if clock is None:
             return f"t = {t:g}"
         # A clock that counts days has no need of hours, but for times between two of them.
-        days = pd.Timedelta(clock.unit) % pd.Timedelta("1d") == pd.Timedelta(0)
+        days = pd.Timedelta(clock.unit) % pd.Timedelta("1D") == pd.Timedelta(0)
         return f"{clock.time(round(t) if days else t):{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M'}}"
 
     @cached_property

@@ -139,7 +139,7 @@ class BodyLimits:
 
 
 def ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Why a request could be taken for two, or for another one, by a proxy on its way; None if it cannot."""
+    """Why a proxy on its way could take a request for another one, or for two; None if it cannot."""
     names = [name for name, _ in headers]
     if b"transfer-encoding" in names and b"content-length" in names:
         return "a request has a length or is sent in chunks, not both"
@@ -167,53 +167,58 @@ def impatient_protocol(limits: Limits) -> type[H11Protocol]:
     Before there are too many connections, the one that has been waiting for its client for longest is
     closed for each that comes, so that nobody can shut others out by opening many.
     """
-    most = int(RESTING * limits.connections)
 
-    class Impatient(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.since = self.loop.time()
-            self._patience: Any = self.loop.call_later(limits.seconds, self._lose_patience)
-            if len(self.connections) > most:
-                resting: list[Any] = [
-                    each for each in self.connections if each is not self and each.waits
-                ]
-                if resting:
-                    oldest = min(resting, key=lambda each: each.since)
-                    oldest.leave("too many connections")
-
-        @property
-        def waits(self) -> bool:
-            """For its client: no whole request has come that is not answered."""
-            cycle = self.cycle
-            return cycle is None or cycle.more_body or cycle.response_complete
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            begun = self.cycle is None or bool(self.conn.trailing_data[0])
-            if self.conn.their_state is not h11.IDLE or not begun:
-                self._stop()
-                self.since = self.loop.time()
-            elif self._patience is None:
-                self._patience = self.loop.call_later(limits.seconds, self._lose_patience)
-
-        def leave(self, why: str) -> None:
-            """Close the connection, and log why."""
-            transport: Any = self.transport
-            if not transport.is_closing():
-                log.warning("%s: %s", self.client, why)
-                transport.close()
-
-        def _lose_patience(self) -> None:
-            self.leave(f"no request in {limits.seconds:g} s")
-
-        def _stop(self) -> None:
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop()
-            super().connection_lost(exc)
+    class Impatient(_Impatient):
+        patience, most = limits.seconds, int(RESTING * limits.connections)
 
     return Impatient
+
+
+class _Impatient(H11Protocol):
+    patience: float
+    most: int
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self._timer: Any = self.loop.call_later(self.patience, self._lose_patience)
+        if len(self.connections) > self.most:
+            others: list[Any] = [each for each in self.connections if each is not self]
+            resting = [each for each in others if each.waits]
+            if resting:
+                min(resting, key=lambda each: each.since).leave("too many connections")
+
+    @property
+    def waits(self) -> bool:
+        """For its client: no whole request has come that is not answered."""
+        cycle = self.cycle
+        return cycle is None or cycle.more_body or cycle.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        begun = self.cycle is None or bool(self.conn.trailing_data[0])
+        if self.conn.their_state is not h11.IDLE or not begun:
+            self._stop()
+            self.since = self.loop.time()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.patience, self._lose_patience)
+
+    def leave(self, why: str) -> None:
+        """Close the connection, and log why."""
+        transport: Any = self.transport
+        if not transport.is_closing():
+            log.warning("%s: %s", self.client, why)
+            self.connections.discard(self)
+            transport.close()
+
+    def _lose_patience(self) -> None:
+        self.leave(f"no request in {self.patience:g} s")
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
