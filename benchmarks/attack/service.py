@@ -164,7 +164,8 @@ FORM = [
     _with("headers of 100 kB", (400, 422), f"X-Encoding: {'y' * 100_000}\r\n", GOOD),
     Attack("no host", lambda _: b"GET /status HTTP/1.1\r\n\r\n", (400,)),
     Attack("another protocol", lambda _: b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", (400,)),
-    Attack("another version", lambda _: b"GET /status HTTP/9.9\r\nHost: localhost\r\n\r\n", (400, *STRANGER)),
+    Attack("another version", lambda _: b"GET /status HTTP/9.9\r\nHost: localhost\r\n\r\n",
+           (400, *STRANGER)),
     Attack("noise", lambda _: bytes(range(256)) * 4, (400,)),
     Attack("a request inside of a body", lambda there: request(
         there, body=request(there, body=told(), role="all")), (422,)),

@@ -217,7 +217,9 @@ def test_a_crowd_of_connections_does_not_shut_others_out(tmp_path: Path) -> None
         for number in range(40):
             wire = socket.create_connection(("127.0.0.1", served.port), timeout=60)
             wires.append(opened.enter_context(wire))
-            wire.sendall(b"" if number % 2 else b"POST /tell HTTP/1.1\r\nHost: localhost\r\n")
-        assert wires[0].recv(1) == b""  # the one that has waited for longest is closed
+            with contextlib.suppress(OSError):
+                wire.sendall(b"" if number % 2 else b"POST /tell HTTP/1.1\r\nHost: localhost\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert wires[0].recv(1) == b""  # the one that has waited for longest is closed
         reply = requests.get(f"{served.address}/status", headers=served.says("read"), timeout=60)
         assert reply.status_code == 200
