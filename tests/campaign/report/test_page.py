@@ -28,7 +28,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     about = {"names": json.dumps(NAMES), "title": "Ozone <network>", "unit": "ppb"}
     about["coordinates"] = json.dumps(["km east", "km north"])
     bandit = policies.frugal_gp_ucb(SITES, RBF(3.0), 0.04, expert=None, budget=2)
-    clock = Clock("1d", "2024-05-01")
+    clock = Clock("1D", "2024-05-01")
     with Campaign.create(folder / "c.db", bandit, clock=clock, about=about) as campaign:
         for t in range(1, 9):
             X = campaign.ask(float(t))
@@ -113,7 +113,7 @@ def test_tooltips_and_labels(network: Path) -> None:
         wait(looked)
         looked.page.locator("#map .point").first.hover(force=True)
         looked.page.wait_for_selector("#map .hovertext", timeout=60_000)
-        assert "Station" in looked.page.inner_text("#map .hovertext")
+        assert "Station" in (looked.page.text_content("#map .hovertext") or "")
         pictures = looked.page.locator(".plot")
         for i in range(pictures.count()):
             assert pictures.nth(i).get_attribute("role") == "img"

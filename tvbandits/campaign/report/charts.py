@@ -76,8 +76,8 @@ def sites_map(facts: Facts) -> Plot | None:
         _ringed(facts, rows, "in trouble", "x-thin-open", 16),
     ]  # fmt: skip
     layout = {
-        "xaxis": {"title": {"text": across}},
-        "yaxis": {"title": {"text": up}, "scaleanchor": "x"},
+        "xaxis": {"title": {"text": across}, "constrain": "domain"},
+        "yaxis": {"title": {"text": up}, "scaleanchor": "x", "constrain": "domain"},
         "hovermode": "closest",
         **LEGEND,
     }
