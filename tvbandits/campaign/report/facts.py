@@ -211,8 +211,8 @@ class Facts:
                 bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
                 found.append(
                     f"The expert, by {made.pairs} answers beside a reading of the same place and "
-                    f"time: {bias} (standard error {made.standard_error:.2g}); the variance that it states: "
-                    f"{made.verdict}."
+                    f"time: {bias} (standard error {made.standard_error:.2g}); "
+                    f"the variance that it states: {made.verdict}."
                 )
         return found
 
