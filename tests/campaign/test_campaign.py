@@ -370,3 +370,12 @@ def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
         assert campaign.ask(1.0).shape == (1, 1)
         with pytest.raises(ValueError, match="a function of points cannot be written down"):
             campaign.ask(1.0, among=lambda X: X[:, 0] > 0.5)
+
+
+def test_the_journal_is_read_on_from_any_row(tmp_path: Path) -> None:
+    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
+        assert campaign.journal() == campaign.journal(5) == []
+        play(campaign, 1, 4)
+        whole = campaign.journal()
+        for since in (-1, 0, 1, 5, 8, 9, 10**30):
+            assert campaign.journal(since) == [row for row in whole if row.seq > since]

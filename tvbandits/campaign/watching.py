@@ -119,7 +119,7 @@ class Watching:
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
-        return [row for row in self._store.rows(0, self._store.about["id"]) if row.seq > since]
+        return self._store.rows(*self._store.mark(since))
 
     def export(self, path: Place) -> None:
         """Write everything that happened as a table, CSV or Parquet by the name of the file.

@@ -16,6 +16,12 @@ FRAMES, AHEAD = 13, 3
 SITES = {"type": "category", "tickangle": -60}
 """An axis of names."""
 
+LEGEND = {
+    "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02},
+    "margin": {"t": 60, "r": 20},
+}
+"""Above the picture, and not over it."""
+
 MOST_ROWS = 60
 """Of a table."""
 
@@ -28,37 +34,62 @@ def belief(facts: Facts) -> Plot:
     times = np.unique([*back, *(facts.now + facts.spacing * np.arange(1, AHEAD + 1))])
     shown = int(np.argmin(np.abs(times - facts.now)))
     frames = [_belief_at(facts, float(t)) for t in times]
-    steps = [
-        {
-            "label": facts.when(float(t)),
-            "method": "animate",
-            "args": [[f"{i}"], {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}],
-        }
-        for i, t in enumerate(times)
-    ]
     curve = _is_line(facts)
     layout: dict[str, Any] = {
         "xaxis": {"title": {"text": "place"}, **({} if curve else SITES)},
         "yaxis": {"title": {"text": f"reward{facts.unit}"}, "range": _range(frames)},
-        "legend": {"orientation": "h", "y": 1.12},
-        "margin": {"t": 30, "r": 20},
-        "sliders": [
-            {
-                "active": shown,
-                "steps": steps,
-                "currentvalue": {"prefix": "belief about "},
-                "pad": {"t": 90 if not curve else 60},
-            }
-        ],
+        **LEGEND,
     }
     mean, deviation = facts.belief
     order = np.argsort(mean if facts.minimises else -mean)[:MOST_ROWS]
     rows = [[facts.names[i], float(mean[i]), float(deviation[i])] for i in order]
     content = table(["place", "mean", "deviation"], rows, f"Best first, {facts.when(facts.now)}")
-    said = [{"name": f"{i}", "data": frame} for i, frame in enumerate(frames)]
-    return Plot(
-        "belief", "What is believed about every place", frames[shown], layout, content, said
-    )
+    said = [
+        {"name": facts.when(float(t)), "data": frame}
+        for t, frame in zip(times, frames, strict=True)
+    ]
+    caption = "What is believed about every place"
+    return Plot("belief", caption, frames[shown], layout, content, said, shown, "belief about")
+
+
+def sites_map(facts: Facts) -> Plot | None:
+    """Sites in the plane, lighter where the mean is higher; None where places have no such map."""
+    if facts.places.shape[1] != 2 or not facts.sites:
+        return None
+    mean, deviation = facts.belief
+    troubled = {each.name for each in facts.stations if each.troubles}
+    rows = [i for i, name in enumerate(facts.names) if name in troubled]
+    out = [facts.row_of(point) for point in facts.pending]
+    x, y = facts.places[:, 0], facts.places[:, 1]
+    across, up = facts.axes
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter", "mode": "markers", "name": "mean", "x": x, "y": y,
+            "text": facts.names, "customdata": np.stack([mean, deviation], axis=1),
+            "hovertemplate": "%{text}: %{customdata[0]:.4g} ± %{customdata[1]:.2g}<extra></extra>",
+            "marker": {
+                "size": 16, "color": mean, "colorscale": "Cividis", "line": {"width": 1, "color": "INK"},
+                "colorbar": {"title": {"text": f"mean{facts.unit}"}, "thickness": 12},
+            },
+        },
+        _ringed(facts, out, "where to go", "circle-open", 28),
+        _ringed(facts, rows, "in trouble", "x-thin-open", 16),
+    ]  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": across}, "constrain": "domain"},
+        "yaxis": {"title": {"text": up}, "scaleanchor": "x", "constrain": "domain"},
+        "hovermode": "closest",
+        **LEGEND,
+    }
+    return Plot("map", f"The mean at every site, {facts.when(facts.now)}", data, layout)
+
+
+def _ringed(facts: Facts, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "hoverinfo": "skip",
+        "x": facts.places[rows, 0], "y": facts.places[rows, 1], "visible": bool(rows),
+        "marker": {"symbol": symbol, "size": size, "color": "INK", "line": {"width": 3, "color": "INK"}},
+    }  # fmt: skip
 
 
 def _is_line(facts: Facts) -> bool:
@@ -151,8 +182,7 @@ def story(facts: Facts) -> Plot:
     layout = {
         "xaxis": {"title": {"text": "time"}},
         "yaxis": {"title": {"text": f"reward{facts.unit}"}},
-        "legend": {"orientation": "h", "y": 1.12},
-        "margin": {"t": 30, "r": 20},
+        **LEGEND,
     }
     last = history.tail(MOST_ROWS)
     rows = [

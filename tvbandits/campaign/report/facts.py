@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,8 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.domains import Candidates
+from tvbandits.experts.wrappers.calibration import estimate
+from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, PolylogSchedule, Total
 
 MOST_PLACES = 400
 """Of a domain that is not finite, or a large one: so many are shown."""
@@ -127,7 +130,7 @@ class Facts:
         if clock is None:
             return f"t = {t:g}"
         # A clock that counts days has no need of hours, but for times between two of them.
-        days = pd.Timedelta(clock.unit) % pd.Timedelta("1d") == pd.Timedelta(0)
+        days = pd.Timedelta(clock.unit) % pd.Timedelta("1D") == pd.Timedelta(0)
         return f"{clock.time(round(t) if days else t):{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M'}}"
 
     @cached_property
@@ -176,8 +179,86 @@ class Facts:
             ("cost", float(queries.total_cost)),
         ]
         asking = self.campaign.recipe.asking
-        budget = getattr(getattr(asking, "plan", None), "budget", None)
-        return [*found, ("budget", "none" if budget is None else str(budget))]
+        if asking is None:
+            return [*found, ("budget", "nobody is asked")]
+        budget = getattr(asking.plan, "budget", None)
+        return [*found, ("budget", in_words(budget)), *self._total]
+
+    @property
+    def _total(self) -> list[tuple[str, object]]:
+        """Questions in all, where the configuration says so, and what is left of them."""
+        said = tomllib.loads(self.campaign.about.get("config", "")).get("expert", {})
+        total = said.get("budget")
+        if total is None:
+            return []
+        spent = [each["spent"]["asked"] for each in self._known if "spent" in each]
+        left = [("left of them", max(total - int(spent[0]), 0))] if spent else []
+        return [("questions in all", int(total)), *left]
+
+    @cached_property
+    def _known(self) -> list[dict[str, Any]]:
+        """What the expert knows, and whoever is inside of it."""
+        return list(_within(self.campaign.state.expert))
+
+    @cached_property
+    def expert(self) -> list[str]:
+        """What its earlier answers say about the expert, in sentences."""
+        found = []
+        for each in self._known:
+            if each.get("pairs"):
+                columns = np.array(each["pairs"], dtype=np.float64).reshape(-1, 3).T
+                made = estimate(*columns, prior_weight=10.0, clip=3.0)  # as Calibrated
+                bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
+                found.append(
+                    f"The expert, by {made.pairs} answers beside a reading of the same place and "
+                    f"time: {bias} (standard error {made.standard_error:.2g}); "
+                    f"the variance that it states: {made.verdict}."
+                )
+        return found
+
+    @property
+    def sites(self) -> bool:
+        """The places are all there are, and not a sample."""
+        return isinstance(self.campaign.recipe.domain, Candidates)
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """Names of the first two coordinates."""
+        said = [*json.loads(self.campaign.about.get("coordinates", "[]")), "x0", "x1"]
+        return (said[0], said[1]) if len(said) > 3 else ("x0", "x1")
+
+
+def in_words(budget: Any) -> str:
+    """How many questions may be asked, as people say it."""
+    match budget:
+        case None:
+            return "no limit here"
+        case PerStep(number):
+            return f"{number} a decision"
+        case OnAverage(rate, None):
+            return f"{rate:g} a decision on average"
+        case OnAverage(rate, most):
+            return f"{rate:g} a decision on average, at most {most}"
+        case Total(total, horizon, _):
+            return f"{total} over {horizon} decisions"
+        case LogSchedule(factor):
+            return f"{factor:g} log t in decision t"
+        case PolylogSchedule(dimension, factor, accuracy):
+            return f"{factor:g} log^{dimension}(t / {accuracy:g}) in decision t"
+        case _:
+            return str(budget)
+
+
+def _within(state: Any) -> Iterator[dict[str, Any]]:
+    """A state of an expert, and those inside of it."""
+    if isinstance(state, Mapping):
+        yield dict(state)
+        for each in state.values():
+            yield from _within(each)
+    elif isinstance(state, list | tuple):
+        for each in state:
+            if isinstance(each, Mapping):
+                yield from _within(each)
 
 
 def _places(domain: Any, names: Sequence[str]) -> tuple[Array, list[str]]:

@@ -7,10 +7,10 @@ from html import escape
 import numpy as np
 
 from tvbandits._version import __version__
-from tvbandits.campaign.report.charts import belief, costs, story
+from tvbandits.campaign.report.charts import belief, costs, sites_map, story
 from tvbandits.campaign.report.facts import Facts
 from tvbandits.campaign.watching import Watching
-from tvbandits.core.display.page import cards, page, section, table
+from tvbandits.core.display.page import cards, page, scrolled, section, table
 
 SHOWN_AHEAD = (1, 2, 3, 5)
 """Steps ahead of the forecast."""
@@ -36,11 +36,13 @@ def campaign_page(campaign: Watching, *, served: bool = False) -> str:
     facts = Facts.of(campaign)
     title = campaign.about.get("title", "Campaign")
     parts = [_next(facts), _glance(facts)]
-    parts.append(section("What is believed", belief(facts).html()))
+    seen = sites_map(facts)
+    parts.append(section("What is believed", seen.html() if seen else "", belief(facts).html()))
     parts.append(section("What comes next", _forecast(facts)))
     asked = costs(facts)
     paid = cards(facts.spent)
-    parts.append(section("What was asked, and paid", paid, asked.html() if asked else ""))
+    known = "".join(f"<p>{escape(each)}</p>" for each in facts.expert)
+    parts.append(section("What was asked, and paid", paid, known, asked.html() if asked else ""))
     parts.append(section("Stations", _stations(facts)))
     parts.append(section("History", story(facts).html() if len(facts.history) else "<p>Empty.</p>"))
     return page(
@@ -108,7 +110,7 @@ def _forecast(facts: Facts) -> str:
     ]
     header = ["place", *(facts.when(t) for t in times)]
     said = "Mean and two deviations, if nothing more is read."
-    return f'<div class="scroll">{table(header, rows)}</div><p class="soft">{said}</p>'
+    return f'{scrolled(table(header, rows), said)}<p class="soft">{said}</p>'
 
 
 def _stations(facts: Facts) -> str:
@@ -125,7 +127,9 @@ def _stations(facts: Facts) -> str:
         for each in facts.stations
     ]
     header = ["place", "state", "readings", "failed", "last", "value"]
-    shown = f'<div class="scroll">{table(header, rows)}</div>'
+    shown = scrolled(table(header, rows), "All stations")
+    if not rows:
+        return "<p>None has been read yet.</p>"
     if not troubled:
         return f"<p>All in order.</p><details><summary>All {len(rows)}</summary>{shown}</details>"
     said = "".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -14,15 +15,15 @@ import numpy as np
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.report.page import campaign_page
 from tvbandits.campaign.service import verbs
 from tvbandits.campaign.service.limits import BodyLimits, Limits, Rate
-from tvbandits.campaign.service.pages import reference_page, sign_in_page
+from tvbandits.campaign.service.pages import Drawn, reference_page, sign_in_page
 from tvbandits.campaign.service.tokens import FreshTokens, Holder
 from tvbandits.campaign.store.errors import (
     BusyError,
@@ -68,7 +69,9 @@ def service(
     bounds = limits or Limits()
     door = _Door(FreshTokens(tokens), bounds, secure=secure)
     _look(served, campaign, door)
-    _change(served, campaign, door, bounds)
+    turn = _Turn(bounds)
+    _play(served, campaign, door, turn)
+    _consult(served, campaign, door, turn)
     _pages(served, campaign, door)
     _errors(served)
     served.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
@@ -100,7 +103,7 @@ class _Door:
     def needs(self, role: str, *, cookie: bool = False) -> Any:
         """A dependency: the holder of a token with this role."""
 
-        def check(request: Request) -> Holder:
+        async def check(request: Request) -> Holder:
             scheme, _, said = request.headers.get("authorization", "").partition(" ")
             token = said.strip() if scheme.casefold() == "bearer" else None
             if token is None and cookie:
@@ -114,52 +117,79 @@ class _Door:
         return Depends(check)
 
 
-def _change(served: FastAPI, campaign: Campaign, door: _Door, limits: Limits) -> None:
-    """The verbs that change something."""
+class _Turn:
+    """Who writes waits here before a thread is taken, so that the threads are left to who looks."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most, self._turn = limits.points, asyncio.Lock()
+
+    async def __call__(self, said: Any, do: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Do it when it is one's turn, if the request is not too long."""
+        if verbs.rows_of(said) > self._most:
+            raise HTTPException(413, f"a request has at most {self._most} points")
+        async with self._turn:
+            return await run_in_threadpool(do)
+
+
+def _play(served: FastAPI, campaign: Campaign, door: _Door, done: _Turn) -> None:
+    """The verbs that play."""
     asking, telling = door.needs("ask"), door.needs("tell")
 
-    def fits(said: Any) -> None:
-        if verbs.rows_of(said) > limits.points:
-            raise HTTPException(413, f"a request has at most {limits.points} points")
-
     @served.post("/ask")
-    def ask(said: verbs.Asked, who: Holder = asking) -> dict[str, Any]:
+    async def ask(said: verbs.Asked, who: Holder = asking) -> dict[str, Any]:
         """Where to go next; the points are out until they are told or dropped."""
-        fits(said)
-        found = campaign.ask(said.t, said.n, said.among, key=said.key, who=who.name)
-        return _points(found)
+
+        def do() -> dict[str, Any]:
+            t, n, among = said.t, said.n, said.among
+            return _points(campaign.ask(t, n, among, key=said.key, who=who.name))
+
+        return await done(said, do)
 
     @served.post("/tell")
-    def tell(said: verbs.Told, who: Holder = telling) -> dict[str, Any]:
+    async def tell(said: verbs.Told, who: Holder = telling) -> dict[str, Any]:
         """Rewards, in the order of the points."""
-        fits(said)
-        info = campaign.tell(
-            said.points, _values(said.rewards), said.t, said.variance, key=said.key, who=who.name
-        )
-        return {"told": info.told, "failed": info.failed}
+
+        def do() -> dict[str, Any]:
+            y, more = _values(said.rewards), {"key": said.key, "who": who.name}
+            info = campaign.tell(said.points, y, said.t, said.variance, **more)
+            return {"told": info.told, "failed": info.failed}
+
+        return await done(said, do)
 
     @served.post("/drop")
-    def drop(said: verbs.Dropped, who: Holder = telling) -> dict[str, Any]:
+    async def drop(said: verbs.Dropped, who: Holder = telling) -> dict[str, Any]:
         """Give up on points that are out."""
-        fits(said)
-        campaign.drop(said.points, key=said.key, who=who.name)
-        return _points(campaign.pending)
+
+        def do() -> dict[str, Any]:
+            campaign.drop(said.points, key=said.key, who=who.name)
+            return _points(campaign.pending)
+
+        return await done(said, do)
+
+
+def _consult(served: FastAPI, campaign: Campaign, door: _Door, done: _Turn) -> None:
+    """The verbs of an expert whom people ask."""
+    asking, telling = door.needs("ask"), door.needs("tell")
 
     @served.post("/questions")
-    def questions(said: verbs.Questioned, who: Holder = asking) -> dict[str, Any]:
+    async def questions(said: verbs.Questioned, who: Holder = asking) -> dict[str, Any]:
         """What to ask an expert that the service cannot reach itself."""
-        fits(said)
-        found = campaign.questions(said.t, said.among, key=said.key, who=who.name)
-        return _points(found)
+
+        def do() -> dict[str, Any]:
+            return _points(campaign.questions(said.t, said.among, key=said.key, who=who.name))
+
+        return await done(said, do)
 
     @served.post("/answer")
-    def answer(said: verbs.Answered, who: Holder = telling) -> dict[str, Any]:
+    async def answer(said: verbs.Answered, who: Holder = telling) -> dict[str, Any]:
         """What the expert said."""
-        fits(said)
-        info = campaign.answer(
-            said.points, _values(said.values), said.t, said.variance, key=said.key, who=who.name
-        )
-        return {"answered": info.queries.total_answered}
+
+        def do() -> dict[str, Any]:
+            values, more = _values(said.values), {"key": said.key, "who": who.name}
+            info = campaign.answer(said.points, values, said.t, said.variance, **more)
+            return {"answered": info.queries.total_answered}
+
+        return await done(said, do)
 
 
 def _look(served: FastAPI, campaign: Campaign, door: _Door) -> None:
@@ -205,16 +235,17 @@ def _look(served: FastAPI, campaign: Campaign, door: _Door) -> None:
         return {"rows": said}
 
     @served.get("/health")
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Whether it runs; for everybody."""
         return {"status": "running", "version": __version__}
 
 
 def _pages(served: FastAPI, campaign: Campaign, door: _Door) -> None:
     """What people look at in a browser."""
+    drawn = Drawn(campaign)
 
     @served.get("/", include_in_schema=False)
-    def front(request: Request) -> Response:
+    async def front(request: Request) -> Response:
         token = request.cookies.get(COOKIE)
         if token is None:
             return HTMLResponse(sign_in_page(), 401)
@@ -226,7 +257,7 @@ def _pages(served: FastAPI, campaign: Campaign, door: _Door) -> None:
             return HTMLResponse(sign_in_page("That token is not known any more."), 401)
         if "read" not in holder.roles:
             return HTMLResponse(sign_in_page("That token may not look."), 403)
-        return HTMLResponse(campaign_page(campaign, served=True))
+        return HTMLResponse(await run_in_threadpool(drawn.page))
 
     @served.post("/session", include_in_schema=False)
     async def session(request: Request) -> Response:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+log = logging.getLogger("tvbandits.service")
+
+RESTING = 0.8
+"""Share of the connections from which on those that wait for their clients are closed."""
+
+ONCE = (b"authorization", b"content-length", b"content-type", b"host")
+"""Headers of which a request has one at most: two readers would not agree on which counts."""
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -35,7 +45,8 @@ class Limits:
     points : int
         Rows in a request.
     connections : int
-        At the same time; more are told to come back.
+        At the same time; more are told to come back. Before that, those that wait for their clients are
+        closed, the longest first.
     """
 
     body: int = 1_000_000
@@ -84,12 +95,19 @@ class BodyLimits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        said = ambiguous(scope["headers"])
+        if said:
+            log.warning("%s: %s", scope.get("client"), said)
+            await refuse(send, 400, said)
+            return
         try:
             body = await asyncio.wait_for(self._body(scope, receive), self._limits.seconds)
         except _TooLargeError:
+            log.warning("%s: more than %d bytes", scope.get("client"), self._limits.body)
             await refuse(send, 413, f"a request has at most {self._limits.body} bytes")
             return
         except TimeoutError:
+            log.warning("%s: no body in %g s", scope.get("client"), self._limits.seconds)
             await refuse(send, 408, f"a request arrives within {self._limits.seconds:g} s")
             return
         handed = False
@@ -120,6 +138,15 @@ class BodyLimits:
                 return b"".join(parts)
 
 
+def ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Why a proxy on its way could take a request for another one, or for two; None if it cannot."""
+    names = [name for name, _ in headers]
+    if b"transfer-encoding" in names and b"content-length" in names:
+        return "a request has a length or is sent in chunks, not both"
+    twice = [name for name in ONCE if names.count(name) > 1]
+    return f"a request has one header {twice[0].decode()}" if twice else None
+
+
 async def refuse(send: Send, status: int, error: str) -> None:
     """Answer with an error in JSON, and close."""
     body = b'{"error":"' + error.encode() + b'"}'
@@ -132,26 +159,66 @@ async def refuse(send: Send, status: int, error: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def impatient_protocol(seconds: float) -> type[H11Protocol]:
-    """The usual protocol, but a connection whose request has not arrived in `seconds` is closed."""
+def impatient_protocol(limits: Limits) -> type[H11Protocol]:
+    """The usual protocol, but a connection is closed when headers take longer than `limits.seconds`.
 
-    class Impatient(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._began = False
-            self._patience = self.loop.call_later(seconds, self._lose_patience)
+    That holds for the first request of a connection, which may not come at all, and for each that
+    follows once it has begun; between two requests it is the time to keep a connection that counts.
+    Before there are too many connections, the one that has been waiting for its client for longest is
+    closed for each that comes, so that nobody can shut others out by opening many.
+    """
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._began = self._began or self.cycle is not None
-
-        def _lose_patience(self) -> None:
-            transport: Any = self.transport
-            if not self._began and not transport.is_closing():
-                transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._patience.cancel()
-            super().connection_lost(exc)
+    class Impatient(_Impatient):
+        patience, most = limits.seconds, int(RESTING * limits.connections)
 
     return Impatient
+
+
+class _Impatient(H11Protocol):
+    patience: float
+    most: int
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self._timer: Any = self.loop.call_later(self.patience, self._lose_patience)
+        if len(self.connections) > self.most:
+            others: list[Any] = [each for each in self.connections if each is not self]
+            resting = [each for each in others if each.waits]
+            if resting:
+                min(resting, key=lambda each: each.since).leave("too many connections")
+
+    @property
+    def waits(self) -> bool:
+        """For its client: no whole request has come that is not answered."""
+        cycle = self.cycle
+        return cycle is None or cycle.more_body or cycle.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        begun = self.cycle is None or bool(self.conn.trailing_data[0])
+        if self.conn.their_state is not h11.IDLE or not begun:
+            self._stop()
+            self.since = self.loop.time()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.patience, self._lose_patience)
+
+    def leave(self, why: str) -> None:
+        """Close the connection, and log why."""
+        transport: Any = self.transport
+        if not transport.is_closing():
+            log.warning("%s: %s", self.client, why)
+            self.connections.discard(self)
+            transport.close()
+
+    def _lose_patience(self) -> None:
+        self.leave(f"no request in {self.patience:g} s")
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from tvbandits._version import __version__
+from tvbandits.campaign.report.page import campaign_page
+from tvbandits.campaign.watching import Watching
 from tvbandits.core.display.page import page, section, table
+
+
+class Drawn:
+    """The campaign's page as it is now: drawn again when something has happened, by one at a time.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    """
+
+    def __init__(self, campaign: Watching) -> None:
+        self._campaign, self._drawing = campaign, threading.Lock()
+        self._latest: tuple[int, str] | None = None
+
+    def page(self) -> str:
+        """HTML."""
+        with self._drawing:
+            rows = self._campaign.status.rows
+            if self._latest is None or self._latest[0] != rows:
+                self._latest = (rows, campaign_page(self._campaign, served=True))
+            return self._latest[1]
 
 
 def sign_in_page(complaint: str = "") -> str:

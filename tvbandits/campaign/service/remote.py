@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array
 
-RETRIED = (502, 503, 504, 429)
+RETRIED = (408, 429, 502, 503, 504)
 
 
 class RemoteError(ValueError):

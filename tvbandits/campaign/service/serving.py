@@ -72,7 +72,7 @@ def serve(
         served,
         host=host,
         port=port,
-        http=impatient_protocol(bounds.seconds),
+        http=impatient_protocol(bounds),
         ws="none",
         ssl_certfile=certificate,
         ssl_keyfile=private_key,

@@ -6,7 +6,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
-Number = StrictInt | StrictFloat
+EXACT = 2**53
+"""Whole numbers up to here are floats, too."""
+
+Whole = Annotated[StrictInt, Field(ge=-EXACT, le=EXACT)]
+Number = Whole | StrictFloat
 Time = Annotated[
     Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
 ]
@@ -29,7 +33,7 @@ class Asked(_Said):
 
     t: Time = None
     n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
-    among: list[StrictInt] | None = None
+    among: list[Whole] | None = None
     key: Key = None
 
 
@@ -54,7 +58,7 @@ class Questioned(_Said):
     """What an expert should be asked."""
 
     t: Time = None
-    among: list[StrictInt] | None = None
+    among: list[Whole] | None = None
     key: Key = None
 
 

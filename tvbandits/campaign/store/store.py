@@ -118,6 +118,14 @@ class Store:
                 found.append(row)
         return found
 
+    def mark(self, seq: int) -> tuple[int, str]:
+        """Number and checksum of a row, to read on from; of the last one, where it is still to come."""
+        known = JOURNAL.c.seq <= min(max(seq, 0), 2**62)
+        wanted = sql.select(JOURNAL.c.seq, JOURNAL.c.digest).where(known)
+        with self._connected() as connection, connection.begin():
+            found = connection.execute(wanted.order_by(JOURNAL.c.seq.desc()).limit(1)).first()
+        return (0, self.about["id"]) if found is None else (found.seq, found.digest)
+
     def keyed(self, key: str) -> Row | None:
         """The operation on record under a key."""
         columns = [

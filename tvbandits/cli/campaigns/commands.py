@@ -86,9 +86,9 @@ def tell_command(
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once."""
     with leaving():
-        from tvbandits.cli.campaigns import actions
+        from tvbandits.cli.campaigns import actions, bringing
     call = actions.Call(file, format_, expert, who, key)
-    actions.bring("tell", call, site, reward, at, variance, csv)
+    bringing.bring("tell", call, site, reward, at, variance, csv)
 
 
 @app.command("questions")
@@ -120,9 +120,9 @@ def answer_command(
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
     with leaving():
-        from tvbandits.cli.campaigns import actions
+        from tvbandits.cli.campaigns import actions, bringing
     call = actions.Call(file, format_, None, who, key)
-    actions.bring("answer", call, site, value, at, variance, csv)
+    bringing.bring("answer", call, site, value, at, variance, csv)
 
 
 @app.command("drop")

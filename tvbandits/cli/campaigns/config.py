@@ -28,6 +28,7 @@ budget = 200                 # questions in all
 
 from __future__ import annotations
 
+import inspect
 import json
 import tomllib
 from collections.abc import Callable, Mapping
@@ -192,11 +193,20 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool) ->
     for option in options:
         if option not in known and option != "expert":
             raise ValueError(f"[policy.options] unknown {option!r}; there are: {', '.join(known)}")
+    signature = inspect.signature(policy.recipe)
+    no_model = f"{name} has no model of the reward, and no campaign can be made of it"
+    if "kernel" not in signature.parameters:
+        raise ValueError(no_model)
     noise = positive_number("[policy] noise", said["noise"])
     more = {key: said[key] for key in ("seed", "minimise") if key in said}
-    made = policy.recipe(domain, _kernel(said, domain), noise**2, **more, **options)
+    given = (domain, _kernel(said, domain), noise**2)
+    try:
+        signature.bind(*given, **more, **options)
+    except TypeError as error:  # an option without which it is nothing
+        raise ValueError(f"[policy.options] {name}: {error}") from error
+    made = policy.recipe(*given, **more, **options)
     if not isinstance(made, Bandit):
-        raise ValueError(f"{name} has no model of the reward, and no campaign can be made of it")
+        raise ValueError(no_model)
     return made
 
 

@@ -54,7 +54,8 @@ a { color: var(--accent); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .8rem;
   margin: 1rem 0; padding: 0; list-style: none; }
 .cards li { background: var(--tint); padding: .6rem .8rem; }
-.cards b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
+.cards b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums;
+  overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .8rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line);
@@ -62,6 +63,9 @@ th, td { padding: .25rem .8rem .25rem 0; text-align: left; border-bottom: 1px so
 td.number, th.number { text-align: right; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); }
 .plot { width: 100%; height: 26rem; } @media (max-width: 40rem) { .plot { height: 22rem; } }
+.slider { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .5rem 0; }
+.slider input { flex: 1 1 14rem; min-width: 0; height: 2rem; accent-color: var(--accent); }
+.slider output { font-weight: bold; font-variant-numeric: tabular-nums; }
 details { margin: .5rem 0; } summary { cursor: pointer; } summary:focus-visible { outline: 2px solid; }
 pre { background: var(--tint); padding: .8rem; overflow-x: auto; }
 label, select, input { font: inherit; }
@@ -93,15 +97,23 @@ DRAW = """
     return JSON.parse(JSON.stringify(data).replace(/"INK"/g, JSON.stringify(c.ink))
       .replace(/"PAPER"/g, JSON.stringify(c.paper)).replace(/"LINE"/g, JSON.stringify(c.line)));
   }
-  function drawAll() {
-    document.querySelectorAll(".plot").forEach(function (place) {
-      var said = JSON.parse(document.getElementById(place.id + "-data").textContent);
-      Plotly.react(place, inked(said.data), themed(inked(said.layout)),
-        { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] })
-        .then(function () { if (said.frames && !place.framed) { place.framed = true;
-          return Plotly.addFrames(place, inked(said.frames)); } });
-    });
+  function draw(place) {
+    var said = JSON.parse(document.getElementById(place.id + "-data").textContent);
+    var slider = document.getElementById(place.id + "-slider"), data = said.data;
+    if (slider) {
+      var at = said.frames[Number(slider.value)];
+      data = at.data;
+      slider.setAttribute("aria-valuetext", at.name);
+      document.getElementById(place.id + "-at").textContent = at.name;
+      if (!slider.heard) {
+        slider.heard = true;
+        slider.addEventListener("input", function () { draw(place); });
+      }
+    }
+    Plotly.react(place, inked(data), themed(inked(said.layout)),
+      { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
   }
+  function drawAll() { document.querySelectorAll(".plot").forEach(draw); }
   drawAll();
   dark.addEventListener("change", drawAll);
 })();
@@ -123,6 +135,11 @@ class Plot:
     table : str
         HTML of a table with the same content.
     frames : sequence of dict
+        What a slider shows: each a `name`, which is said beside it, and `data` in place of `data` above.
+    shown : int
+        The frame at first.
+    slider : str
+        What it moves, in a word or two.
     """
 
     name: str
@@ -131,6 +148,8 @@ class Plot:
     layout: dict[str, Any]
     table: str = ""
     frames: Sequence[dict[str, Any]] = ()
+    shown: int = 0
+    slider: str = "time"
 
     def html(self) -> str:
         """The figure, its data, and its table behind a fold."""
@@ -140,14 +159,25 @@ class Plot:
         label = escape(self.caption, quote=True)
         fold = (
             "<details><summary>The same as a table</summary>"
-            f'<div class="scroll">{self.table}</div></details>'
+            f"{scrolled(self.table, self.caption)}</details>"
             if self.table
             else ""
         )
+        moved = self._slider() if self.frames else ""
         return (
             f'<figure><div class="plot" id="{self.name}" role="img" aria-label="{label}"></div>'
             f'<script type="application/json" id="{self.name}-data">{as_json(found)}</script>'
-            f"<figcaption>{escape(self.caption)}</figcaption>{fold}</figure>"
+            f"{moved}<figcaption>{escape(self.caption)}</figcaption>{fold}</figure>"
+        )
+
+    def _slider(self) -> str:
+        """An input of the browser's own, which keys move and readers of screens read out."""
+        first = escape(str(self.frames[self.shown]["name"]), quote=True)
+        return (
+            f'<div class="slider"><label for="{self.name}-slider">{escape(self.slider)} '
+            f'<output id="{self.name}-at" for="{self.name}-slider">{first}</output></label>'
+            f'<input type="range" id="{self.name}-slider" min="0" max="{len(self.frames) - 1}" '
+            f'value="{self.shown}" step="1" autocomplete="off" aria-valuetext="{first}"></div>'
         )
 
 
@@ -195,6 +225,12 @@ def _shown(value: object) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def scrolled(content: str, about: str) -> str:
+    """What may be wider than a phone: it scrolls by itself, also by keys."""
+    label = escape(about, quote=True)
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{content}</div>'
 
 
 def cards(rows: Iterable[tuple[str, object]]) -> str:

@@ -1,0 +1,24 @@
+"""One server for what changes nothing, and one each for what does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.service.serving import Served, serving
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A server of one's own."""
+    with serving(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server of all tests of a module."""
+    with serving(tmp_path_factory.mktemp("service")) as found:
+        yield found

@@ -1,0 +1,16 @@
+"""The attack of the benchmarks, every kind of it once: all are refused and logged, and it lives on."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("fastapi", reason="no fastapi: no service")
+
+from benchmarks.attack import service
+
+
+def test_every_attack_is_refused_and_logged() -> None:
+    tally = service.attack(len(service.AT_ONCE), 11)
+    assert tally.faults == {}, tally.examples
+    assert tally.tried > 80
+    assert tally.also["slow clients left"] == len(service.SLOW)

@@ -1,0 +1,128 @@
+"""A script, and many scripts at once, play a campaign over HTTP."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
+from tvbandits import policies
+from tvbandits.campaign.service import Remote, RemoteError
+
+
+def test_a_script_plays_the_service_like_a_bandit(served: Served) -> None:
+    remote: Any = Remote(served.address, served.tokens["all"])
+    twin: Any = new_bandit()
+    for t in range(1, 9):
+        chosen = [each.ask(t, n=2) for each in (remote, twin)]
+        np.testing.assert_array_equal(*chosen)
+        y = np.sin(chosen[0][:, 0] + t / 9)
+        y[t % 2] = np.nan if t == 5 else y[t % 2]
+        for each in (remote, twin):
+            each.tell(chosen[0][:1], y[:1], t)
+            if t == 7:
+                each.drop(chosen[0][1:])
+            else:
+                each.tell(chosen[0][1:], y[1:], t, 0.02)
+    np.testing.assert_array_equal(remote.pending, twin.pending)
+    for mine, its in zip(remote.predict(DOMAIN.X, 9), twin.predict(DOMAIN.X, 9), strict=True):
+        np.testing.assert_array_equal(mine, its)
+    np.testing.assert_array_equal(remote.recommend(9), twin.recommend(9))
+    assert len(remote.history) == len(twin.history)
+    assert remote.status["told"] == len(twin.state.rewards)
+    assert {row.who for row in served.campaign.journal()} == {"all"}
+    assert served.campaign.state == twin.state
+
+
+def test_questions_and_answers_go_over_it(tmp_path: Path) -> None:
+    brought = policies.frugal_gp_ucb(DOMAIN, RBF(1.0), 0.01, expert=None, budget=2, seed=3)
+    with serving(tmp_path, brought) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        twin: Any = policies.frugal_gp_ucb(DOMAIN, RBF(1.0), 0.01, expert=None, budget=2, seed=3)
+        for t in range(1, 5):
+            for each in (remote, twin):
+                X = each.ask(t)
+                each.tell(X, np.sin(X[:, 0]), t)
+            asked = [each.questions(t) for each in (remote, twin)]
+            np.testing.assert_array_equal(*asked)
+            for each in (remote, twin):
+                each.answer(asked[0], np.where(np.arange(len(asked[0])) % 2, np.nan, 0.5), t, 0.01)
+        assert served.campaign.state == twin.state
+        assert served.campaign.status.answers == len(twin.state.answers) > 0
+
+
+def test_a_policy_that_asks_nobody_says_so(served: Served) -> None:
+    remote = Remote(served.address, served.tokens["all"])
+    with pytest.raises(RemoteError, match=r"nothing to ask.*422"):
+        remote.questions(1)
+    with pytest.raises(RemoteError, match=r"nothing to answer.*422"):
+        remote.answer(DOMAIN.X[:2], [1.0, np.nan], 1.0, 0.01)
+    assert served.campaign.status.rows == 0
+
+
+def test_a_request_said_again_counts_once(served: Served) -> None:
+    said = {"points": [[0.0]], "rewards": [1.0], "t": 1, "key": "k1"}
+    for _ in range(3):
+        reply = requests.post(f"{served.address}/tell", json=said, headers=served.says("tell"))
+        assert (reply.status_code, reply.json()["told"]) == (200, 1)
+    other = {**said, "rewards": [2.0]}
+    reply = requests.post(f"{served.address}/tell", json=other, headers=served.says("tell"))
+    assert reply.status_code == 409
+    assert "k1" in reply.json()["error"]
+
+
+def test_many_at_once_lose_nothing(served: Served) -> None:
+    def work(number: int) -> None:
+        remote = Remote(served.address, served.tokens["all"])
+        for i in range(4):
+            X = remote.ask(float(i))
+            remote.tell(X, [number + i / 10], float(i))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    rewards = served.campaign.history
+    told = rewards[rewards["kind"] == "reward"]["reward"].to_numpy()
+    expected = [number + i / 10 for number in range(8) for i in range(4)]
+    np.testing.assert_allclose(np.sort(told), np.sort(expected))
+    assert served.campaign.verify().fine
+
+
+def test_who_looks_does_not_wait_for_who_writes(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty who write stand in line behind one that takes long; there are forty threads."""
+    begun, go_on = threading.Event(), threading.Event()
+    ask = served.campaign.ask
+
+    def long(*arguments: Any, **options: Any) -> Any:
+        begun.set()
+        assert go_on.wait(120)
+        return ask(*arguments, **options)
+
+    monkeypatch.setattr(served.campaign, "ask", long)
+
+    def asks(number: int) -> int:
+        said = {"t": float(number)}
+        address, headers = f"{served.address}/ask", served.says("ask")
+        return requests.post(address, json=said, headers=headers, timeout=300).status_code
+
+    with ThreadPoolExecutor(60) as pool:
+        waiting = [pool.submit(asks, number) for number in range(60)]
+        try:
+            assert begun.wait(120)
+            for path in ("/status", "/history", "/pending", "/health"):
+                address = f"{served.address}{path}"
+                reply = requests.get(address, headers=served.says("read"), timeout=60)
+                assert reply.status_code == 200
+            assert served.campaign.status.rows == 0
+        finally:
+            go_on.set()
+        assert {each.result() for each in waiting} == {200}
+    assert len(served.campaign.pending) == 60

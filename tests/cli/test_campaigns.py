@@ -1,0 +1,452 @@
+"""Every verb of `tvbandits campaign`: what it prints, what it leaves behind, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tvbandits import Campaign
+from tvbandits.__main__ import main
+
+SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+[policy]
+name = "{policy}"
+length_scale = 2.0
+noise = 0.1
+{options}
+[clock]
+unit = "1h"
+origin = "2024-01-01"
+"""
+
+BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { budget = 2 }") + (
+    "[expert]\nbrought = true\n"
+)
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`tvbandits campaign ...`."""
+
+    def run(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["tvbandits", "campaign", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        status = ended.value.code
+        assert isinstance(status, int)
+        return Said(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A campaign at four sites, with a clock."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv").write_text(SITES)
+    config = tmp_path / "c.toml"
+    config.write_text(CONFIG.format(policy="tv-gp-ucb", options="options = { epsilon = 0.01 }"))
+    said = command("new", "c.db", "--config", config)
+    assert (said.status, said.err) == (0, "")
+    assert said.out.startswith("c.db: a campaign on Candidates")
+    return tmp_path / "c.db"
+
+
+@pytest.fixture
+def brought(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A campaign whose expert is asked by people."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv").write_text(SITES)
+    (tmp_path / "b.toml").write_text(BROUGHT)
+    assert command("new", "b.db", "--config", "b.toml").status == 0
+    return tmp_path / "b.db"
+
+
+def objects(text: str) -> list[Any]:
+    def refuse(token: str) -> NoReturn:
+        raise AssertionError(f"{token} is not JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def fine(said: Said) -> str:
+    assert (said.status, said.err) == (0, ""), said
+    return said.out
+
+
+def test_a_day_of_a_technician(command: Command, place: Path) -> None:
+    out = fine(command("ask", place, "--at", "2024-01-01 08:00", "--key", "first"))
+    assert out.strip() in ("north", "mill", "south", "east")
+    assert fine(command("ask", place, "--at", "2024-01-01 08:00", "--key", "first")) == out
+    told = ("tell", place, "--site", out.strip(), "--reward", 0.5, "--at", "2024-01-01 08:00")
+    assert fine(command(*told, "--who", "anna")) == "1 brought, new; 1 told, 0 out\n"
+    assert fine(command(*told)) == "1 brought, known already; 1 told, 0 out\n"
+    with Campaign.open(place) as campaign:
+        assert [(row.kind, row.key) for row in campaign.journal()] == [
+            ("asked", "first"),
+            ("told", f"tell {out.strip()} at 8.0"),
+        ]
+        assert campaign.journal()[1].who == "anna"
+        assert campaign.state.rewards.t.tolist() == [8.0]
+
+
+def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
+    (asked,) = objects(fine(command("ask", place, "--at", 8, "-n", 2, "--format", "json")))
+    assert len(asked["points"]) == 2
+    assert asked["t"] == 8.0
+    first, second = (each["site"] for each in asked["points"])
+    assert first != second
+    said = ("tell", place, "--site", first, "--reward", "nan", "--at", 8, "--format", "json")
+    assert objects(fine(command(*said))) == [{"brought": 1, "new": True, "told": 0}]
+    (left,) = objects(fine(command("drop", place, "--site", second, "--format", "json")))
+    assert left == {"pending": 0}
+    (status,) = objects(fine(command("status", place, "--format", "json")))
+    assert (status["told"], status["failed"], status["out"]) == (0, 1, "none")
+    assert status["best"] == "not known yet"
+
+
+def test_only_some_sites_are_there(command: Command, place: Path) -> None:
+    for t in range(1, 5):
+        out = fine(command("ask", place, "--at", t, "--among", "mill, east"))
+        assert out.strip() in ("mill", "east")
+
+
+def test_dropping(command: Command, place: Path) -> None:
+    site = fine(command("ask", place, "--at", 1)).strip()
+    assert fine(command("drop", place, "--site", site)) == "dropped; 0 out\n"
+
+
+TABLE = """time;site;reward;variance;who
+2024-01-01 01:00;north;1.5;;anna
+2024-01-01 02:00;mill;;;
+3;south;0.5;0.04;bert
+"""
+
+
+def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> None:
+    Path("day.csv").write_text(TABLE)
+    assert fine(command("tell", place, "--csv", "day.csv")) == "3 brought, new; 2 told, 0 out\n"
+    again = command("tell", place, "--csv", "day.csv", "--format", "json")
+    assert objects(fine(again)) == [{"brought": 3, "new": False, "told": 2}]
+    with Campaign.open(place) as campaign:
+        rewards = campaign.state.rewards
+        assert rewards.t.tolist() == [1.0, 3.0]
+        assert rewards.y.tolist() == [1.5, 0.5]
+        assert rewards.X.tolist() == [[0, 1], [5, 2]]
+        assert np.allclose(rewards.variance, [0.01, 0.04])
+        assert campaign.state.failed.t.tolist() == [2.0]
+        assert [row.who for row in campaign.journal()][::2] == ["anna", "bert"]
+
+
+def test_without_a_time_it_is_the_next(command: Command, place: Path) -> None:
+    for number in (1, 2):
+        fine(command("tell", place, "--site", "north", "--reward", number))
+    with Campaign.open(place) as campaign:
+        assert campaign.state.rewards.t.tolist() == [1.0, 2.0]
+        assert campaign.state.rewards.y.tolist() == [1.0, 2.0]
+
+
+def test_what_is_wrong_further_down_a_table_says_how_far_it_came(
+    command: Command, place: Path
+) -> None:
+    Path("day.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,1e300\n")
+    said = command("tell", place, "--csv", "day.csv")
+    assert (said.status, said.out) == (2, "")
+    assert re.fullmatch(r"tvbandits: day.csv, row 2: .*; the 1 before it are told\n", said.err)
+    Path("day.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,0.25\n")
+    assert "2 brought, new; 2 told" in fine(command("tell", place, "--csv", "day.csv"))
+
+
+def test_a_table_with_coordinates_and_keys(command: Command, place: Path) -> None:
+    Path("day.csv").write_text("key,t,km,height,value\nk1,1,0,1,2.0\nk2,1,0,1,3.0\n")
+    assert "2 brought, new; 2 told" in fine(command("tell", place, "--csv", "day.csv"))
+    with Campaign.open(place) as campaign:
+        assert [row.key for row in campaign.journal()] == ["k1", "k2"]
+
+
+def test_questions_and_answers(command: Command, brought: Path) -> None:
+    for t in range(1, 4):
+        site = fine(command("ask", brought, "--at", t)).strip()
+        fine(command("tell", brought, "--site", site, "--reward", t / 10, "--at", t))
+    shown = command("questions", brought, "--at", 3, "--key", "q", "--format", "json")
+    (asked,) = objects(fine(shown))
+    sites = [each["site"] for each in asked["questions"]]
+    assert 1 <= len(sites) <= 6
+    assert fine(command("questions", brought, "--at", 3, "--key", "q")) == "; ".join(sites) + "\n"
+    said = ("answer", brought, "--site", sites[0], "--value", 0.7, "--at", 3, "--variance", 0.04)
+    assert fine(command(*said)).startswith("1 brought, new; 3 told")
+    assert fine(command(*said)).startswith("1 brought, known already")
+    Path("a.csv").write_text(f"site,time,value,variance\n{sites[-1]},4,0.2,0.04\n")
+    assert "1 brought, new" in fine(command("answer", brought, "--csv", "a.csv"))
+    with Campaign.open(brought) as campaign:
+        assert len(campaign.state.answers) == 2
+
+
+@pytest.fixture
+def played(command: Command, place: Path) -> Path:
+    for t, site in enumerate(("north", "mill", "south", "north"), start=1):
+        fine(command("tell", place, "--site", site, "--reward", t / 10, "--at", t))
+    fine(command("ask", place, "--at", 5))
+    return place
+
+
+def test_status_is_a_line(command: Command, played: Path) -> None:
+    out = fine(command("status", played))
+    found = re.fullmatch(
+        r"4 told, out: (\w+); 0 asked for 0; last at 2024-01-01 04:00:00; best: (\w+)\n", out
+    )
+    assert found, out
+    (said,) = objects(fine(command("status", played, "--format", "json")))
+    assert (said["out"], said["best"]) == found.groups()
+    assert (said["told"], said["pending"], said["rows"], said["time"]) == (4, 1, 5, 4.0)
+
+
+def test_history_is_that_of_the_bandit(command: Command, played: Path) -> None:
+    with Campaign.open(played) as campaign:
+        whole = campaign.history
+    shown = pd.read_csv(StringIO(fine(command("history", played, "--last", 0))))
+    assert shown["reward"].dropna().tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert len(shown) == len(whole) == 5
+    (last,) = objects(fine(command("history", played, "--last", 2, "--format", "json")))
+    assert [row["time"] for row in last] == [4.0, 5.0]
+
+
+def test_forecasts_are_predictions_best_first(command: Command, played: Path) -> None:
+    (said,) = objects(fine(command("forecast", played, "--at", 9, "--format", "json")))
+    with Campaign.open(played) as campaign:
+        X = campaign.recipe.domain.X
+        mean, deviation = campaign.predict(X, 9.0)
+    order = np.argsort(-mean)
+    names = ["north", "mill", "south", "east"]
+    assert [row["site"] for row in said["forecast"]] == [names[i] for i in order]
+    assert [row["mean"] for row in said["forecast"]] == mean[order].tolist()
+    assert [row["deviation"] for row in said["forecast"]] == deviation[order].tolist()
+    one = fine(command("forecast", played, "--at", "2024-01-01 09:00", "--site", "mill"))
+    assert one == f"mill: {mean[1]:.4g} +- {deviation[1]:.2g}\n"
+    by_number = fine(command("forecast", played, "--at", 9, "--site", "2.5,1"))
+    assert by_number == one
+
+
+def test_watching_shows_what_others_do(
+    command: Command, played: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvbandits.cli.campaigns import actions
+
+    told: list[float] = []
+
+    def meanwhile(_: float) -> None:
+        with Campaign.open(played, who="another") as campaign:
+            t = 10.0 + len(told)
+            campaign.tell([[0.0, 1.0]], [0.25], t)
+            told.append(t)
+
+    class Clock:
+        sleep = staticmethod(meanwhile)
+
+        @staticmethod
+        def monotonic() -> float:
+            return float(len(told))
+
+    monkeypatch.setattr(actions, "time", Clock)
+    lines = fine(command("watch", played, "--for", 2)).splitlines()
+    assert len(lines) == len(told) == 2
+    assert all(re.fullmatch(r"\S+ another told north: 0.25", line) for line in lines)
+    told.clear()
+    rows = objects(fine(command("watch", played, "--for", 1, "--format", "json")))
+    assert [(row["kind"], row["who"], row["y"]) for row in rows] == [("told", "another", [0.25])]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_export(command: Command, played: Path, name: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow", reason="no pyarrow: no Parquet")
+    assert fine(command("export", played, name)) == f"{name}\n"
+    table = pd.read_csv(name) if name.endswith("csv") else pd.read_parquet(name)
+    told = table[table["what"] == "told"]
+    assert told["value"].tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert told["km"].tolist() == [0.0, 2.5, 5.0, 0.0]
+
+
+def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
+    assert fine(command("backup", played, "copy.db")) == "copy.db\n"
+    one, other = (fine(command("status", each, "--format", "json")) for each in (played, "copy.db"))
+    assert one == other
+    refused = command("backup", played, "copy.db")
+    assert (refused.status, refused.err) == (
+        2, "tvbandits: copy.db: there is something already\n",
+    )  # fmt: skip
+
+
+def test_verify(command: Command, played: Path) -> None:
+    out = fine(command("verify", played))
+    assert re.fullmatch(r"5 rows, 5 operations, \d snapshots: all as written\n", out)
+    (said,) = objects(fine(command("verify", played, "--format", "json")))
+    assert (said["fine"], said["problems"], said["rows"]) == (True, [], 5)
+
+
+def test_a_row_that_was_changed_is_found(command: Command, played: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(played) as opened:
+        opened.execute("UPDATE journal SET body = replace(body, '0.3', '0.9') WHERE seq = 3")
+    opened.close()
+    said = command("verify", played)
+    assert said.status == 2
+    assert "row 3 of the journal ('told') is not as it was written" in said.out + said.err
+
+
+def test_report(command: Command, played: Path) -> None:
+    pytest.importorskip("plotly", reason="no plotly: no report")
+    said = command("report", played)
+    assert (said.status, said.err) == (0, f"{played}.html\n")
+    text = Path(f"{played}.html").read_text()
+    assert "north" in text
+    assert command("report", played, "--out", "page.html").status == 0
+    assert Path("page.html").read_text() == text
+
+
+def test_tokens(command: Command, place: Path) -> None:
+    pytest.importorskip("fastapi", reason="no fastapi: no service")
+    from tvbandits.campaign.service import Tokens
+
+    said = command("token", place, "anna", "--role", "read", "--role", "tell")
+    assert said.status == 0
+    assert said.err == "for anna, to read, tell; it is shown this once\n"
+    found = Tokens.at(f"{place}.tokens.json").holder(said.out.strip())
+    assert found is not None
+    assert (found.name, found.roles) == ("anna", {"read", "tell"})
+    assert command("token", place, "bert").err == "for bert, to read; it is shown this once\n"
+    assert command("token", place, "anna", "--take-back").status == 0
+    assert Tokens.at(f"{place}.tokens.json").names == ("bert",)
+
+
+# --- what is refused
+
+DATED = "2024-01-01 01:00"
+
+WRONG: dict[str, tuple[str, str]] = {
+    "no campaign": ("status none.db", r"none\.db: there is no campaign"),
+    "no campaign either": ("status sites.csv", r"sites\.csv: it is no campaign"),
+    "ask at a word": ("ask c.db --at soon", "soon"),
+    "ask for none": ("ask c.db --at 1 -n 0", "n must be"),
+    "ask elsewhere": ("ask c.db --at 1 --among north,west", 'unknown site "west"; there are: north'),
+    "ask in yaml": ("ask c.db --at 1 --format yaml", '--format must be text or json, got "yaml"'),
+    "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a text"),
+    "tell nothing": ("tell c.db --at 1", "give --site and --reward, or --csv"),
+    "tell half": ("tell c.db --site north --at 1", "give --site and --reward"),
+    "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "give --site and --reward"),
+    "tell elsewhere": ("tell c.db --site west --reward 1 --at 1", 'unknown site "west"'),
+    "tell at no site": ("tell c.db --site 1,1 --reward 1 --at 1", "candidate"),
+    "tell in one dimension": ("tell c.db --site 1 --reward 1 --at 1", "X must"),
+    "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
+    "tell infinity": ("tell c.db --site north --reward inf --at 1", "inf"),
+    "tell without variance": ("tell c.db --site north --reward 1 --at 1 --variance 0", "variance"),
+    "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column key"),
+    "a table that is not": ("tell c.db --csv none.csv", r"none\.csv: .*[Nn]o such file"),
+    "a table of others": ("tell c.db --csv sites.csv", r"sites\.csv: there must be columns site"),
+    "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
+    "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, row 2: unknown site "west"'),
+    "drop nothing": ("drop c.db", "give --site"),
+    "drop what is not out": ("drop c.db --site north", "not pending|not out|pending"),
+    "questions": ("questions c.db --at 1", "nothing to ask"),
+    "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
+    "history of less": ("history c.db --last -1", "--last must be at least 0, got -1"),
+    "forecast elsewhere": ("forecast c.db --site west", 'unknown site "west"'),
+    "export to a picture": ("export c.db out.png", r"ends in \.csv or \.parquet"),
+    "a key to another": ("token c.db a/b", "name must be letters"),
+    "a role of one's own": ("token c.db anna --role root", "roles must be of read, tell, ask"),
+    "taken from nobody": ("token c.db anna --take-back", '"anna" has no token'),
+    "served to nobody": ("serve c.db", "there are no tokens"),
+    "report of nothing": ("report none.db", "there is no campaign"),
+    "another's expert": ("ask c.db --at 1 --expert os:system", "expert"),
+    "a second time": ("new c.db --config c.toml", r"c\.db: there is something already"),
+    "no configuration": ("new d.db --config none.toml", r"none\.toml"),
+    "another's configuration": ("new d.db --config sites.csv", r"sites\.csv"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_word_is_one_line_and_changes_nothing(
+    command: Command, place: Path, name: str
+) -> None:
+    arguments, message = WRONG[name]
+    if "token" in arguments or "serve" in arguments:
+        pytest.importorskip("fastapi", reason="no fastapi: no service")
+    Path("day.csv").write_text(TABLE)
+    Path("west.csv").write_text("site,time,reward\nnorth,1,0.5\nwest,2,0.5\n")
+    Path("words.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,much\n")
+    before = {path.name for path in place.parent.iterdir()}
+    said = command(*arguments.split(" "))
+    if name == "another's expert":  # a campaign without one has no use for it
+        assert said.status == 0
+        return
+    assert (said.status, said.out) == (2, "")
+    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
+    assert re.search(message, said.err), said.err
+    with Campaign.open(place) as campaign:
+        assert campaign.status.rows == 0
+    left = {path.name for path in place.parent.iterdir()} - before
+    assert not {each for each in left if not each.startswith("c.db-")}
+
+
+def test_the_service_is_not_open_to_all(command: Command, place: Path) -> None:
+    pytest.importorskip("fastapi", reason="no fastapi: no service")
+    command("token", place, "anna")
+    for arguments, message in (
+        (("--host", "0.0.0.0"), "0.0.0.0 can be reached from elsewhere"),
+        (("--certificate", "none.pem", "--private-key", "none.pem"), "no such file"),
+        (("--certificate", "sites.csv"), "both a certificate and a private key"),
+    ):
+        said = command("serve", place, *arguments)
+        assert (said.status, said.out) == (2, "")
+        assert message in said.err
+        assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[policy]\nname='gp-ucb'\nnoise=1", r"there must be a part \[domain\]"),
+        (CONFIG.format(policy="no-such", options=""), "no-such"),
+        (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'"),
+        (CONFIG.format(policy="tv-gp-ucb", options="options = { evil = 1 }"), "unknown 'evil'"),
+        (CONFIG.format(policy="tv-gp-ucb", options="kernel = 'pickle'"), 'must be "rbf" or "matern"'),
+        (CONFIG.format(policy="uniform", options=""), "no model"),
+        (CONFIG.format(policy="tv-gp-ucb", options="").replace("0.1", "-1"), "noise"),
+        (CONFIG.format(policy="tv-gp-ucb", options="") + "[expert]\nbrought = true", "asks no expert"),
+        (BROUGHT.replace("brought = true", 'maker = "os:system"'), "is your own code"),
+        (CONFIG.format(policy="tv-gp-ucb", options="").replace("sites.csv", "none.csv"), "none.csv"),
+        ("[[[", "c2.toml"),
+    ],
+)  # fmt: skip
+def test_a_wrong_configuration_begins_nothing(
+    command: Command, place: Path, text: str, message: str
+) -> None:
+    Path("c2.toml").write_text(text)
+    said = command("new", "new.db", "--config", "c2.toml")
+    assert (said.status, said.out) == (2, "")
+    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
+    assert re.search(message, said.err), said.err
+    assert not list(place.parent.glob("new.db*"))
