@@ -79,9 +79,11 @@ def certificate(folder: Path, names: str) -> tuple[Path, Path]:
     """A certificate of our own for some names, and its key."""
     made, key = folder / f"{len(names)}.pem", folder / f"{len(names)}.key"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        + ["-subj", "/CN=attack", "-addext", f"subjectAltName={names}"]
-        + ["-out", str(made), "-keyout", str(key)],
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=attack", "-addext", f"subjectAltName={names}"),
+            *("-out", str(made), "-keyout", str(key)),
+        ],
         check=True,
         capture_output=True,
     )
