@@ -229,7 +229,11 @@ SITES_THAT_CANNOT_BE = {
         {},
         "site 8: lat must be degrees, got 91.0",
     ),
-    "unknown id": (SITES, {"id": "mote"}, "sites have no column id='mote'; there are 'id', 'x', 'y'"),
+    "unknown id": (
+        SITES,
+        {"id": "mote"},
+        "sites have no column id='mote'; there are 'id', 'x', 'y'",
+    ),
     "unknown": (SITES, {"coordinates": ["x", "q"]}, "must be 2 or 3 columns of 'x', 'y', got"),
     "one": (SITES, {"coordinates": ["x"]}, "coordinates must be 2 or 3 columns"),
     "no match": (

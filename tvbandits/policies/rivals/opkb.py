@@ -94,7 +94,10 @@ def _share(
     less = c**2 - a * b
 
     def slope(s: float) -> float:
-        return from_here - weight * (a - b + 2 * s * less) / (1 + s * (a - b) + s**2 * less)
+        grown = 1 + s * (a - b) + s**2 * less
+        if grown <= 0:  # nothing else spans that arm's direction: log det falls without end
+            return math.inf
+        return from_here - weight * (a - b + 2 * s * less) / grown
 
     # All of an arm's mass goes only if that is best.
     if slope(most) <= 0:
