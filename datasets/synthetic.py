@@ -20,7 +20,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import shown, text
+from tvbandits.core.coercion import choice, shown, text
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.linalg import square_root
 
@@ -152,8 +152,7 @@ class GPDrift:
         _check_path(self.horizon, points)
         positive_number("length_scale", self.length_scale)
         whole_number("seed", self.seed, at_least=0)
-        if self.smoothness not in ("rbf", "matern52"):
-            raise ValueError(f'smoothness must be "rbf" or "matern52", got {self.smoothness!r}')
+        choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
     @cached_property
     def domain(self) -> Candidates:

@@ -8,10 +8,12 @@ table of counts and examples of what was found; the exit status is 1 if somethin
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import pkgutil
 import sys
 import traceback
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import benchmarks.attack
@@ -32,10 +34,11 @@ def attacks() -> dict[str, ModuleType]:
 
 
 def run(name: str, module: ModuleType, count: int | None, seed: int, quick: bool) -> Tally:
-    """One attack; an attack that fails itself has found something."""
+    """One attack, in a folder of its own; an attack that fails itself has found something."""
     usual = getattr(module, "QUICK", QUICK) if quick else getattr(module, "COUNT", COUNT)
     try:
-        tally = module.attack(usual if count is None else count, seed)
+        with TemporaryDirectory(prefix="attack") as folder, contextlib.chdir(folder):
+            tally = module.attack(usual if count is None else count, seed)
         assert isinstance(tally, Tally), f"{name}.attack returned a {type(tally).__name__}"
     except Exception:
         return Tally(name, 1, {CRASHED: 1}, (traceback.format_exc(),))

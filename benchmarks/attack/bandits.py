@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 import tvbandits
+from benchmarks.attack.dense import by_dictionary
 from benchmarks.attack.parts import (
     Options,
     example,
@@ -329,22 +330,35 @@ def against_the_exact(
 ) -> list[Found]:
     """Predictions that the exact posterior of the same observations contradicts."""
     recipe, state = bandit.recipe, bandit.state
-    plain = replace(recipe, posterior=Exact(), acquisition=UpperConfidenceBound())
-    exact = Bandit.from_state(plain, replace(state, posterior=None))
     X = recipe.domain.sample(20, rng)
-    (mean, deviation), (right, its) = (b.predict(X, now + 1.0) for b in (bandit, exact))
-    off = np.abs(mean - right)
-    # What a dictionary or features leave out may move a mean, but no further than it admits: by its
-    # deviation, times the length of the function in prior deviations, which is about 1 for an honest
-    # prior, and 100 where a fixed prior mean is so far off.
-    length = 1.0
-    if recipe.mean != "online" and len(state.rewards):
-        length = max(length, float(np.abs(state.rewards.y - recipe.mean).max()) / unit)
-    if (off > 0.5 * unit + 4.0 * length * np.maximum(deviation, its)).any():
-        worst = int(off.argmax())
-        what = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, exact {right[worst]:.4g}"
-        return [Found(WRONG, seed, f"{what}, unit {unit:.2g}, {type(recipe.posterior).__name__}")]
+    mean, deviation = bandit.predict(X, now + 1.0)
+    dense = by_dictionary(bandit, X, now + 1.0)
+    if dense is not None:
+        # The prior that the dictionary stands for, whatever it leaves out: the very same numbers.
+        right, its = dense
+        size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
+        close = np.abs(mean - right) <= 1e-3 * size
+        close &= np.abs(deviation - its) <= 1e-3 * unit + 0.1 * its
+        if not close.all():
+            return [wrong(seed, "dense", mean, deviation, right, ~close, recipe)]
+    if dense is None or recipe.mean == "online":
+        # An honest prior: what is left out may move a mean, but no further than it admits.
+        plain = replace(recipe, posterior=Exact(), acquisition=UpperConfidenceBound())
+        exact = Bandit.from_state(plain, replace(state, posterior=None))
+        right, its = exact.predict(X, now + 1.0)
+        far = np.abs(mean - right) > 0.5 * unit + 4.0 * np.maximum(deviation, its)
+        if far.any():
+            return [wrong(seed, "exact", mean, deviation, right, far, recipe)]
     return []
+
+
+def wrong(
+    seed: int, name: str, mean: Array, deviation: Array, right: Array, bad: Array, recipe: Recipe
+) -> Found:
+    """A prediction that is contradicted: the worst of them."""
+    worst = int(np.where(bad, np.abs(mean - right), -1.0).argmax())
+    said = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, {name} {right[worst]:.4g}"
+    return Found(WRONG, seed, f"{said}, {type(recipe.posterior).__name__}")
 
 
 def step(

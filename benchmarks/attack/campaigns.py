@@ -40,6 +40,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.attack.postgresql import Server
+from benchmarks.attack.report import WRONG, Count, Tally
 from tvbandits import Answers, Bandit, Campaign, Candidates, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.campaign import BusyError, CampaignError, StorageError
@@ -49,6 +50,8 @@ from tvbandits.core.keyed_noise import keyed_normal
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 NOISE = 0.01
 SNAPSHOT_EVERY = 9
+
+COUNT, QUICK, WRITERS = 100, 4, 3
 
 
 def reward(X: Array, t: float) -> Array:
@@ -423,13 +426,29 @@ def campaigns(kills: int, seed: int, writers: int, server: bool, folder: Path) -
     return together(parts)
 
 
+def attack(count: int, seed: int) -> Tally:
+    """Kill writers so many times, and starve and cut as many as belong to that."""
+    counts = Count("campaigns")
+    with tempfile.TemporaryDirectory() as temporary:
+        found = campaigns(count, seed, WRITERS, False, Path(temporary))
+    counts.tried(found.kills + found.full + found.cuts)
+    for name in ("kills", "full", "cuts", "steps", "rows", "sold", "again"):
+        counts.also(name, getattr(found, name))
+    counts.also(f"on a disk that cannot be written: {found.read_only}")
+    for fault in found.faults:
+        counts.fault(WRONG, fault)
+    return counts.tally
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.attack.campaigns", description=__doc__
     )
-    parser.add_argument("--kills", type=int, default=100, metavar="N", help="100 by default")
+    parser.add_argument("--kills", type=int, default=COUNT, metavar="N", help=f"{COUNT} by default")
     parser.add_argument("--seed", type=int, default=0, help="of the instants; 0 by default")
-    parser.add_argument("--writers", type=int, default=3, metavar="N", help="3 by default")
+    parser.add_argument(
+        "--writers", type=int, default=WRITERS, metavar="N", help=f"{WRITERS} by default"
+    )
     parser.add_argument("--server", action="store_true", help="on PostgreSQL")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:

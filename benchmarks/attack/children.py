@@ -27,7 +27,7 @@ class Ended:
         What it printed.
     seconds : float
     megabytes : float
-        The most memory that it held, above what it began with.
+        The most memory that it held, above what it held as it began: the kernel's own peak.
     """
 
     status: int
@@ -58,7 +58,11 @@ def _limited(memory: int) -> None:
 
 def in_a_child(call: Callable[[], int], *, seconds: int = 30, memory: int = 3 << 30) -> Ended:
     """Make a call in a fork of this process; its result is the exit status, and an exception is 70."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        tempfile.TemporaryFile() as began_with,
+    ):
         sys.stdout.flush()
         sys.stderr.flush()
         began = time.monotonic()
@@ -66,6 +70,8 @@ def in_a_child(call: Callable[[], int], *, seconds: int = 30, memory: int = 3 <<
         if child == 0:
             status = 70
             try:
+                # Not what the parent holds: a fork shares files that are mapped, and holds less.
+                os.pwrite(began_with.fileno(), str(_held()).encode(), 0)
                 os.dup2(out.fileno(), 1)
                 os.dup2(err.fileno(), 2)
                 _limited(memory)
@@ -87,5 +93,6 @@ def in_a_child(call: Callable[[], int], *, seconds: int = 30, memory: int = 3 <<
         for stream in (out, err):
             stream.seek(0)
             texts.append(stream.read(1 << 20).decode(errors="replace"))
-    peak = used.ru_maxrss / 1024 - _held()
-    return Ended(status, texts[0], texts[1], time.monotonic() - began, max(peak, 0.0))
+        held = float(os.pread(began_with.fileno(), 64, 0) or 0)
+    megabytes = used.ru_maxrss * 1024 / 1e6 - held  # ru_maxrss is in kibibytes
+    return Ended(status, texts[0], texts[1], time.monotonic() - began, max(megabytes, 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,16 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.attack.recordings import make as make_recording
-from tvbandits import Bandit, Candidates, Clock, Integer, Observations, Recipe, Space
+from tvbandits import (
+    Bandit,
+    Campaign,
+    Candidates,
+    Clock,
+    Integer,
+    Observations,
+    Recipe,
+    Space,
+)
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
@@ -158,6 +168,36 @@ def ozone() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+_places = itertools.count()
+
+
+def new_place() -> Path:
+    """Where there is nothing yet."""
+    return folder() / f"new-{next(_places)}.db"
+
+
+def campaign() -> Campaign:
+    """One that has begun, in a new file, with a point that is out."""
+    going = Campaign.create(new_place(), asking())
+    going.ask(5.0)
+    return going
+
+
+def saved() -> Path:
+    """A saved bandit."""
+    place = folder() / "saved"
+    if not place.exists():
+        played().save(place)
+    return place
+
+
+def campaign_place() -> Path:
+    """Where one is that has begun."""
+    place = new_place()
+    Campaign.create(place, asking()).close()
+    return place
+
+
 def at(name: str) -> Callable[[], Path]:
     """One of these files."""
     return lambda: folder() / name
@@ -247,6 +287,8 @@ GOOD: dict[str, Callable[[], Any]] = {
     "context": lambda: [5.0],
     "told": lambda: 3,
     "query": lambda: "SELECT 1",
+    "epsilon": lambda: 0.1,
+    "place": new_place,
 }
 """Good values by the name of a parameter."""
 
@@ -283,6 +325,13 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,
+    "tvbandits.Bandit.save.path": new_place,
+    "tvbandits.Campaign.open.place": campaign_place,
+    "tvbandits.Campaign.tell.t": lambda: 5.0,
+    "tvbandits.Campaign.drop.X": lambda: asking().pending,
+    "tvbandits.Campaign.export.path": new_place,
+    "tvbandits.Campaign.backup.path": new_place,
+    "tvbandits.load.path": saved,
     "tvbandits.Bandit.dropped.X": lambda: asking().pending,
     "datasets.GPDrift.value.X": lambda: [[0.0, 0.0]],
     "datasets.Switching.value.X": lambda: Switching().domain.X[:1],
@@ -302,6 +351,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
 
 OBJECTS: dict[str, Callable[[], Any]] = {
     "tvbandits.Bandit": asking,
+    "tvbandits.Campaign": campaign,
     "tvbandits.Space": lambda: Space(a=(0.0, 2.0), b=Integer(1, 5), c=["x", "y"]),
     "tvbandits.Clock": Clock,
     "experts.SensorExpert": lambda: SensorExpert(stations(), stub()),

@@ -34,6 +34,7 @@ from benchmarks.attack.good_values import expert, line, reward
 from benchmarks.attack.report import CRASHED, HALF_DONE, SILENT, Count, Tally, run_one, steps
 from tvbandits import (
     Bandit,
+    Campaign,
     Clock,
     EvaluationError,
     Exact,
@@ -119,6 +120,9 @@ def use(made: Any) -> None:
         return
     elif isinstance(made, Bandit | ModelFree):
         play(made)
+    elif isinstance(made, Campaign):
+        with made:
+            made.recommend(15.0)
     elif isinstance(made, Recipe):
         play(Bandit(made))
     elif isinstance(made, Kernel):

@@ -144,11 +144,11 @@ class Call:
 
 def player_of(seed: int) -> tuple[Bandit, Any, str]:
     """A bandit, the truth it plays on, and what it is; made anew each time."""
-    # Those without a model keep nothing that could be half.
+    # Other players have no state that could be compared.
     names = [
         name
         for name, policy in POLICIES.items()
-        if "kernel" in inspect.signature(policy.recipe).parameters
+        if inspect.signature(policy.recipe).return_annotation in (Bandit, Bandit.__name__)
     ]
     if seed % 2:
         recipe, truth, made_of = bandits.recipe_of(seed)

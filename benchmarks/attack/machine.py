@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -185,7 +187,9 @@ def attack(count: int, seed: int) -> Tally:
     found.tried(count)
     machine = type("Machine", (Machine,), {"first": 10_000 * seed})
     try:
-        run_state_machine_as_test(machine, settings=quick(count))
+        with TemporaryDirectory(prefix="attack") as folder:
+            set_hypothesis_home_dir(folder)  # it keeps files wherever it is run
+            run_state_machine_as_test(machine, settings=quick(count))
     except AssertionError as error:
         found.fault(WRONG, str(error))
     return found.tally

@@ -120,7 +120,8 @@ def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
         if each in known and (needed or rng.random() < 0.5):
             options[each] = value
     for each in ("rate", "discount", "epsilon", "delta", "ratio_bound", "queries", "budget"):
-        if each in known and rng.random() < 0.5:
+        needed = each in known and known[each].default is inspect.Parameter.empty
+        if each in known and (rng.random() < 0.5 or needed):
             small = each in ("discount", "epsilon", "delta")
             options[each] = 0.5 if small else abs(some(rng)) + (1.0 if each == "ratio_bound" else 0)
     for each in ("queries", "budget"):

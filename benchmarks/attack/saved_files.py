@@ -10,7 +10,6 @@ within a second and without importing anything, and leave no trace on the disk.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import json
@@ -20,7 +19,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,10 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
+from benchmarks.attack.report import WRONG, Count, Tally, run_one
 from tvbandits import Candidates, SavedFileError, load, policies
+
+COUNT, QUICK = 600, 120
 
 SLOW = 5.0
 """Seconds after which a refusal counts as one that never came."""
@@ -269,16 +271,16 @@ def saved_files(count: int, seed: int) -> Found:
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what came of it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attack.saved_files")
-    parser.add_argument("--count", type=int, default=600)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    found = saved_files(options.count, options.seed)
-    print(json.dumps(vars(found), indent=2))
-    return 1 if found.faults else 0
+def attack(count: int, seed: int) -> Tally:
+    """Open so many files: those that are made, and then some that are drawn."""
+    counts = Count("saved files")
+    found = saved_files(count, seed)
+    counts.tried(found.tried)
+    counts.also("refused by name", found.refused)
+    for fault in found.faults:
+        counts.fault(WRONG, fault)
+    return counts.tally
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_one(attack, "benchmarks.attack.saved_files", COUNT)

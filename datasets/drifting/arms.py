@@ -25,6 +25,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import choice, text
 from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 
@@ -77,11 +78,12 @@ class SwitchingArms:
     source: ClassVar[str] = "Hong, Li and Tewari, AISTATS 2023"
 
     def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
         _check(self.horizon, self.arms, self.noise_variance, self.seed)
         whole_number("dimension", self.dimension, at_least=2, at_most=100)
         positive_number("length_scale", self.length_scale)
-        if self.environment not in ("test", "tuning"):
-            raise ValueError(f'environment must be "test" or "tuning", got {self.environment!r}')
+        choice("environment", self.environment, ("test", "tuning"))
 
     @cached_property
     def domain(self) -> Candidates:
@@ -178,6 +180,8 @@ class AutoregressiveArms:
     source: ClassVar[str] = "an AR(20) field on a grid, misspecified for every policy here"
 
     def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
         whole_number("side", self.side, at_most=60)
         _check(self.horizon, self.side**2, self.noise_variance, self.seed)
         if (self.horizon + BURN_IN) * self.side**2 > 100_000_000:
@@ -271,6 +275,8 @@ class WearingArms:
     source: ClassVar[str] = "the candy cane environment of river"
 
     def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
         _check(self.horizon, self.arms, self.noise_variance, self.seed)
         finite_number("loss", self.loss, low=0.0, below=1.0)
         not_negative("length_scale", self.length_scale)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Matern
 
 from tvbandits.core.arrays import Array, noise_variance_number, whole_number
+from tvbandits.core.coercion import text
 from tvbandits.core.domains import Box, Candidates
 
 
@@ -38,6 +39,8 @@ class Exoskeleton:
     source: ClassVar[str] = "dbo-torch 0.2 (M. Colley, 2026), its formula benchmark"
 
     def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
         whole_number("horizon", self.horizon, at_least=2)
         whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
         noise_variance_number("noise_variance", self.noise_variance)

@@ -18,7 +18,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, noise_variance_number, not_negative, whole_number
+from tvbandits.core.arrays import (
+    Array,
+    finite_number,
+    noise_variance_number,
+    not_negative,
+    whole_number,
+)
+from tvbandits.core.coercion import choice, text
 from tvbandits.core.domains import Box
 
 LARGEST = 10_000_000
@@ -107,13 +114,13 @@ class MovingPeaks:
     source: ClassVar[str] = "Branke 1999, scenario 2"
 
     def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
         _check(self.horizon, self.every, self.peaks, self.dimension, self.noise_variance)
         not_negative("shift", self.shift)
         whole_number("seed", self.seed, at_least=0)
-        if not 0.0 <= self.lam <= 1.0:
-            raise ValueError(f"lam must be from 0 to 1, got {self.lam}")
-        if self.shape not in ("cone", "function1"):
-            raise ValueError(f'shape must be "cone" or "function1", got {self.shape!r}')
+        finite_number("lam", self.lam, low=0.0, high=1.0)
+        choice("shape", self.shape, ("cone", "function1"))
 
     @cached_property
     def domain(self) -> Box:
@@ -198,6 +205,8 @@ class GeneralisedMovingPeaks:
     source: ClassVar[str] = "Yazdani et al., arXiv 2106.06174"
 
     def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
         _check(self.horizon, self.every, self.peaks, self.dimension, self.noise_variance)
         not_negative("shift", self.shift)
         whole_number("seed", self.seed, at_least=0)

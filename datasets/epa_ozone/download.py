@@ -65,12 +65,15 @@ class DownloadLimits:
     def check(self, url: str, origin: str) -> None:
         """Raise an `OSError` unless `url` is where a file of `origin` may come from."""
         found, named = urlsplit(url), urlsplit(origin)
+        where = url if url == origin else f"{origin}: the server sends us to {url}"
         if found.scheme not in ("http", "https") or not found.hostname:
-            raise OSError(f"{url}: neither http nor https")
+            raise OSError(f"{where}: neither http nor https")
         if self.anywhere:
             return
         if found.scheme != "https":
-            raise OSError(f"{url}: not https; DownloadLimits(anywhere=True) takes it all the same")
+            raise OSError(
+                f"{where}: not https; DownloadLimits(anywhere=True) takes it all the same"
+            )
         if (found.hostname, found.port) != (named.hostname, named.port):
             raise OSError(
                 f"{origin}: the server sends us to another host, {found.hostname}; "

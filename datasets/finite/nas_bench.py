@@ -23,7 +23,8 @@ from typing import BinaryIO
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, positive_number
+from tvbandits.core.arrays import Array, positive_number, whole_number
+from tvbandits.core.coercion import file_paths
 from tvbandits.core.files import File, check_regular, naming
 from tvbandits.datasets.regression import RegressionProblem
 from tvbandits.datasets.tables.columns import merged
@@ -68,10 +69,12 @@ def nas_bench(
         If the file is none of NAS-Bench-101, or holds no such cell.
     """
     positive_number("bandwidth", bandwidth)
-    paths = [files] if isinstance(files, str | Path) else list(files)  # type: ignore[arg-type]
+    whole_number("horizon", horizon)
+    whole_number("epochs", epochs)
+    paths = file_paths("files", files)
     if len(paths) != 1:
-        raise ValueError(f"nas-bench reads one file, got {len(paths)}")
-    path = Path(paths[0])
+        raise ValueError(f"files: nas-bench reads one file, got {len(paths)}")
+    path = paths[0]
     with naming(path):
         check_regular(path)
         cells, rewards = read_cells(path, epochs)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import Array, noise_variance_number, whole_number
+from tvbandits.core.arrays import Array, flag, noise_variance_number, whole_number
+from tvbandits.core.coercion import file_path, text
 from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
 from tvbandits.datasets.regression import RegressionProblem
 from tvbandits.datasets.tables.columns import merged, numbers, standardised
@@ -50,7 +51,9 @@ def table(
     ValueError
         If the file cannot be read, a column is missing, or a cell is no number.
     """
-    path = Path(file)
+    path = file_path("file", file)
+    text("reward", reward)
+    flag("scale_inputs", scale_inputs)
     if horizon is not None:
         whole_number("horizon", horizon)
     if noise_variance is not None:
@@ -59,7 +62,9 @@ def table(
         frame = _read(path)
         named = {str(name).casefold(): str(name) for name in frame.columns}
         if reward not in frame.columns:
-            raise ValueError(f'no column "{reward}"; there are: {", ".join(map(str, frame))}')
+            raise ValueError(
+                f'reward must be a column; there is no "{reward}" in {", ".join(map(str, frame))}'
+            )
         time = next((named[each] for each in TIME if each in named), None)
         inputs = [str(name) for name in frame.columns if name not in (reward, time)]
         if not inputs or frame.empty:

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from tvbandits.core.arrays import Array, positive_number, whole_number
+from tvbandits.core.coercion import text
 from tvbandits.core.domains import Box
 from tvbandits.datasets.lifted.functions import DIMENSIONS, FUNCTIONS, Function
 
@@ -54,8 +55,9 @@ class Lifted:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        function_of(self.function)
-        whole_number("horizon", self.horizon)
+        function_of(text("function", self.function))
+        text("unit", self.unit)
+        whole_number("horizon", self.horizon, at_most=1_000_000)
         positive_number("noise_share", self.noise_share)
 
     @property

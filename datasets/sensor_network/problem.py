@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
 )
 from tvbandits.core.coercion import file_paths, several, shown, text
-from tvbandits.core.files import File
+from tvbandits.core.files import File, naming
 from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
 from tvbandits.datasets.sensor_network.readings import (
     IDS,
@@ -102,7 +104,9 @@ def sensor_field(
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     _check_options(id, unit, name, noise_variance, noise)
     places = read_places(sites, id, coordinates)
-    table = wide(read_table(values, "values"), places.index)
+    rows = read_table(values, "values")
+    with nullcontext() if isinstance(values, pd.DataFrame) else naming(Path(values)):
+        table = wide(rows, places.index)
     common = [sensor for sensor in table.columns if sensor in places.index]
     if not common:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
@@ -17,6 +18,7 @@ from tvbandits.core.arrays import (
     usable_variances,
 )
 from tvbandits.core.coercion import choice, shown
+from tvbandits.core.files import naming
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.records.index import Duplicates, Reach, Shelf, best_of
 from tvbandits.experts.records.recording import recorded
@@ -132,12 +134,16 @@ class CachedLogExpert:
     @classmethod
     def from_csv(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
         """From a CSV file, also a compressed one; numbers are read to the last bit."""
-        return cls(read_csv(path), **options)
+        frame = read_csv(path)
+        with naming(Path(path)):
+            return cls(frame, **options)
 
     @classmethod
     def from_parquet(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
         """From a Parquet file; needs the extra `parquet`."""
-        return cls(read_parquet(path), **options)
+        frame = read_parquet(path)
+        with naming(Path(path)):
+            return cls(frame, **options)
 
     @classmethod
     def from_sql(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from benchmarks.attack import command_line, files, inputs, poison, servers
+from benchmarks.attack import command_line, files, inputs, poison, redirects, servers
 from benchmarks.attack.bad_values import BAD, fits
 from benchmarks.attack.calls import calls
+from benchmarks.attack.children import in_a_child
 from tests.oracles import broken_by_attack
 
 
 @pytest.mark.parametrize(
     ("attacker", "count"),
-    [(inputs, 300), (poison, 24), (command_line, 12), (files, 10), (servers, 5)],
+    [(inputs, 240), (poison, 27), (command_line, 10), (files, 8), (servers, 4)],
     ids=lambda each: getattr(each, "__name__", str(each)).rpartition(".")[2],
 )
-def test_nothing_is_found(attacker: object, count: int) -> None:
+def test_nothing_is_found(
+    attacker: object, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what is taken for the name of a file may be written
     tally = attacker.attack(count, 11)  # type: ignore[attr-defined]
     assert tally.tried == count
     assert tally.faults == {}, tally.examples
@@ -28,6 +34,24 @@ def test_hostile_stations_are_left_out() -> None:
     tally = stations.attack(12, 5)
     assert tally.tried == 12
     assert tally.faults == {}, tally.examples
+
+
+@pytest.mark.skipif(redirects.why_not() is not None, reason=str(redirects.why_not()))
+def test_redirects_do_not_lead_away() -> None:
+    tally = redirects.attack(99, 0)
+    assert tally.also["followed"] == 7
+    assert tally.also["refused by name"] == tally.tried - 7 == 23
+    assert tally.faults == {}, tally.examples
+
+
+def test_the_memory_of_a_child_is_its_peak() -> None:
+    def hold() -> int:
+        return len(bytearray(b"1") * 200_000_000) % 7
+
+    most = in_a_child(hold, seconds=60)
+    none = in_a_child(lambda: 0, seconds=60)
+    assert 195 < most.megabytes < 260
+    assert none.megabytes < 40
 
 
 def test_everything_public_is_attacked() -> None:

@@ -10,7 +10,9 @@ from benchmarks.attack.report import CRASHED, Count
 
 def test_attacks_are_found() -> None:
     found = attacks()
-    assert {"bandits", "interruptions", "machine", "recordings"} <= set(found)
+    assert {"bandits", "campaigns", "interruptions", "machine", "redirects", "saved_files"} <= set(
+        found
+    )
     assert not {"parts", "report"} & set(found)
 
 

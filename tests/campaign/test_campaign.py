@@ -266,7 +266,9 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
         Campaign.create(other, plain())
     with pytest.raises(NoCampaignError, match="in a file or on a PostgreSQL server, got 'mysql:"):
         Campaign.open("mysql://there/db")
-    with pytest.raises(ValueError, match="begins with a Bandit, got Uniform"):
+    with pytest.raises(
+        ValueError, match="bandit must be a Bandit, with which a campaign begins, got"
+    ):
         Campaign.create(tmp_path / "new.db", policies.uniform(LINE))  # type: ignore[arg-type]
     newer = tmp_path / "newer.db"
     Campaign.create(newer, plain()).close()

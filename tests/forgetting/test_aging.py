@@ -246,3 +246,9 @@ BAD: list[tuple[Any, str]] = [
 def test_bad_parameters_are_named(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
+
+
+@pytest.mark.parametrize("aging", [Linear(1e308), Wiener(1e308), Exponential(1e-30)])
+def test_what_grows_beyond_a_float_is_forgotten_without_a_warning(aging: Aging) -> None:
+    found = aging(np.array([1.0, 1.0]), ages(np.array([20.0, 0.0])))
+    assert found.tolist() == [math.inf, 1.0]

@@ -177,7 +177,7 @@ class Model:
         values = np.ones((len(seen), 2))
         values[:, 0] = seen.y - self._origin(state)
         inputs = self.inputs(state, seen.X, seen.t)
-        return Data(inputs, values, effective / state.model.scaling.scale**2)
+        return Data(inputs, values, state.model.scaling.in_prior_units(effective))
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
@@ -216,7 +216,7 @@ class Model:
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
         made_with = np.full(len(out), self._recipe.noise_variance)
-        noise = np.asarray(model.aging(made_with, ages)) / model.scaling.scale**2
+        noise = model.scaling.in_prior_units(model.aging(made_with, ages))
         here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
         return worth_of_pending(model.kernel, here, then, noise, self._space_time)
 
@@ -227,7 +227,7 @@ class Model:
         Z = self.inputs(state, told.X, told.t)
         prior = state.model.kernel.diag(Z)
         variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
-        noise = told.variance / state.model.scaling.scale**2
+        noise = state.model.scaling.in_prior_units(told.variance)
         return float(np.log1p(3 * variance / noise).sum())
 
     def reset_at_events(self, state: State, told: Observations, rng: np.random.Generator) -> State:

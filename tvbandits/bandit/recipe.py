@@ -159,15 +159,7 @@ class Recipe:
 
     def _check_numbers(self) -> None:
         noise_variance_number("noise_variance", self.noise_variance)
-        if isinstance(self.mean, str):
-            known = self.mean == "online"
-        else:
-            known = is_finite_number(self.mean) and abs(self.mean) <= LARGEST_VALUE
-        if not known:
-            raise ValueError(
-                f'mean must be "online" or a finite number of at most {LARGEST_VALUE:g} in size, '
-                f"got {shown(self.mean)}"
-            )
+        check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
         choice("consult", self.consult, ("after tell", "before ask"))
@@ -187,3 +179,16 @@ _PARTS = (
     ("reset", "a trigger such as EventTrigger(), or None", "__call__"),
 )
 """The parts: what each must be, and the method that tells it."""
+
+
+def check_mean(mean: object) -> None:
+    """Raise a `ValueError` unless this is a prior mean: "online", or a number that a reward may be."""
+    if isinstance(mean, str):
+        known = mean == "online"
+    else:
+        known = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
+    if not known:
+        raise ValueError(
+            f'mean must be "online" or a finite number of at most {LARGEST_VALUE:g} in size, '
+            f"got {shown(mean)}"
+        )

@@ -32,9 +32,10 @@ from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.rows import points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.watching import Place, Watching
-from tvbandits.campaign.writing import Writer, as_given, expert_on_record, same_operation
-from tvbandits.core.arrays import Array, as_floats
+from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
+from tvbandits.core.arrays import Array, as_floats, not_negative, whole_number
 from tvbandits.core.clock import Clock
+from tvbandits.core.coercion import check_part, of_kind
 from tvbandits.core.files.archive import SavedFileError
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.protocols import Expert, state_of
@@ -98,8 +99,12 @@ class Campaign(Watching):
         ValueError
             If a part of the bandit has no name by which it could be read back.
         """
-        if not isinstance(bandit, Bandit):
-            raise ValueError(f"a campaign begins with a Bandit, got {type(bandit).__name__}")
+        of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
+        if clock is not None:
+            of_kind("clock", clock, Clock, "a Clock, or None")
+        if about is not None:
+            of_kind("about", about, Mapping, "a mapping of names to texts, or None")
+        _check_options(trusted, who, patience, snapshot_every)
         asking = bandit.recipe.asking
         expert = None if asking is None else asking.expert
         known = {"inside": state_of(expert), "kind": "OnRecord"} if expert is not None else None
@@ -154,6 +159,9 @@ class Campaign(Watching):
         DamagedCampaignError
             If a row is not as it was written.
         """
+        _check_options(trusted, who, patience, snapshot_every)
+        if expert is not None:
+            check_part("expert", expert, "an expert, or None", "query")
         store = Store(place_of(place), patience)
         store.open()
         if expert is None and store.about.get("expert_saved"):
@@ -197,6 +205,8 @@ class Campaign(Watching):
         BusyError, StorageError
             If it cannot be written now; nothing has happened then, or it is found under the key.
         """
+        if n is not None:
+            n = whole_number("n", n)
         given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
         return self._points(self._done("asked", given, key, who))
 
@@ -268,7 +278,7 @@ class Campaign(Watching):
         self, kind: str, given: dict[str, Any], key: str | None, who: str | None
     ) -> Mapping[str, Any]:
         """Do something once, and write it down; the body of its row."""
-        given, key, who = as_given(given, key, who or self._who)
+        given, key, who = as_given(given, key, self._who if who is None else who)
         with self._turn() as (turn, follower):
             there = None if key is None else self._store.keyed(key)
             if there is not None:
@@ -322,3 +332,12 @@ class Campaign(Watching):
         if free.mask is None:
             raise ValueError("among: a function of points cannot be written down in a campaign")
         return [int(row) for row in np.flatnonzero(free.mask)]
+
+
+def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
+    if trusted is not None:
+        of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
+    if who is not None:
+        as_name("who", who)
+    not_negative("patience", patience)
+    whole_number("snapshot_every", snapshot_every)

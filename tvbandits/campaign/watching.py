@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,9 @@ from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError
 from tvbandits.campaign.store.places import SQLitePlace
 from tvbandits.campaign.store.rows import Row
 from tvbandits.campaign.store.store import Store
-from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.arrays import Array, as_floats, as_time, whole_number
 from tvbandits.core.clock import Clock
+from tvbandits.core.coercion import file_path, shown
 from tvbandits.core.protocols import Expert
 
 Place = str | os.PathLike[str]
@@ -119,6 +119,7 @@ class Watching:
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
+        whole_number("since", since, at_least=0)
         return self._store.rows(*self._store.mark(since))
 
     def export(self, path: Place) -> None:
@@ -127,10 +128,11 @@ class Watching:
         One row for each point: the row of the journal, what happened, when and by whom, the time and the
         point spoken about, value and variance.
         """
+        there = file_path("path", path)
         names = self.about.get("coordinates")
         dimension = self._recipe.domain.dimension
         columns = json.loads(names) if names else [f"x{i}" for i in range(dimension)]
-        write_table(table_of(self.journal(), columns), Path(path))
+        write_table(table_of(self.journal(), columns), there)
 
     def verify(self) -> Verified:
         """Play everything again from the beginning, and compare with what is on record."""
@@ -144,11 +146,12 @@ class Watching:
         CampaignError
             If it lies on a server, which has its own tools for that.
         """
+        there = file_path("path", path)
         if not isinstance(self._store.place, SQLitePlace):
             raise CampaignError(
                 f"{self._store.place}: a server's campaign is copied by its own tools: pg_dump"
             )
-        self._store.place.backup(Path(path))
+        self._store.place.backup(there)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -193,9 +196,9 @@ class Watching:
 
     def _time(self, t: Any) -> float | None:
         if t is None or isinstance(t, int | float | np.number):
-            return None if t is None else float(t)
+            return None if t is None else as_time(t)
         if self.clock is None:
-            raise ValueError(f"t must be a number, as the campaign has no clock; got {t!r}")
+            raise ValueError(f"t must be a number, as the campaign has no clock; got {shown(t)}")
         return float(self.clock.number(t))
 
     def _times(self, t: Any) -> Any:

@@ -11,6 +11,7 @@ from tvbandits.campaign.following import Follower
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, ExpertNeededError
 from tvbandits.campaign.store.rows import DONE, Row, as_text
 from tvbandits.campaign.store.store import Turn
+from tvbandits.core.coercion import shown
 from tvbandits.core.files.saving import to_bytes
 from tvbandits.core.files.values import Encoder, place_of
 from tvbandits.core.protocols import Expert
@@ -19,17 +20,22 @@ LONGEST = 500
 """Characters of a key, or of a name of who does something."""
 
 
+def as_name(name: str, text: object) -> None:
+    """Raise a `ValueError` unless this is a text that can be printed, and not too long."""
+    if not (isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()):
+        raise ValueError(
+            f"{name} must be a text of 1 to {LONGEST} characters that can be printed, "
+            f"got {shown(text)}"
+        )
+
+
 def as_given(
     given: Mapping[str, Any], key: str | None, who: str
 ) -> tuple[dict[str, Any], str | None, str]:
     """What an operation is given, as it comes back from the disk; its key and who does it, checked."""
     for name, text in (("key", key), ("who", who)):
-        if text is not None and not (
-            isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()
-        ):
-            raise ValueError(
-                f"{name} must be a text of 1 to {LONGEST} characters that can be printed, got {text!r}"
-            )
+        if text is not None:
+            as_name(name, text)
     return json.loads(as_text(given)), key, who
 
 

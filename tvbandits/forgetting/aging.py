@@ -225,8 +225,9 @@ class Linear:
         positive_number("rate", self.rate)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Grow with the square of the age."""
-        return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
+        """Grow with the square of the age; beyond the range of a float it is infinite."""
+        with np.errstate(over="ignore"):
+            return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
 
     def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
         """None of them."""
@@ -255,8 +256,9 @@ class Wiener:
         positive_number("rate", self.rate)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Grow in proportion to the age."""
-        return np.asarray(variance + self.rate * ages.age)
+        """Grow in proportion to the age; beyond the range of a float it is infinite."""
+        with np.errstate(over="ignore"):
+            return np.asarray(variance + self.rate * ages.age)
 
     def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
         """None of them."""

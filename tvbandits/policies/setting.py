@@ -16,12 +16,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.core.coercion import shown
+from tvbandits.bandit.recipe import Recipe, check_mean
+from tvbandits.core.arrays import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    finite_number,
+    flag,
+    noise_variance_number,
+)
+from tvbandits.core.coercion import check_part, of_kind, shown
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every, as_every
@@ -92,7 +100,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def described(recipe: F) -> F:
     """Describe every parameter of a recipe in its docstring, those it is silent about as in `OPTIONS`.
 
-    A keyword that it does not have is a TypeError that names the one that may be meant.
+    A keyword that it does not have is a TypeError that names the one that may be meant; what all recipes
+    have in common is checked here, once for all of them.
 
     Raises
     ------
@@ -120,9 +129,27 @@ def described(recipe: F) -> F:
                     f'did you mean "{near[0]}"?' if near else f"there are {', '.join(parameters)}"
                 )
                 raise TypeError(f"{recipe.__name__} has no parameter {name!r}; {hint}")
+        for name, value in {**dict(zip(parameters, given, strict=False)), **options}.items():
+            optional = "None" in str(parameters[name].annotation)
+            if name in IN_COMMON and not (value is None and optional):
+                IN_COMMON[name](value)
         return recipe(*given, **options)
 
     return cast(F, called)
+
+
+IN_COMMON: Mapping[str, Callable[[Any], object]] = {
+    "domain": lambda given: check_part(
+        "domain", given, "a domain such as Candidates(X) or Box(bounds)", "sample"
+    ),
+    "kernel": lambda given: of_kind("kernel", given, Kernel, "a scikit-learn kernel"),
+    "noise_variance": lambda given: noise_variance_number("noise_variance", given),
+    "mean": check_mean,
+    "scale": lambda given: finite_number("scale", given, low=1 / LARGEST_VALUE, high=LARGEST_VALUE),
+    "span": lambda given: finite_number("span", given, low=1e-50, high=LARGEST_TIME),
+    "minimise": lambda given: flag("minimise", given),
+}
+"""Checks of options that mean the same in every recipe that has them."""
 
 
 def _entry(name: str) -> str:

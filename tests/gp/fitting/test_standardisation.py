@@ -326,3 +326,9 @@ def test_a_short_window_at_a_high_reward_is_drawn_back() -> None:
     seen = Observations(X, np.zeros(30), np.full(30, 9.0), np.full(30, 0.01))
     centre = centre_of(Scaling(0.0, 1.0, 30), seen, 9.0)
     assert centre == pytest.approx(9.0 / (1 + ANCHOR_WEIGHT), rel=0.02)  # thirty values worth one
+
+
+def test_noise_beyond_a_float_in_prior_units_is_as_large_as_can_be_told() -> None:
+    scaling = standardisation.Scaling(0.0, 1e-40)
+    found = scaling.in_prior_units(np.array([1.0, 1e250, np.inf]))
+    assert found.tolist() == [1.0 / 1e-40**2, standardisation.MOST_NOISE, np.inf]

@@ -253,3 +253,10 @@ def test_boxes_are_refused() -> None:
         policies.ada_opkb(Box([[0, 1]]), RBF(), 1.0)
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.r_perp(Box([[0, 1]]), RBF(), 1.0, reset_every=5)
+
+
+def test_an_arm_without_which_nothing_is_left_keeps_its_mass() -> None:
+    # With next to no ridge an orthogonal arm's mass cannot all go: log det would fall without end.
+    P = strategy(np.eye(2), np.array([0.0, 1.0]), 1.0, 1e-300)
+    assert P.min() > 0.1
+    assert P.sum() == pytest.approx(1.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tvbandits.campaign.store.errors import BusyError, NoCampaignError, StorageError
+from tvbandits.core.coercion import file_path
 
 try:
     import sqlalchemy as sql
@@ -214,10 +215,12 @@ def place_of(place: str | os.PathLike[str]) -> SQLitePlace | PostgreSQLPlace:
     ------
     NoCampaignError
         If it is the URL of something else.
+    ValueError
+        If it is neither a path nor a URL.
     """
-    text = os.fspath(place)
-    if "://" not in text:
-        return SQLitePlace(Path(text))
+    if not (isinstance(place, str) and "://" in place):
+        return SQLitePlace(file_path("place", place))
+    text = place
     try:
         url = sql.make_url(text)
     except ArgumentError as error:

@@ -43,6 +43,10 @@ CLIP = 3.0
 """Outliers are values further than this many robust deviations from the median, if rare too."""
 
 
+MOST_NOISE = 1e200
+"""In units of a prior variance, so that its square root and its inverse can be worked with."""
+
+
 @dataclass(frozen=True)
 class Scaling:
     """Where rewards are centred, and how large one prior deviation is, in the unit of reward.
@@ -73,6 +77,15 @@ class Scaling:
             return self.anchor
         drawn = ANCHOR_WEIGHT * (self.anchor - origin) + float(products[0, 1])
         return origin + drawn / (ANCHOR_WEIGHT + float(products[1, 1]))
+
+    def in_prior_units(self, variance: Array) -> Array:
+        """Noise variances (n,) over the square of the scale; infinite ones stay so.
+
+        What would be beyond `MOST_NOISE` is that: no prior variance is so large that it could tell.
+        """
+        with np.errstate(over="ignore"):
+            scaled = np.asarray(variance) / self.scale**2
+        return np.where(np.isinf(variance), scaled, np.minimum(scaled, MOST_NOISE))
 
 
 def due(previous: Scaling, n: int) -> bool:

@@ -13,13 +13,13 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.core.arrays import Array, Index, finite_number, positive_number, whole_number
+from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
-from tvbandits.policies.rivals.ruled import ByRule, finite
+from tvbandits.policies.rivals.ruled import ByRule, constant, finite
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
 
@@ -165,7 +165,7 @@ def r_perp(
     whole_number("reset_every", reset_every)
     whole_number("first", first, at_most=100_000)
     unit = 1.0 if mean != "online" else positive_number("scale", scale)
-    width = finite_number("confidence", getattr(confidence, "value", confidence), low=0.0)
+    width = constant(confidence)
     noise = positive_number("noise_variance", noise_variance) / unit**2
     rule = PhasedElimination(
         finite(domain, "R-PERP"), kernel, noise, reset_every, first, width, mean, unit

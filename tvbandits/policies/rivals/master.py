@@ -28,6 +28,7 @@ from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
+from tvbandits.core.coercion import function, shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.rivals.ruled import ByRule
@@ -208,13 +209,15 @@ def master(
     for name, value in (("first", first), ("second", second), ("sure", sure)):
         not_negative(name, value)
     tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
+    if base is not None:
+        function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     recipe = gp_ucb if base is None else base
 
     def make(child: int) -> Bandit:
         return recipe(domain, kernel, noise_variance, confidence=confidence, mean=mean, seed=child)
 
     if not isinstance(made := make(0), Bandit):
-        raise ValueError(f"base must make a Bandit, got {made!r}")
+        raise ValueError(f"base must make a Bandit, got {shown(made)}")
     unit = 1.0 if mean != "online" else positive_number("scale", scale)
     return ByRule(domain, Master(make, tests, unit), minimise=minimise, seed=seed)
 

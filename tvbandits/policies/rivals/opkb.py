@@ -31,7 +31,14 @@ from typing import Any
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
+from tvbandits.core.arrays import (
+    Array,
+    finite_number,
+    flag,
+    not_negative,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations
@@ -87,7 +94,10 @@ def _share(
     less = c**2 - a * b
 
     def slope(s: float) -> float:
-        return from_here - weight * (a - b + 2 * s * less) / (1 + s * (a - b) + s**2 * less)
+        grown = 1 + s * (a - b) + s**2 * less
+        if grown <= 0:  # nothing else spans that arm's direction: log det falls without end
+            return math.inf
+        return from_here - weight * (a - b + 2 * s * less) / grown
 
     # All of an arm's mass goes only if that is best.
     if slope(most) <= 0:
@@ -335,6 +345,7 @@ def ada_opkb(
     finite_number("delta", delta, above=0.0, below=1.0)
     noise = math.sqrt(positive_number("noise_variance", noise_variance)) / scale
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
+    flag("adaptive", adaptive)
     rule = Opkb(finite(domain, "OPKB"), kernel, constants, scale, adaptive)
     return ByRule(domain, rule, minimise=minimise, seed=seed)
 

@@ -27,7 +27,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower, square_root
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, finite
+from tvbandits.policies.rivals.ruled import ByRule, constant, finite
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
@@ -124,7 +124,7 @@ def predictive_sampling(
         What the deviations of a draw are multiplied by.
     """
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    width = finite_number("confidence", getattr(confidence, "value", confidence), low=0.0)
+    width = constant(confidence)
     unit = 1.0 if mean != "online" else positive_number("scale", scale)
     rule = PredictiveSampling(
         finite(domain, "predictive sampling"),

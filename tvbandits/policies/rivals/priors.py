@@ -21,7 +21,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import square_root
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, finite, numbers_in
+from tvbandits.policies.rivals.ruled import ByRule, constant, finite, numbers_in
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of, log_density
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
@@ -244,7 +244,7 @@ def pe_gp_ucb(
         The width b, a constant.
     """
     finite_number("delta", delta, above=0.0, high=1.0)
-    width = _constant(confidence)
+    width = constant(confidence)
     parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, mean, scale)
     return ByRule(domain, Elimination(*parts, delta=delta), minimise=minimise, seed=seed)
 
@@ -276,14 +276,9 @@ def hp_gp_ts(
     confidence : float
         What the deviations of a draw are multiplied by.
     """
-    width = _constant(confidence)
+    width = constant(confidence)
     parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, mean, scale)
     return ByRule(domain, PosteriorOfPriors(*parts), minimise=minimise, seed=seed)
-
-
-def _constant(confidence: Any) -> float:
-    """A number, or the value of a constant width."""
-    return finite_number("confidence", getattr(confidence, "value", confidence), low=0.0)
 
 
 def recommended_scale(setting: Setting, scale: float | None = None) -> Mapping[str, Any]:

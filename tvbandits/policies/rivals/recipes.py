@@ -19,7 +19,7 @@ from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array, finite_number, is_finite_number, not_negative
+from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number, flag
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
@@ -172,9 +172,10 @@ class DesiredOutcome:
     scaled: bool = False
 
     def __post_init__(self) -> None:
-        not_negative("beta", self.beta)
-        if self.outcome is not None and not is_finite_number(self.outcome):
-            raise ValueError(f"outcome must be a finite number, got {self.outcome!r}")
+        finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
+        flag("scaled", self.scaled)
+        if self.outcome is not None:
+            _outcome(self.outcome)
 
     def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face for all
         """Scaled terms need a finite domain: their range is over all points."""
@@ -208,6 +209,10 @@ class DesiredOutcome:
         if self.scaled:
             learned, missed = _unit_range(learned), _unit_range(missed)
         return np.asarray(missed - self.beta * learned)
+
+
+def _outcome(value: object) -> float:
+    return finite_number("outcome", value, low=-LARGEST_VALUE, high=LARGEST_VALUE)
 
 
 def _unit_range(values: Array) -> Array:
@@ -250,7 +255,7 @@ def boba(
     sign = -1.0 if minimise else 1.0
     common = Common(DEFAULT_WIDTH, "exact", "online", seed, minimise)
     rule = as_rule(learn, Every(10))
-    desired = None if outcome is None else sign * outcome
+    desired = None if outcome is None else sign * _outcome(outcome)
     acquisition = DesiredOutcome(desired, beta, scaled)
     kernel = time_as_input(domain, span)
     return assembled(domain, kernel, noise_variance, common, learn=rule, acquisition=acquisition)

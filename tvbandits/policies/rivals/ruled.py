@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
+from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, PosteriorInfo
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, finite_number
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
@@ -87,8 +89,14 @@ class ByRule(ModelFree):
 def finite(domain: Domain, name: str) -> Candidates:
     """The domain, if it is finite; a `ValueError` says who needs that."""
     if not isinstance(domain, Candidates):
-        raise ValueError(f"{name} needs a finite domain: give Candidates, got {domain!r}")
+        raise ValueError(f"{name} needs a finite domain: give Candidates, got {shown(domain)}")
     return domain
+
+
+def constant(confidence: Any) -> float:
+    """A width that is a number, or the value of a constant width."""
+    given = confidence.value if isinstance(confidence, Fixed) else confidence
+    return finite_number("confidence", given, low=0.0)
 
 
 def numbers_in(text: str, name: str) -> tuple[float, ...]:
@@ -101,8 +109,8 @@ def numbers_in(text: str, name: str) -> tuple[float, ...]:
     """
     try:
         found = tuple(float(part) for part in text.split())
-    except ValueError:
+    except (ValueError, AttributeError):  # no number, or no text
         found = ()
-    if not found or not np.isfinite(found).all():
-        raise ValueError(f"{name} must be numbers with spaces between them, got {text!r}")
+    if not isinstance(text, str) or not found or not np.isfinite(found).all():
+        raise ValueError(f"{name} must be numbers with spaces between them, got {shown(text)}")
     return found

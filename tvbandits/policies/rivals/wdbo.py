@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, Index, not_negative, whole_number
+from tvbandits.core.coercion import choice, shown
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
@@ -84,7 +85,9 @@ class Relevant:
         X = domain.X if isinstance(domain, Candidates) else None
         bounds = domain.bounds.T if isinstance(domain, Box) else None
         if X is None and bounds is None:
-            raise ValueError(f"W-DBO plays on a Box or on Candidates, got {domain!r}")
+            raise ValueError(
+                f"the domain of W-DBO must be a Box or Candidates, got {shown(domain)}"
+            )
         low, high = (X.min(axis=0), X.max(axis=0)) if X is not None else bounds  # type: ignore[misc]
         self._low, self._side = low, np.where(high > low, high - low, 1.0)
         self._noise_variance, self._alpha, self._removal = noise_variance, alpha, removal
@@ -255,8 +258,7 @@ def _checked(alpha: float, removal: str, first: int, refit_every: int) -> None:
     not_negative("alpha", alpha)
     whole_number("first", first)
     whole_number("refit_every", refit_every)
-    if removal not in ("relevance", "oldest", "random"):
-        raise ValueError(f'removal must be "relevance", "oldest" or "random", got {removal!r}')
+    choice("removal", removal, ("relevance", "oldest", "random"))
 
 
 @described

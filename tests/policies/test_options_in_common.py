@@ -1,0 +1,57 @@
+"""What all recipes have in common is checked by all of them, by name and before anything else."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Candidates
+from tvbandits.policies import POLICIES
+from tvbandits.policies.setting import IN_COMMON
+
+BAD: dict[str, tuple[Any, ...]] = {
+    "domain": (None, "line", 3),
+    "kernel": ("RBF", 1.0, lambda X: np.eye(len(X))),
+    "noise_variance": ("0.1", True, 0.0, 1e-60, np.inf),
+    "mean": ("offline", True, np.nan, 1e60, [1.0]),
+    "scale": ("1", True, 1e-300, 1e300),
+    "span": ("9", True, 0.0, 1e-300, 1e300),
+    "minimise": ("yes", 1, None),
+}
+
+GOOD: dict[str, Any] = {
+    "domain": Candidates(np.arange(4.0)[:, None]),
+    "kernel": RBF(1.0),
+    "noise_variance": 0.1,
+    "reset_every": 5,
+    "window": 5,
+    "epsilon": 0.1,
+}
+
+
+def cases() -> list[tuple[str, str]]:
+    return [
+        (name, option)
+        for name, policy in POLICIES.items()
+        for option in inspect.signature(policy.recipe).parameters
+        if option in IN_COMMON
+    ]
+
+
+def test_every_check_is_tried() -> None:
+    assert set(BAD) == set(IN_COMMON)
+    assert {option for _, option in cases()} == set(IN_COMMON)
+
+
+@pytest.mark.parametrize(("name", "option"), cases())
+def test_a_bad_option_is_named(name: str, option: str) -> None:
+    recipe = POLICIES[name].recipe
+    parameters = inspect.signature(recipe).parameters
+    given = {each: value for each, value in GOOD.items() if each in parameters}
+    for bad in BAD[option]:
+        with pytest.raises(ValueError, match=rf"{option}.* (must|needs)"):
+            recipe(**{**given, option: bad})
