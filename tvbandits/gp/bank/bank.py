@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -99,6 +101,10 @@ class Bank:
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
     _learned_at: int = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     @classmethod
     def of(
         cls,
@@ -148,14 +154,14 @@ class Bank:
     @property
     def weights(self) -> Array:
         """Weights of the members, of sum 1."""
-        return np.asarray(self._weights().sum(axis=1))
+        return np.asarray(self._weights.sum(axis=1))
 
     @property
     def scales(self) -> Array:
         """Squared scales of the members, in units of reward at the origin, where slopes are 1."""
         variance, weights = (
             np.concatenate([each.variance for each in self.filters]),
-            self._weights(),
+            self._weights,
         )
         total = weights.sum(axis=1)
         mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
@@ -164,11 +170,12 @@ class Bank:
     @property
     def power_weights(self) -> Array:
         """Weights of the transforms, in the order of `powers`, of sum 1."""
-        return np.asarray(self._weights().sum(axis=0))
+        return np.asarray(self._weights.sum(axis=0))
 
+    @cached_property
     def _weights(self) -> Array:
         """Of the members (rows) under each of the transforms, of sum 1."""
-        score = FORGETTING * self._score + self._evidence()[0]
+        score = FORGETTING * self._score + self._evidence[0]
         weights = np.exp(score - score.max())
         return np.asarray(weights / weights.sum())
 
@@ -202,9 +209,9 @@ class Bank:
         index, y, noise = self._checked(rows, values, variance, t)
         if len(index) == 0:
             return self
-        bank = self._started(y, noise) if not self.filters else self
-        bank = bank._at(t)
-        weights, filters, seen, z = bank._weights(), [], [], bank._transformed(y - bank.origin)
+        first = max(float(y.var()), 4.0 * float(noise.mean()))
+        bank = (self if self.filters else self._in_unit(float(y.mean()), first))._at(t)
+        weights, filters, seen, z = bank._weights, [], [], bank._transformed(y - bank.origin)
         for each in bank.filters:
             after, innovations = each.observed(index, z, noise)
             filters.append(after)
@@ -277,11 +284,6 @@ class Bank:
         read = ~np.isnan(y)
         return index[read], y[read], noise[read]
 
-    def _started(self, y: Array, noise: Array) -> Bank:
-        """With filters at their prior, in a unit that the first readings suggest."""
-        variance = max(float(y.var()), 4.0 * float(noise.mean()))
-        return self._in_unit(float(y.mean()), variance)
-
     def _in_unit(self, origin: float, variance: float) -> Bank:
         unit = math.sqrt(variance)
         transforms = tuple(Transform(power, unit) for power in self.powers)
@@ -323,14 +325,11 @@ class Bank:
             return self
         if np.isnan(self.time):
             return replace(self, time=t)
-        if (
-            self._is_early()
-            and self._learned_at <= self.steps
-            and self.steps + 1 in UNIT_LEARNED_AT
-        ):
+        known_later = self._is_early() and self._learned_at <= self.steps
+        if known_later and self.steps + 1 in UNIT_LEARNED_AT:
             return self._anew()._at(t)
         step = self.step if np.isfinite(self.step) else t - self.time
-        evidence, error_variance = self._evidence()
+        evidence, error_variance = self._evidence
         surprise = self.surprise
         if self._present.surprises:
             surprise += WATCHED * (float(np.mean(self._present.surprises)) - surprise)
@@ -349,6 +348,7 @@ class Bank:
         bank = replace(bank, filters=tuple(each.moved(h) for each in bank.filters))
         return replace(bank, _present=bank._fresh())
 
+    @cached_property
     def _evidence(self) -> tuple[Array, Array]:
         """What the present step says about each member, and the variance of errors that it shows.
 
@@ -387,7 +387,7 @@ class Bank:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
         # Before the second time nobody knows how long a step is.
         h = (t - self.time) / self.step if np.isfinite(self.step) else float(t > self.time)
-        weights = self._weights()
+        weights = self._weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
         ends = np.cumsum([len(each) for each in self.filters])
