@@ -214,7 +214,7 @@ def frugal_gp_ucb(
     if queries is not None:
         check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
     common = Common(confidence, posterior, mean, seed, minimise)
-    start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank="candidates")
+    start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank=True)
     with_bank = isinstance(common.posterior, ModelBank)
     if plan is None:
         plan = "next" if with_bank else "plausible"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -12,7 +12,6 @@ from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.domains import Candidates, space_of
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.bank.posterior import ModelBank
-from tvbandits.gp.bank.settings import SMALL_NETWORK
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import is_space_time
@@ -20,9 +19,8 @@ from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.policies.setting import Common, Learn, Width, as_posterior, as_rule
 
-MOST_CANDIDATES = {"candidates": 2000, "networks": SMALL_NETWORK}
-"""Up to so many candidates a bank of models is the default: its features need all their distances, and
-its models of a smooth function are others than those of a network."""
+MOST_CANDIDATES = 2000
+"""Up to so many candidates a bank of models is the default: its features need all their distances."""
 
 
 def learned_parts(
@@ -32,19 +30,19 @@ def learned_parts(
     default: Every,
     common: Common,
     *,
-    bank: Literal["candidates", "networks"],
+    bank: bool = False,
 ) -> tuple[Any, Every | None, Common]:
     """Kernel, rule of learning and options of a bandit that learns how the reward changes.
 
-    On as many candidates as `bank` names, it is a bank of models, unless something is given that only a
-    fit has: a kernel to start from, when to learn, a prior mean, a posterior, or a theorem's width.
+    With `bank`, it is a bank of models on candidates, unless something is given that only a fit has: a
+    kernel to start from, when to learn, a prior mean, a posterior, or a width that is a theorem's.
     """
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     if kernel is not None and not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {shown(kernel)}")
     nothing_given = kernel is None and learn is None and common.posterior is None
-    plain = nothing_given and common.mean == "online"
-    if plain and _suits_a_bank(domain, common.confidence, MOST_CANDIDATES[bank]):
+    plain = bank and nothing_given and common.mean == "online"
+    if plain and _suits_a_bank(domain, common.confidence):
         common = replace(common, posterior=ModelBank())
     start, every, common = _fitted(domain, kernel, as_rule(learn, default), common)
     if not isinstance(common.posterior, ModelBank):
@@ -56,9 +54,9 @@ def learned_parts(
     return start, None, common
 
 
-def _suits_a_bank(domain: Domain, confidence: Width, most: int) -> bool:
+def _suits_a_bank(domain: Domain, confidence: Width) -> bool:
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
-    small = plain and len(domain) <= most  # type: ignore[arg-type]
+    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
     return small and isinstance(as_confidence(confidence), Fixed)
 
 

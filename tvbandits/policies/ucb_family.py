@@ -247,20 +247,20 @@ def tv_gp_ucb(
     kernel : scikit-learn kernel, optional
         Over points. None only without epsilon: one that suits any problem.
     epsilon : float, optional
-        Rate of forgetting. Without it the drift is learned: on a network of up to 64 candidates, or with
-        `posterior="bank"`, by a bank of models; elsewhere, and where a kernel, `learn` or `mean` is
-        given, the kernel becomes a sum of a shared level, a static field and two drifting fields, whose
-        amplitudes, length and time scales are fitted by log evidence while the bandit plays.
+        Rate of forgetting. Without it the drift is learned: the kernel becomes a sum of a shared level,
+        a static field and two drifting fields, whose amplitudes, length and time scales are fitted by
+        log evidence while the bandit plays; or, with `posterior="bank"`, by a bank of models.
     learn : Every, int or bool, optional
         When to fit; only without epsilon.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
-        By default a bank or a Kalman filter where the drift is learned, and the exact one elsewhere. A
-        bank of models knows no epsilon; it finds a function that changes at once sooner.
+        By default a Kalman filter where the drift is learned, and the exact one elsewhere. A bank of
+        models knows no epsilon; it finds a field that changes at once sooner, and is the poorer one
+        where few plays have shown how far the reward varies.
     """
     if epsilon is None:
         every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
         common = Common(confidence, posterior, mean, seed, minimise)
-        start, rule, common = learned_parts(domain, kernel, learn, every, common, bank="networks")
+        start, rule, common = learned_parts(domain, kernel, learn, every, common)
         return assembled(domain, start, noise_variance, common, learn=rule)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     learning_rule("epsilon", epsilon, learn)
