@@ -254,8 +254,8 @@ def tv_gp_ucb(
         When to fit; only without epsilon.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
         By default a Kalman filter where the drift is learned, and the exact one elsewhere. A bank of
-        models knows no epsilon; it finds a field that changes at once sooner, and is the poorer one
-        where few plays have shown how far the reward varies.
+        models knows no epsilon; it finds a field that changes at once sooner, and on networks it is now
+        the better one and now the poorer (`docs/bank-of-models.md`).
     """
     if epsilon is None:
         every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)

@@ -312,3 +312,30 @@ def test_errors_say_what_is_wrong() -> None:
         replace(ROUGH, slow=0.0, drift=0.0)
     with pytest.raises(ValueError, match="shape must be one of"):
         Space("cube")  # type: ignore[arg-type]
+
+
+def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:
+    """Written down for one reading: its predictive variance, and what of it is not the sensor's."""
+    (filters,) = filters_of([ROUGH], POINTS, 3.0)
+    for y, noise in ((1.4, 2.0), (0.3, 5.0), (0.5, 0.1)):
+        scale, row = float(filters.variance[0, 0]), np.array([4])
+        H = filters.layout.rows(row)
+        field = float((H @ filters.covariance[0] @ H.T).item()) + ROUGH.white
+        spread, error = field + noise / scale, y - float((H @ filters.mean[0]).item())
+        told = field / spread
+        after, _ = filters.observed(row, np.array([[y]]), np.array([noise]))
+        np.testing.assert_allclose(after.count, filters.count + told)
+        np.testing.assert_allclose(after.squares, filters.squares + told * error**2 / spread)
+        filters = after
+
+
+def test_a_function_is_not_taken_for_flat_where_one_point_is_played() -> None:
+    """Its first readings say how far it varies; 150 of its peak alone leave most of that."""
+    x, rng = np.linspace(0.0, 1.0, 80)[:, None], np.random.default_rng(5)
+    bank = Bank.of(x, 0.01)
+    for t in range(170):
+        row = int(rng.integers(80)) if t < 20 else 40
+        truth = np.sin(9.0 * x[row, 0])
+        bank = bank.observe([row], np.array([truth + 0.1 * rng.standard_normal()]), None, t)
+    scale = math.sqrt(float(bank.weights @ bank.scales))
+    assert 0.35 < scale < 1.5

@@ -194,7 +194,7 @@ def test_what_carries_weight() -> None:
     bank = straight()
     unit = np.concatenate([each.variance for each in bank.filters])
     white = np.array([each.white for each in bank.members])
-    weighted = bank._weights() * unit  # a column a transform
+    weighted = bank._weights * unit  # a column a transform
     np.testing.assert_allclose(posterior.white, white @ weighted.sum(axis=1))
     np.testing.assert_allclose(posterior.scale**2, weighted.sum())
 

@@ -7,19 +7,21 @@ a decision depends on which place is best and not on the level that all share. T
 alone was within noise on the networks it was tried on.
 
 Rewards may be skewed: each member stands under several transforms, which the densities weigh. Origin and
-unit of a transform follow from the first steps, which are replayed then.
+unit of a transform, and the first guess of the scale, follow from the first steps, which are replayed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.bank.evidence import NEGLIGIBLE, Step, difference_errors, surprises
+from tvbandits.gp.bank.evidence import NEGLIGIBLE, Step, checked, difference_errors, surprises
 from tvbandits.gp.bank.filters import Filters, Mixture, filters_of
 from tvbandits.gp.bank.powers import Transform
 from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, settings_for
@@ -30,7 +32,11 @@ POWERS = (1.0, 0.5, 0.0, 1.5, 2.0)
 """Of the transforms that a network's rewards may need; the first says what the sensor's noise is."""
 
 UNIT_LEARNED_AT = (4, 16)
-"""After so many steps a bank with transforms begins again, in the unit that the readings suggest."""
+"""After so many steps a bank begins again, in the unit that the readings suggest."""
+
+GUESS_OF_A_FUNCTION = 30.0
+"""The unit of a smooth function counts for so many innovations: who plays near a peak alone sees little
+of how far the function varies, and would soon take all of it for as flat as the peak."""
 
 FORGETTING = 0.99
 """What the weights keep of the evidence at each step."""
@@ -75,6 +81,8 @@ class Bank:
         The same, in the unit that is known so far.
     unit : float
         Of transforms: the deviation of the first readings.
+    guess : float
+        How many innovations the first guess of the scale is worth.
     seen : tuple of 2 float
         Lowest and highest reading, less the origin.
     """
@@ -92,12 +100,17 @@ class Bank:
     powers: tuple[float, ...] = (1.0,)
     transforms: tuple[Transform, ...] = ()
     unit: float = 1.0
+    guess: float = 1.0
     seen: tuple[float, float] = (0.0, 0.0)
     _score: Array = field(default_factory=lambda: np.zeros((0, 1)))
     _error_variance: Array = field(default_factory=lambda: np.zeros(1))
     _present: Step = field(default_factory=lambda: Step(()))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
     _learned_at: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def of(
@@ -138,7 +151,10 @@ class Bank:
         given = float("nan") if step is None else step
         network = settings is None and len(points) <= SMALL_NETWORK
         tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
-        return cls(points, chosen, float(noise_variance), given, capacity, powers=tried)
+        guess = 1.0 if network or settings is not None else GUESS_OF_A_FUNCTION
+        return cls(
+            points, chosen, float(noise_variance), given, capacity, powers=tried, guess=guess
+        )
 
     @property
     def members(self) -> tuple[Setting, ...]:
@@ -148,14 +164,14 @@ class Bank:
     @property
     def weights(self) -> Array:
         """Weights of the members, of sum 1."""
-        return np.asarray(self._weights().sum(axis=1))
+        return np.asarray(self._weights.sum(axis=1))
 
     @property
     def scales(self) -> Array:
         """Squared scales of the members, in units of reward at the origin, where slopes are 1."""
         variance, weights = (
             np.concatenate([each.variance for each in self.filters]),
-            self._weights(),
+            self._weights,
         )
         total = weights.sum(axis=1)
         mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
@@ -164,11 +180,12 @@ class Bank:
     @property
     def power_weights(self) -> Array:
         """Weights of the transforms, in the order of `powers`, of sum 1."""
-        return np.asarray(self._weights().sum(axis=0))
+        return np.asarray(self._weights.sum(axis=0))
 
+    @cached_property
     def _weights(self) -> Array:
         """Of the members (rows) under each of the transforms, of sum 1."""
-        score = FORGETTING * self._score + self._evidence()[0]
+        score = FORGETTING * self._score + self._evidence[0]
         weights = np.exp(score - score.max())
         return np.asarray(weights / weights.sum())
 
@@ -199,12 +216,15 @@ class Bank:
             Noise variances of the readings. None: `noise_variance`.
         t : float
         """
-        index, y, noise = self._checked(rows, values, variance, t)
+        if not np.isfinite(t) or t < self.time:
+            raise ValueError(f"a filter takes times from t = {self.time} on, got t = {t}")
+        given = self.noise_variance if variance is None else variance
+        index, y, noise = checked(rows, values, given, len(self.points))
         if len(index) == 0:
             return self
-        bank = self._started(y, noise) if not self.filters else self
-        bank = bank._at(t)
-        weights, filters, seen, z = bank._weights(), [], [], bank._transformed(y - bank.origin)
+        first = max(float(y.var()), 4.0 * float(noise.mean()))
+        bank = (self if self.filters else self._in_unit(float(y.mean()), first))._at(t)
+        weights, filters, seen, z = bank._weights, [], [], bank._transformed(y - bank.origin)
         for each in bank.filters:
             after, innovations = each.observed(index, z, noise)
             filters.append(after)
@@ -258,34 +278,10 @@ class Bank:
             self.widening,
         )
 
-    def _checked(
-        self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
-    ) -> tuple[Index, Array, Array]:
-        """Rows, values and noise variances of what was read."""
-        index = np.asarray(rows, dtype=np.int64).reshape(-1)
-        y = np.asarray(values, dtype=np.float64).reshape(-1)
-        given = self.noise_variance if variance is None else variance
-        noise = np.broadcast_to(np.asarray(given, dtype=np.float64), y.shape)
-        if index.shape != y.shape:
-            raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
-        if len(index) and (index.min() < 0 or index.max() >= len(self.points)):
-            raise ValueError(f"rows must lie in 0 to {len(self.points) - 1}, got {index.tolist()}")
-        if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
-            raise ValueError("values must not be infinite, and variances positive and finite")
-        if not np.isfinite(t) or t < self.time:
-            raise ValueError(f"a filter takes times from t = {self.time} on, got t = {t}")
-        read = ~np.isnan(y)
-        return index[read], y[read], noise[read]
-
-    def _started(self, y: Array, noise: Array) -> Bank:
-        """With filters at their prior, in a unit that the first readings suggest."""
-        variance = max(float(y.var()), 4.0 * float(noise.mean()))
-        return self._in_unit(float(y.mean()), variance)
-
     def _in_unit(self, origin: float, variance: float) -> Bank:
         unit = math.sqrt(variance)
         transforms = tuple(Transform(power, unit) for power in self.powers)
-        filters = filters_of(self.settings, self.points, variance, len(transforms))
+        filters = filters_of(self.settings, self.points, variance, len(transforms), self.guess)
         score = np.zeros((len(self.settings), len(transforms)))
         bank = replace(self, filters=filters, origin=origin, unit=unit, transforms=transforms)
         bank = replace(
@@ -294,7 +290,8 @@ class Bank:
         return replace(bank, _present=bank._fresh())
 
     def _is_early(self) -> bool:
-        return len(self.powers) > 1 and self.steps < UNIT_LEARNED_AT[-1]
+        learns = len(self.powers) > 1 or self.guess > 1
+        return learns and self.steps < UNIT_LEARNED_AT[-1]
 
     def _anew(self) -> Bank:
         """Begun again in a unit and around an origin that all readings so far suggest."""
@@ -323,14 +320,11 @@ class Bank:
             return self
         if np.isnan(self.time):
             return replace(self, time=t)
-        if (
-            self._is_early()
-            and self._learned_at <= self.steps
-            and self.steps + 1 in UNIT_LEARNED_AT
-        ):
+        known_later = self._is_early() and self._learned_at <= self.steps
+        if known_later and self.steps + 1 in UNIT_LEARNED_AT:
             return self._anew()._at(t)
         step = self.step if np.isfinite(self.step) else t - self.time
-        evidence, error_variance = self._evidence()
+        evidence, error_variance = self._evidence
         surprise = self.surprise
         if self._present.surprises:
             surprise += WATCHED * (float(np.mean(self._present.surprises)) - surprise)
@@ -349,6 +343,7 @@ class Bank:
         bank = replace(bank, filters=tuple(each.moved(h) for each in bank.filters))
         return replace(bank, _present=bank._fresh())
 
+    @cached_property
     def _evidence(self) -> tuple[Array, Array]:
         """What the present step says about each member, and the variance of errors that it shows.
 
@@ -387,7 +382,7 @@ class Bank:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
         # Before the second time nobody knows how long a step is.
         h = (t - self.time) / self.step if np.isfinite(self.step) else float(t > self.time)
-        weights = self._weights()
+        weights = self._weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
         ends = np.cumsum([len(each) for each in self.filters])

@@ -28,6 +28,23 @@ class Step:
     surprises: tuple[float, ...] = ()
 
 
+def checked(
+    rows: Sequence[int] | Index, values: Array, variance: Array | float, points: int
+) -> tuple[Index, Array, Array]:
+    """Rows, values and noise variances (n,) of what was read among so many points; NaN was not."""
+    index = np.asarray(rows, dtype=np.int64).reshape(-1)
+    y = np.asarray(values, dtype=np.float64).reshape(-1)
+    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), y.shape)
+    if index.shape != y.shape:
+        raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
+    if len(index) and (index.min() < 0 or index.max() >= points):
+        raise ValueError(f"rows must lie in 0 to {points - 1}, got {index.tolist()}")
+    if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
+        raise ValueError("values must not be infinite, and variances positive and finite")
+    read = ~np.isnan(y)
+    return index[read], y[read], noise[read]
+
+
 def difference_errors(
     before: Sequence[Array], filters: Sequence[Filters], rows: Index, z: Array, score: Array
 ) -> tuple[Array, Array]:

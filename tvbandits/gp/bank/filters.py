@@ -3,6 +3,8 @@
 All variances of a model are known but for one factor, the square of its prior deviation. Its
 posterior under an inverse-gamma prior follows from the sum of squared standardised innovations, and
 old ones are forgotten, so that the scale may change. The predictive density is Student's then.
+An innovation counts by the share of its variance that is not the sensor's noise: where one place is
+played again and again, readings are of next to nothing else, and say nothing about the scale.
 
 The sensor's noise is known in the unit of reward: it enters each filter divided by the scale as it is
 known then. That is the one approximation; where the white part exceeds it, it hardly matters.
@@ -105,7 +107,7 @@ class Filters:
     squares : array of shape (M, K)
         Sum of squared standardised innovations.
     count : array of shape (M,)
-        How many there were: the squared scale is their ratio.
+        How many there were, each by what it says: the squared scale is their ratio.
     """
 
     layout: Layout
@@ -115,11 +117,13 @@ class Filters:
     count: Array
 
     @classmethod
-    def prior(cls, layout: Layout, variance: float, transforms: int = 1) -> Filters:
-        """Before any observation; `variance` is the first guess of the squared scale."""
+    def prior(
+        cls, layout: Layout, variance: float, transforms: int = 1, count: float = 1.0
+    ) -> Filters:
+        """Before any observation; `variance` is the first guess of the squared scale, worth `count`."""
         M, S, _ = layout.prior.shape
-        squares = np.full((M, transforms), float(variance))
-        return cls(layout, np.zeros((M, S, transforms)), layout.prior.copy(), squares, np.ones(M))
+        squares, counts = np.full((M, transforms), count * float(variance)), np.full(M, count)
+        return cls(layout, np.zeros((M, S, transforms)), layout.prior.copy(), squares, counts)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -195,7 +199,8 @@ class Filters:
                 squares = np.where(self.hazards, np.minimum(squares, seen.squares), squares)
         gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened)
         covariance = start.covariance - np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
-        total, count = self.squares + squares, self.count + len(values)
+        told = np.clip(1.0 - (noise - own) / seen.diagonal, 0.0, 1.0).mean(axis=1)
+        total, count = self.squares + told[:, None] * squares, self.count + told * len(values)
         forget = np.minimum(1.0, MEMORY / count)
         kept = forget[:, None]
         after = Filters(self.layout, start.mean + gain, covariance, total * kept, count * forget)
@@ -330,7 +335,11 @@ class _Seen:
 
 
 def filters_of(
-    settings: Sequence[Setting], points: Array, variance: float, transforms: int = 1
+    settings: Sequence[Setting],
+    points: Array,
+    variance: float,
+    transforms: int = 1,
+    count: float = 1.0,
 ) -> tuple[Filters, ...]:
     """Models at their prior, those with the same features together.
 
@@ -342,6 +351,8 @@ def filters_of(
         First guess of the squared scale.
     transforms : int
         Of the rewards, that each model is held under.
+    count : float
+        How many innovations the first guess is worth.
     """
     distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
     extent = float(np.ptp(points, axis=0).max()) or 1.0
@@ -349,6 +360,6 @@ def filters_of(
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent), variance, transforms)
+        Filters.prior(Layout.of(alike, distance, extent), variance, transforms, count)
         for alike in groups.values()
     )
