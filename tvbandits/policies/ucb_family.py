@@ -2,8 +2,7 @@
 
 References
 ----------
-N. Srinivas, A. Krause, S. Kakade and M. Seeger. Gaussian process optimization in the bandit setting.
-    ICML 2010. (GP-UCB)
+N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian process optimization in the bandit setting. 2010.
 I. Bogunovic, J. Scarlett, V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
 X. Zhou and N. Shroff. No-regret algorithms for time-varying Bayesian optimization. CISS 2021.
 Y. Deng, X. Zhou, B. Kim, A. Tewari, A. Gupta and N. Shroff. Weighted Gaussian process bandits for
