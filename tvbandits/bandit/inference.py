@@ -60,12 +60,7 @@ class _Conditioned:
 
 
 class Model:
-    """The beliefs of a recipe; all it keeps is what can be computed again.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    """
+    """The beliefs of a recipe; all it keeps is what can be computed again."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
