@@ -14,7 +14,7 @@ from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.predictions import View
+from tvbandits.gp.views.predictions import View
 
 KERNEL = Matern(0.4, nu=2.5)
 RNG = np.random.default_rng(0)

@@ -23,6 +23,7 @@ ORDER = [
     "gp.fitting",
     "gp.filtering",
     "gp.posteriors",
+    "gp.views",
     "gp",
     "gp.bank",
     "forgetting",

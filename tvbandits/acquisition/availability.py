@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.core.arrays import Array, as_floats
 from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.domains.box_search import Smooth
 from tvbandits.core.protocols import Domain
 
 Among = ArrayLike | Callable[[Array], ArrayLike] | None
@@ -219,7 +220,9 @@ class Allowed:
         NothingAvailableError
             If none is found.
         """
-        x, _ = self._domain.maximise(self.only(function), rng)
+        # With its slopes, where it has any and nothing is out.
+        whole = self.everything and isinstance(function, Smooth)
+        x, _ = self._domain.maximise(function if whole else self.only(function), rng)
         return self.checked(x, function, rng)
 
     def checked(

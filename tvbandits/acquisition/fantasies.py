@@ -28,10 +28,19 @@ AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Width:
-    """How a deviation in prior units becomes an upper confidence bound: mean + times * deviation."""
+    """How a deviation in prior units becomes an upper confidence bound: mean + times * deviation.
+
+    Attributes
+    ----------
+    mean : callable
+    times : float
+    smooth : callable, optional
+        The bound with its slopes, for a posterior and `times`; or None, if it has none.
+    """
 
     mean: Callable[[Array], Array]
     times: float
+    smooth: Callable[[Posterior, float], Callable[[Array], Array] | None] | None = None
 
 
 class Fantasy(Protocol):
@@ -226,7 +235,10 @@ class PlainFantasy:
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
-        x, _ = self.domain.maximise(self.bounds, rng)
+        smooth = (
+            None if self.width.smooth is None else self.width.smooth(self.now, self.width.times)
+        )
+        x, _ = self.domain.maximise(self.bounds if smooth is None else smooth, rng)
         return x
 
     def bounds(self, X: Array) -> Array:

@@ -12,7 +12,7 @@ from tvbandits.acquisition.batch_rules import Batching, FixedSize, Monitor, One
 from tvbandits.acquisition.fantasies import Fantasy, Width, imagine
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.predictions import View
+from tvbandits.gp.views.predictions import View
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,15 @@ class UpperConfidenceBound:
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         allowed = Allowed(domain, decision.available, decision.taken)
         if plain and isinstance(batching.rule, One) and not uncertain and not lazy:
-            x = allowed.best(lambda X: view.upper_bound(X, decision.beta), rng)
+            x = allowed.best(view.bound(decision.beta), rng)
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
         if uncertain:
             # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.
             width, monitor = Width(lambda X: np.zeros(len(X)), 1.0), FixedSize(batching.smallest)
         else:
-            width = Width(view.mean, batching.rule.ratio_bound * decision.beta * view.scale)
+            times = batching.rule.ratio_bound * decision.beta * view.scale
+            width = Width(view.mean, times, view.smooth_bound)
             monitor = batching.rule.monitor()
         if decision.n is not None:
             monitor = FixedSize(decision.n)
@@ -110,7 +111,9 @@ class UpperConfidenceBound:
     ) -> tuple[Array, int]:
         """Point after point, each as if those before it had been observed."""
         view, most = decision.view, decision.batching.largest if decision.n is None else decision.n
-        masked = Width(allowed.only(width.mean), width.times)
+        # What is taken has its variance lowered; what is not available has no slope.
+        smooth = width.smooth if decision.available is None else None
+        masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy: Fantasy = imagine(
             view.posterior,
             decision.domain,

@@ -33,8 +33,8 @@ from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.predictions import View, worth_of_pending
 from tvbandits.gp.threads import one_blas_thread
+from tvbandits.gp.views.predictions import View, worth_of_pending
 from tvbandits.queries.pool import Members
 
 FEWEST = 2
@@ -60,12 +60,7 @@ class _Conditioned:
 
 
 class Model:
-    """The beliefs of a recipe; all it keeps is what can be computed again.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    """
+    """The beliefs of a recipe; all it keeps is what can be computed again."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
@@ -181,9 +176,9 @@ class Model:
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
-        assert state.posterior is not None  # every caller conditions first
         if isinstance(state.posterior, BankPosterior):
             return state.posterior.view(self._surface(state), lambda X: self.inputs(state, X, now))
+        assert state.posterior is not None  # every caller conditions first
         origin, scaled = self._origin(state), state.model.scaling
         return View(
             posterior=state.posterior,
@@ -192,6 +187,7 @@ class Model:
             centre=scaled.centre(state.posterior.products, origin),
             scale=scaled.scale,
             origin=origin,
+            now=now,
         )
 
     def beta(self, state: State) -> float:

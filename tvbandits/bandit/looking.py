@@ -156,7 +156,7 @@ class Looking:
         state, now, rng = self._conditioned_for(t)
         with self._model.one_thread(state):
             allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-            return allowed.best(self._model.view(state, now).mean, rng)
+            return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""

@@ -2,18 +2,14 @@
 
 References
 ----------
-N. Srinivas, A. Krause, S. Kakade and M. Seeger. Gaussian process optimization in the bandit setting.
-    ICML 2010. (GP-UCB)
-I. Bogunovic, J. Scarlett and V. Cevher. Time-varying Gaussian process bandit optimization.
-    AISTATS 2016. (R-GP-UCB, TV-GP-UCB)
+N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian process optimization in the bandit setting. 2010.
+I. Bogunovic, J. Scarlett, V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
 X. Zhou and N. Shroff. No-regret algorithms for time-varying Bayesian optimization. CISS 2021.
-    (SW-GP-UCB, and the reset period under a variation budget)
 Y. Deng, X. Zhou, B. Kim, A. Tewari, A. Gupta and N. Shroff. Weighted Gaussian process bandits for
     non-stationary environments. AISTATS 2022. (W-GP-UCB)
-P. Brunzema, A. von Rohr and S. Trimpe. On controller tuning with time-varying Bayesian optimization.
-    CDC 2022. (uncertainty injection)
+P. Brunzema, A. von Rohr, S. Trimpe. On controller tuning with time-varying Bayesian optimization. 2022.
 P. Brunzema, A. von Rohr, F. Solowjow and S. Trimpe. Event-triggered time-varying Bayesian optimization.
-    TMLR 2025. (ET-GP-UCB)
+    TMLR 2025.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies import theory
-from tvbandits.policies.learning import learned_parts
+from tvbandits.policies.learning import box_width, has_several, learned_on_box, learned_parts
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -234,7 +230,7 @@ def tv_gp_ucb(
     *,
     epsilon: float | None = None,
     learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
+    confidence: Width | None = None,
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimise: bool = False,
@@ -247,16 +243,22 @@ def tv_gp_ucb(
     kernel : scikit-learn kernel, optional
         Over points. None only without epsilon: one that suits any problem.
     epsilon : float, optional
-        Rate of forgetting. Without it the drift is learned: the kernel becomes a sum of a shared level,
-        a static field and two drifting fields, whose amplitudes, length and time scales are fitted by
-        log evidence while the bandit plays; or, with `posterior="bank"`, by a bank of models.
+        Rate of forgetting. Without it the drift is learned: the numbers of `structured_kernel`, or on
+        a box of `box_kernel` (in `kernels.additive`), are fitted by log evidence while the bandit plays.
     learn : Every, int or bool, optional
         When to fit; only without epsilon.
+    confidence : Confidence, float or str, optional
+        2; 2 / sqrt d where the drift is learned on a box of d coordinates.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
-        By default a Kalman filter where the drift is learned, and the exact one elsewhere. A bank of
-        models knows no epsilon; it finds a field that changes at once sooner, and on networks it is now
-        the better one and now the poorer (`docs/bank-of-models.md`).
+        A Kalman filter where the drift is learned, but on a box, and the exact one elsewhere. A bank
+        is now the better one and now the poorer (`docs/bank-of-models.md`).
     """
+    if epsilon is None and kernel is None and posterior is None and has_several(domain):
+        width = box_width(domain) if confidence is None else confidence
+        return learned_on_box(
+            domain, noise_variance, learn, Common(width, "exact", mean, seed, minimise)
+        )
+    confidence = DEFAULT_WIDTH if confidence is None else confidence
     if epsilon is None:
         every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
         common = Common(confidence, posterior, mean, seed, minimise)

@@ -17,9 +17,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.domains import Box, Candidates, Space, Table, space_of
 from tvbandits.core.domains.parameters import Category, Integer, PerParameter, Real
-from tvbandits.core.domains.space import Space, Table, space_of
 from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.validation import check_kernel

@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.domains.box_search import (
     Acquisition,
+    Smooth,
     _argmax,
     _boundary,
     _search,
     _sobol,
     checked_values,
+    climb,
 )
 
 MOST_SAMPLES = 2**20
@@ -121,6 +123,8 @@ class Box:
             return checked_values(acquisition(X), X)
 
         d = self.dimension
+        if isinstance(acquisition, Smooth):
+            return self._climbed(acquisition, evaluate, rng)
         samples = min(256 << d, 16_384) if self.samples is None else self.samples
         interior = _sobol(d, samples, rng)
         values = evaluate(interior)
@@ -133,6 +137,23 @@ class Box:
             if height > values[best]:
                 return self._scaled(found[None, :])[0], height
         return self._scaled(interior[[best]])[0], float(values[best])
+
+    def _climbed(
+        self, acquisition: Smooth, evaluate: Acquisition, rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """`maximise` of an acquisition that knows its slopes, by fewer looks at it."""
+        low, high = self.bounds.T
+        near = np.clip((acquisition.near - low) / (high - low), 0.0, 1.0)
+        samples = min(256 << self.dimension, 2048) if self.samples is None else self.samples
+        found, height = climb(
+            evaluate,
+            lambda U: acquisition.slopes(self._scaled(U)) * (high - low),
+            near,
+            samples,
+            self.starts or 4 + 4 * self.dimension,
+            rng,
+        )
+        return self._scaled(found[None, :])[0], height
 
     def _scaled(self, U: Array) -> Array:
         """Points of the box from points of the unit cube; 0 and 1 become the bounds exactly."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,24 @@ from tvbandits.core.arrays import Array, Index
 
 Acquisition = Callable[[Array], Array]
 """Maps points (m, d) to values (m,)."""
+
+
+@runtime_checkable
+class Smooth(Protocol):
+    """An acquisition that knows its slopes: it is climbed from many points at once."""
+
+    @property
+    def near(self) -> Array:
+        """Points (n, d) about which its maxima may be narrow."""
+        ...
+
+    def __call__(self, X: Array) -> Array:
+        """Values (m,) at points (m, d)."""
+        ...
+
+    def slopes(self, X: Array) -> Array:
+        """Slopes (m, d) at points (m, d)."""
+        ...
 
 
 STEPS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01, 0.001])
@@ -120,16 +139,21 @@ def _refine(
     radius: float,
     tolerance: float,
     free: Index | None = None,
+    slopes: Acquisition | None = None,
 ) -> tuple[Array, Array]:
     """Projected gradient ascent of all starts (S, d) at once, with Barzilai-Borwein steps (1988).
 
-    Gradients are central differences and a line search tries all `STEPS`, so an iteration is two
-    calls. A start that gains no more than `tolerance` takes shorter steps, in the end none; after 8
-    iterations the best quarter of the starts goes on alone. Only coordinates in `free` move, by default
-    all.
+    Gradients are `slopes`, or else central differences, and a line search tries all `STEPS`, so an
+    iteration is two calls. A start that gains no more than `tolerance` takes shorter steps, in the end
+    none; after 8 iterations the best quarter of the starts goes on alone. Only coordinates in `free`
+    move, by default all.
     """
     U, values = U.copy(), values.copy()
-    slope = _gradients(evaluate, U, free)
+
+    def gradients(U: Array) -> Array:
+        return _gradients(evaluate, U, free) if slopes is None else _inward(U, slopes(U))
+
+    slope = gradients(U)
     size = np.full(len(U), radius)  # length of the next step
     for turn in range(40):
         if turn == 8:
@@ -148,7 +172,7 @@ def _refine(
             continue
         moved = trial[up, pick[up]] - U[climbing]
         U[climbing], values[climbing] = trial[up, pick[up]], heights[up, pick[up]]
-        fresh = _gradients(evaluate, U[climbing], free)
+        fresh = gradients(U[climbing])
         bend = np.linalg.norm(slope[climbing] - fresh, axis=1)
         ratio = np.linalg.norm(fresh, axis=1) / np.maximum(bend, 1e-300)
         size[climbing] = np.minimum(np.linalg.norm(moved, axis=1) * ratio, 1.0)
@@ -170,11 +194,54 @@ def _gradients(evaluate: Acquisition, U: Array, free: Index | None = None) -> Ar
     width = (above - below)[:, np.arange(len(moving)), moving]
     with np.errstate(invalid="ignore"):  # infinities of an acquisition with forbidden points
         slope = (heights[0] - heights[1]) / width
-    U = U[:, moving]
-    outward = ((U == 0.0) & (slope < 0)) | ((U == 1.0) & (slope > 0))
     slopes = np.zeros((S, d))
-    slopes[:, moving] = np.where(outward | ~np.isfinite(slope), 0.0, slope)
+    slopes[:, moving] = _inward(U[:, moving], slope)
     return slopes
+
+
+def _inward(U: Array, slope: Array) -> Array:
+    """Slopes (S, d) at points of the unit cube, without what leads out of it."""
+    outward = ((U == 0.0) & (slope < 0)) | ((U == 1.0) & (slope > 0))
+    return np.where(outward | ~np.isfinite(slope), 0.0, slope)
+
+
+# --- the acquisition knows its slopes ---------------------------------------------------------------
+
+NEIGHBOURS, ABOUT, APART = 8, 16, 0.03
+"""Points that are drawn about each of so many known ones, at such a distance."""
+
+
+def climb(
+    evaluate: Acquisition,
+    slopes: Acquisition,
+    near: Array,
+    samples: int,
+    starts: int,
+    rng: np.random.Generator,
+) -> tuple[Array, float]:
+    """The best point (d,) of the unit cube found, and its value, of an acquisition with slopes.
+
+    A randomly shifted Sobol sample with corners and faces, the points `near` (n, d) about which most is
+    known and neighbours of the best of them; then gradient ascent from the best well-separated ones.
+    """
+    d = near.shape[1]
+    interior = _sobol(d, samples, rng)
+    U = np.concatenate([interior, _boundary(interior, rng), near])
+    values = evaluate(U)
+    known = values[len(U) - len(near) :]
+    top = near[np.argsort(-known, kind="stable")[:ABOUT]]
+    moved = np.repeat(top, NEIGHBOURS, axis=0)
+    moved = np.clip(moved + APART * rng.standard_normal(moved.shape), 0.0, 1.0)
+    U, values = np.concatenate([U, moved]), np.concatenate([values, evaluate(moved)])
+    best = _argmax(values, rng)
+    if not values[best] > values.min():
+        row = int(rng.integers(len(interior)))
+        return interior[row], float(values[row])
+    radius = 0.5 * samples ** (-1.0 / d)
+    chosen = _separated(U, values, starts, radius)
+    tolerance = 1e-9 * float(np.ptp(values))
+    found, heights = _refine(evaluate, U[chosen], values[chosen], radius, tolerance, None, slopes)
+    return found[heights.argmax()], float(heights.max())
 
 
 # --- some coordinates take a few values only --------------------------------------------------------

@@ -25,7 +25,7 @@ from tvbandits.gp.bank.views import Forecast
 from tvbandits.gp.lookahead import Beliefs
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.predictions import View
+from tvbandits.gp.views.predictions import View
 
 RIDGE = 1e-6
 """Of the correlations between candidates, where another point is told from them."""

@@ -88,7 +88,8 @@ class Evidence:
                 kernel, Z, self.values, self.variance, eval_gradient=True
             )
             return -float(value), -np.asarray(gradient)
-        parts = [[factor.at(theta) for factor in term] for term in self.factors]
+        made: dict[tuple[int, int], _Part] = {}
+        parts = [[_at(factor, theta, made) for factor in term] for term in self.factors]
         products = [_product([part.matrix for part in term]) for term in parts]
         amplitudes = [math.prod(part.amplitude for part in term) for term in parts]
         n = len(self.values)
@@ -121,6 +122,17 @@ class Evidence:
                     0.5 * amplitude * _contracted(W * others, part.which, part.slopes)
                 )
         return value + 0.5 * n * math.log(2.0 * math.pi), gradient
+
+
+def _at(factor: _Factor, theta: Array, made: dict[tuple[int, int], _Part]) -> _Part:
+    """`factor.at(theta)`, once for all terms that share it."""
+    where = factor.leaf.where
+    if where.start == where.stop:
+        return factor.at(theta)
+    key = (where.start, where.stop)
+    if key not in made:
+        made[key] = factor.at(theta)
+    return made[key]
 
 
 def _product(matrices: Sequence[Array | None]) -> Array | float:

@@ -162,6 +162,8 @@ class Learned:
         The medians of their priors.
     at : pair of int
         Numbers of rewards and of answers at the last fit.
+    step : float
+        What they take a step to be, where time scales count in steps.
     """
 
     kernels: tuple[Any, ...]
@@ -171,6 +173,7 @@ class Learned:
     evaluations: int = 0
     starts: tuple[Any, ...] = ()
     at: tuple[int, int] = (0, 0)
+    step: float = 1.0
 
     @classmethod
     def nothing(cls, kernel: Any, every: Every) -> Learned:
@@ -216,11 +219,15 @@ def refit(
     together = learned.fits < COMPARED_FIRST or (learned.fits + 1) % COMPARED_EVERY == 0
     starts: tuple[Any, ...] = (start, *every.rivals)
     kernels, losses, evaluations = list(learned.kernels), list(learned.losses), learned.evaluations
-    if every.in_steps and learned.fits:
-        starts = learned.starts
-    elif every.in_steps:
-        starts = tuple(at_step(kernel, step_of(sample.t)) for kernel in starts)
-        kernels = list(starts)
+    step = learned.step
+    if every.in_steps:
+        found = step_of(sample.t)
+        # Rewards told before the first decision may be closer together than decisions are.
+        longer = 0 < learned.fits < COMPARED_FIRST and found > 2.0 * step
+        step = found if longer or not learned.fits else step
+        again = longer or not learned.fits
+        starts = tuple(at_step(each, step) for each in starts) if again else learned.starts
+        kernels = list(starts) if again else kernels
     for i, given in enumerate(starts):
         kernel = kernels[i]
         if learned.fits and rescaled != 1.0:
@@ -242,6 +249,7 @@ def refit(
         fits=learned.fits + 1,
         evaluations=evaluations,
         starts=starts,
+        step=step,
     )
 
 

@@ -11,6 +11,7 @@ from tvbandits.core.arrays import Array, positive_number
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.domains import Box, Candidates, Space, space_of
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 
 SPACE = 0.15
@@ -81,6 +82,42 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
     extent = extent_of(domain)
     scale, bounds = SPACE * extent, (1e-3 * extent, 10.0 * extent)
     return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
+
+
+BOX_SPACE = 0.25
+"""Length scale to start from on a box of d coordinates, as a share of each extent over sqrt d: distances
+between points grow like sqrt d (Hvarfner, Hellsten and Nardi 2024)."""
+
+BOX_NOISE = 0.003
+"""Share of the variance to start from of what is different at every place and time."""
+
+BOX_TIME = 30.0
+"""Time scale to start from, in steps."""
+
+AT_ONCE = 1e-3
+"""Time scale, in steps, and length scale, as a share of an extent, of what no forecast can know."""
+
+
+def box_kernel(box: Box) -> Any:
+    """A drifting field + noise on a box, of a standardised reward.
+
+    The field has a length scale for each coordinate and a part that adds up over coordinates
+    (`Coordinates`), and changes smoothly (Matern-3/2 in time). It has no part that never changes: who
+    plays one place for long cannot tell that from a drift, and such a part is soon all that is believed.
+    What is different at every place and time, ripples too fine to be learned or a noise above the stated
+    one, has an amplitude of its own. Time scales count in steps.
+    """
+    extents = box.bounds[:, 1] - box.bounds[:, 0]
+    scales = BOX_SPACE * len(extents) ** 0.5 * extents
+    bounds = np.column_stack([1e-2 * extents, 1e2 * extents])
+    over_points = OnSpace(Coordinates(scales, 1.0, bounds, (1e-3, 1e3)))
+    over_time = OnTime(Matern(BOX_TIME, (1e-2 * BOX_TIME, 1e3 * BOX_TIME), nu=1.5))
+    at_a_point = OnSpace(RBF(AT_ONCE * extents, "fixed"))
+    at_a_time = OnTime(Matern(AT_ONCE, "fixed", nu=0.5))
+    return (
+        ConstantKernel(1.0, (1e-6, 1e3)) * over_points * over_time
+        + ConstantKernel(BOX_NOISE, (1e-6, 1e3)) * at_a_point * at_a_time
+    )
 
 
 def extent_of(domain: Domain) -> float:

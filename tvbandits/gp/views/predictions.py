@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.views.fields import Bound, Field
 
 FAINT = 1e6
 """A point that is out says nothing worth counting if its noise exceeds the prior variance so far."""
@@ -51,6 +54,8 @@ class View:
     centre, scale : float
         Prior mean and prior deviation of the reward.
     origin : float
+    now : float
+        The time of the view.
     white : float
         Variance of the reward beyond that of what can be learned, which a width leaves out: of what is
         new at every place at every time.
@@ -62,6 +67,7 @@ class View:
     centre: float
     scale: float
     origin: float
+    now: float = math.nan
     white: float = 0.0
 
     def reward(self, X: Array) -> tuple[Array, Array]:
@@ -87,6 +93,34 @@ class View:
         """Mean + beta deviation, shape (n,)."""
         mean, deviation = self.predict(X)
         return np.asarray(mean + beta * deviation)
+
+    def bound(self, beta: float) -> Callable[[Array], Array]:
+        """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
+        field = self._field
+        if field is None:
+            return lambda X: self.upper_bound(X, beta)
+        return self._bound_of(field, field, beta * self.scale)
+
+    def mean_to_climb(self) -> Callable[[Array], Array]:
+        """The mean as a function of points (n, d); with slopes where there are any."""
+        field = self._field
+        return self.mean if field is None else self._bound_of(field, field, 0.0)
+
+    def smooth_bound(self, posterior: Posterior, times: float) -> Bound | None:
+        """Mean + times * the deviation in prior units that another posterior has; None: no slopes."""
+        own = self._field
+        other = None if own is None else Field.of(posterior, self.now)
+        return None if own is None or other is None else self._bound_of(own, other, times)
+
+    @cached_property
+    def _field(self) -> Field | None:
+        if self.surface is not None or not math.isfinite(self.now):
+            return None
+        return Field.of(self.posterior, self.now)
+
+    def _bound_of(self, mean: Field, variance: Field, times: float) -> Bound:
+        columns = np.array([1.0, self.origin - self.centre])
+        return Bound(mean, variance, columns, self.centre, times)
 
     def _is_surface(self, X: Array) -> bool:
         return self.surface is not None and X is self.surface.points

@@ -1,0 +1,163 @@
+"""The learned policy on boxes: what it believes, that it continues, and that it looks well enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvbandits import Bandit, Box, policies
+from tvbandits.core.domains.box_search import climb
+from tvbandits.datasets import Lifted
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.gp.views.fields import Bound
+
+
+def played(steps: int, name: str = "rosenbrock3", seed: int = 0) -> tuple[Bandit, Lifted]:
+    problem = Lifted(name, horizon=100)
+    bandit = policies.tv_gp_ucb(problem.domain, None, problem.noise_variance, seed=seed)
+    rng = np.random.default_rng(seed)
+    for t in range(1, steps + 1):
+        X = bandit.ask(t)
+        noise = problem.noise_variance**0.5 * rng.standard_normal(len(X))
+        bandit.tell(X, problem.value(X, t) + noise, t)
+    return bandit, problem
+
+
+def test_predictions_are_the_dense_ones() -> None:
+    bandit, problem = played(25)
+    state = bandit.state
+    X = problem.domain.sample(20, np.random.default_rng(5))
+    kernel, scaling = state.model.kernel, state.model.scaling
+    told = state.rewards
+    Z, Zs = np.column_stack([told.X, told.t]), np.column_stack([X, np.full(20, 27.0)])
+    K = kernel(Z) + np.diag(told.variance) / scaling.scale**2
+    mean, deviation = bandit.predict(X, 27.0)
+    centre = bandit._conditioned_for(27.0)[0].info.model.centre
+    expected = centre + kernel(Zs, Z) @ np.linalg.solve(K, told.y - centre)
+    np.testing.assert_allclose(mean, expected, atol=1e-7 * scaling.scale)
+    variance = kernel.diag(Zs) - np.einsum(
+        "ij,ji->i", kernel(Zs, Z), np.linalg.solve(K, kernel(Z, Zs))
+    )
+    np.testing.assert_allclose(deviation, scaling.scale * np.sqrt(variance), rtol=1e-6)
+
+
+def test_it_continues_bit_for_bit() -> None:
+    bandit, problem = played(17)
+    other = Bandit.from_state(bandit.recipe, bandit.state)
+    for t in range(18, 24):
+        X, Y = bandit.ask(t), other.ask(t)
+        np.testing.assert_array_equal(X, Y)
+        for each in (bandit, other):
+            each.tell(X, problem.value(X, t), t)
+    assert bandit.state == other.state
+
+
+def test_a_late_reward_is_what_it_would_have_been_on_time() -> None:
+    bandit, problem = played(12)
+    X = problem.domain.sample(2, np.random.default_rng(1))
+    y = problem.value(X, 13)
+    first = Bandit.from_state(bandit.recipe, bandit.state)
+    late = Bandit.from_state(bandit.recipe, bandit.state)
+    first.tell(X[:1], y[:1], 13.0)
+    first.tell(X[1:], y[1:], 14.0)
+    late.tell(X[1:], y[1:], 14.0)
+    late.tell(X[:1], y[:1], 13.0)
+    there = problem.domain.sample(9, np.random.default_rng(2))
+    if first.state.model.kernel == late.state.model.kernel:
+        for one, two in zip(first.predict(there, 15.0), late.predict(there, 15.0), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def test_points_that_are_out_spread_the_next_ones() -> None:
+    bandit, problem = played(20)
+    batch = bandit.ask(21.0, n=4)
+    more = bandit.ask(21.0)
+    X = np.vstack([batch, more])
+    extents = problem.domain.bounds[:, 1] - problem.domain.bounds[:, 0]
+    apart = np.abs((X[:, None] - X) / extents).max(axis=2)
+    assert apart[np.triu_indices(5, 1)].min() > 1e-6
+
+
+def test_available_points_alone_are_played() -> None:
+    bandit, _ = played(10)
+    [x] = bandit.ask(11.0, among=lambda X: X[:, 0] < -0.5)
+    assert x[0] < -0.5
+
+
+@pytest.mark.parametrize("name", ["rosenbrock3", "hartmann6"])
+def test_more_starts_find_nothing_more(name: str) -> None:
+    bandit, problem = played(40, name)
+    state, now, _ = bandit._conditioned_for(41.0)
+    view = bandit._model.view(state, now)
+    bound = view.bound(1.0)
+    assert isinstance(bound, Bound)
+    spread = view.scale
+    box, d = problem.domain, problem.domain.dimension
+    once, twice = (
+        max(
+            Box(box.bounds, starts=k * (4 + 4 * d), samples=k * 2048).maximise(
+                bound, np.random.default_rng(seed)
+            )[1]
+            for seed in range(1 if k == 1 else 4)
+        )
+        for k in (1, 2)
+    )
+    assert twice - once <= 0.01 * spread
+
+
+def test_climbing_finds_a_narrow_peak_near_a_known_point() -> None:
+    peak = np.array([0.31, 0.77, 0.52, 0.13])
+
+    def height(U: np.ndarray) -> np.ndarray:
+        return np.asarray(np.exp(-((U - peak) ** 2).sum(axis=1) / 0.001))
+
+    def slopes(U: np.ndarray) -> np.ndarray:
+        return -(U - peak) * height(U)[:, None] / 0.0005
+
+    near = np.vstack([np.full((3, 4), 0.9), peak[None] + 0.02])
+    found, value = climb(height, slopes, near, 512, 8, np.random.default_rng(0))
+    assert value == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(found, peak, atol=1e-4)
+
+
+def test_a_plateau_gives_a_random_point() -> None:
+    seen = {
+        tuple(
+            climb(
+                lambda U: np.zeros(len(U)),
+                lambda U: np.zeros(U.shape),
+                np.full((1, 2), 0.5),
+                64,
+                4,
+                np.random.default_rng(seed),
+            )[0]
+        )
+        for seed in range(5)
+    }
+    assert len(seen) == 5
+
+
+def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
+    from tvbandits.forgetting.aging import Window
+    from tvbandits.policies import learning
+
+    monkeypatch.setattr(learning, "BOX_REWARDS", 12)
+    bandit, _ = played(20)
+    assert bandit.recipe.aging == Window(last=12)
+    assert bandit.info.posterior.in_use <= 12
+
+
+def test_the_width_is_the_one_that_is_given() -> None:
+    box = Box(np.array([[0.0, 1.0]] * 4))
+    for given, width in ((None, 1.0), (2.5, 2.5)):
+        bandit = policies.tv_gp_ucb(box, None, 0.01, confidence=given)
+        assert bandit.recipe.confidence.value == width  # type: ignore[attr-defined]
+
+
+def test_an_interval_keeps_its_features() -> None:
+    for d, kind in ((1, StateSpace), (2, Exact)):
+        bandit = policies.tv_gp_ucb(Box(np.array([[0.0, 1.0]] * d)), None, 0.01)
+        assert type(bandit.recipe.posterior) is kind
