@@ -128,8 +128,11 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
 
 
 def _with_leading_name(spec: str) -> str:
-    """Turn "lifted:hartmann3" into "lifted:function=hartmann3"."""
+    """Turn "lifted:hartmann3" into "lifted:function=hartmann3"; ":key=value" may follow it, too."""
     name, colon, rest = spec.partition(":")
+    leading, again, more = rest.partition(":")
+    if again and "=" not in leading:
+        rest = f"{leading},{more}"
     if name not in LEADING or not colon or "=" in rest.partition(",")[0]:
         return spec
     return f"{name}:{LEADING[name]}={rest.strip()}"
