@@ -7,7 +7,8 @@ AISTATS 2025.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
-from tvbandits.policies.rivals.ruled import ByRule, constant, finite
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
 
@@ -44,7 +45,7 @@ def most_uncertain(K: Array, noise: float, count: int) -> Index:
     return rows
 
 
-class PhasedElimination:
+class PhasedElimination(Held):
     """The rule.
 
     Phase i = 0, 1, ... has `first` 2^i plays: the most uncertain ones of the surviving candidates, in
@@ -66,6 +67,22 @@ class PhasedElimination:
     """
 
     kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_domain": Candidates,
+        "_noise": Real,
+        "_width": Real,
+        "_K": np.ndarray,
+        "_mean": Real | str,
+        "_scale": Real,
+        "_reset_every": Integral,
+        "_first": Integral,
+        "_plays": Integral,
+        "_length": Integral,
+        "_queue": list,
+        "_rows": list,
+        "_rewards": list,
+        "surviving": np.ndarray,
+    }
 
     def __init__(
         self,

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import square_root
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, constant, finite, numbers_in
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, numbers_in
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of, log_density
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
@@ -51,7 +52,7 @@ class Member:
     rounds: int = 0
 
 
-class SeveralPriors:
+class SeveralPriors(Held):
     """What both rules share: filters of all priors, told every reward.
 
     Parameters
@@ -67,6 +68,14 @@ class SeveralPriors:
     """
 
     kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_domain": Candidates,
+        "_noise": Real,
+        "_centre": Centre,
+        "_width": Real,
+        "_steps": Integral,
+        "members": list,
+    }
 
     def __init__(
         self,
@@ -110,6 +119,8 @@ class Elimination(SeveralPriors):
         |sum_{S_p} (y_i - m_p(x_i))|
             > sqrt(2 s^2 |S_p| log(pi^2 t^2 |U| / (3 delta))) + sum_{S_p} b sd_p(x_i).
     """
+
+    holds: ClassVar[Kinds] = {**SeveralPriors.holds, "_delta": Real, "_chosen": dict, "left": list}
 
     def __init__(self, *parts: Any, delta: float) -> None:
         super().__init__(*parts)
