@@ -20,7 +20,7 @@ from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
-from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, inward
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
 
@@ -184,9 +184,8 @@ def r_perp(
     unit = 1.0 if mean != "online" else positive_number("scale", scale)
     width = constant(confidence)
     noise = positive_number("noise_variance", noise_variance) / unit**2
-    rule = PhasedElimination(
-        finite(domain, "R-PERP"), kernel, noise, reset_every, first, width, mean, unit
-    )
+    prior, arms = inward(mean, minimise), finite(domain, "R-PERP")
+    rule = PhasedElimination(arms, kernel, noise, reset_every, first, width, prior, unit)
     return ByRule(domain, rule, minimise=minimise, seed=seed)
 
 

@@ -32,7 +32,7 @@ from tvbandits.core.arrays import Array, finite_number, not_negative, positive_n
 from tvbandits.core.coercion import function, shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, inward
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, Width, described
 from tvbandits.policies.ucb_family import gp_ucb
 
@@ -241,7 +241,7 @@ def master(
     tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    make = Maker(base, domain, kernel, noise_variance, confidence, mean)
+    make = Maker(base, domain, kernel, noise_variance, confidence, inward(mean, minimise))
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
     unit = 1.0 if mean != "online" else positive_number("scale", scale)

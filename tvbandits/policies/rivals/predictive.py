@@ -28,7 +28,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower, square_root
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, inward
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
@@ -141,7 +141,7 @@ def predictive_sampling(
         kernel,
         epsilon,
         positive_number("noise_variance", noise_variance) / unit**2,
-        Centre(mean, unit),
+        Centre(inward(mean, minimise), unit),
         width,
     )
     return ByRule(domain, rule, minimise=minimise, seed=seed)

@@ -22,7 +22,15 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import square_root
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, numbers_in
+from tvbandits.policies.rivals.ruled import (
+    ByRule,
+    Held,
+    Kinds,
+    constant,
+    finite,
+    inward,
+    numbers_in,
+)
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of, log_density
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
@@ -255,8 +263,8 @@ def pe_gp_ucb(
         The width b, a constant.
     """
     finite_number("delta", delta, above=0.0, high=1.0)
-    width = constant(confidence)
-    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, mean, scale)
+    width, prior = constant(confidence), inward(mean, minimise)
+    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
     return ByRule(domain, Elimination(*parts, delta=delta), minimise=minimise, seed=seed)
 
 
@@ -287,8 +295,8 @@ def hp_gp_ts(
     confidence : float
         What the deviations of a draw are multiplied by.
     """
-    width = constant(confidence)
-    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, mean, scale)
+    width, prior = constant(confidence), inward(mean, minimise)
+    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
     return ByRule(domain, PosteriorOfPriors(*parts), minimise=minimise, seed=seed)
 
 

@@ -18,6 +18,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.model_free.player import ModelFree
+from tvbandits.policies.setting import Mean
 
 Kinds = Mapping[str, type | UnionType]
 """Of which kind each attribute is."""
@@ -130,6 +131,11 @@ def constant(confidence: Any) -> float:
     """A width that is a number, or the value of a constant width."""
     given = confidence.value if isinstance(confidence, Fixed) else confidence
     return finite_number("confidence", given, low=0.0)
+
+
+def inward(mean: Mean, minimise: bool) -> Mean:
+    """The prior mean of what a rule is told: where less is better, that is the negative of rewards."""
+    return -mean if minimise and mean != "online" else mean
 
 
 def numbers_in(text: str, name: str) -> tuple[float, ...]:
