@@ -45,6 +45,11 @@ def most_uncertain(K: Array, noise: float, count: int) -> Index:
     return rows
 
 
+def _last(queue: list[int], row: int) -> int:
+    """Where a row stands last."""
+    return len(queue) - 1 - queue[::-1].index(row)
+
+
 class PhasedElimination(Held):
     """The rule.
 
@@ -109,7 +114,7 @@ class PhasedElimination(Held):
         self._rewards: list[float] = []
 
     def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """The next play of the phase; one that is not available is put off."""
+        """The next play of the phase; one that is not available, or is out already, is put off."""
         if not self._queue:
             K = self._K[np.ix_(self.surviving, self.surviving)]
             rows = self.surviving[most_uncertain(K, self._noise, self._length)]
@@ -117,6 +122,9 @@ class PhasedElimination(Held):
         free = [row for row in self._queue if allowed(self._domain.X[row][None])[0]]
         if not free:
             return allowed.sample(rng)
+        # Until its reward is told it waits at the end, so that others are asked for in the meantime.
+        self._queue.remove(free[0])
+        self._queue.append(free[0])
         return np.asarray(self._domain.X[free[0]].copy())
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
@@ -124,7 +132,7 @@ class PhasedElimination(Held):
         for x, y in zip(rewards.X, rewards.y, strict=True):
             row = int(self._domain.index(x[None])[0])
             if row in self._queue:
-                self._queue.remove(row)
+                del self._queue[_last(self._queue, row)]
             self._rows.append(row)
             self._rewards.append(float(y) / self._scale)
             self._plays += 1

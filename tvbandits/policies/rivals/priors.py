@@ -37,6 +37,9 @@ from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, descri
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 """The default priors: nine, three length scales times three rates of change."""
 
+DIGITS = 6
+"""Digits of a bound, in prior deviations: what differs by rounding alone ties, and the seed decides."""
+
 
 @dataclass
 class Member:
@@ -141,7 +144,7 @@ class Elimination(SeveralPriors):
         found: tuple[float, int, Array] | None = None
         for p in self.left:
             mean, deviation = self._at(self.members[p], now)
-            bound = mean + self._width * deviation
+            bound = np.round(mean + self._width * deviation, DIGITS)
             row, x = self._best(bound, allowed, rng)
             if found is None or bound[row] > found[0]:
                 found = (float(bound[row]), p, x)
