@@ -283,12 +283,12 @@ def test_a_reward_that_stands_still_has_policies_too() -> None:
     ("name", "parameters", "match"),
     [
         ("r-gp-ucb", {"reset_every": 0}, "every must be a whole number of at least 1, got 0"),
-        ("sw-gp-ucb", {"window": 0}, "last must be a whole number of at least 1, got 0"),
+        ("sw-gp-ucb", {"window": 0}, "window must be a whole number of at least 1, got 0"),
         ("w-gp-ucb", {"discount": 0.0}, r"discount must lie in \(0, 1\), got 0"),
         ("tv-gp-ucb", {"epsilon": 1.0}, r"epsilon must lie in \[0, 1\), got 1"),
         ("ui-gp-ucb", {"rate": 0.0}, "rate must be positive and finite, got 0"),
         ("ui-gp-ucb", {"growth": "cubic"}, 'growth must be "wiener" or "linear", got \'cubic\''),
-        ("sparq-gp-ucb", {"queries": -1.0}, "factor must be finite and not negative, got -1"),
+        ("sparq-gp-ucb", {"queries": -1.0}, "queries must be finite and not negative, got -1"),
     ],
 )
 def test_bad_parameters(name: str, parameters: dict[str, Any], match: str) -> None:

@@ -3,11 +3,11 @@
 A value that is made of others is an entry of one flat list, and refers to entries before it by number.
 So what was shared is shared again, there are no circles, and reading needs no recursion.
 
-What can be read back is a list that the project itself makes: its own frozen values (dataclasses in the
-packages `HOUSES`, and classes that say by `__saved__` what they are made of), scikit-learn's kernels by
-name (`KERNELS`), arrays, and plain containers. They are made by their constructors, which check what
-they are given. A part of the user's is saved by its name, `module:name`, and what has that name must be
-handed over by whoever reads it: a file never says what is imported.
+What can be read back is a list that the project itself makes: its own frozen values (dataclasses and
+named tuples in the packages `HOUSES`, and classes that say by `__saved__` what they are made of),
+scikit-learn's kernels by name (`KERNELS`), arrays, and plain containers. They are made by their
+constructors, which check what they are given. A part of the user's is saved by its name, `module:name`,
+and what has that name must be handed over by whoever reads it: a file never says what is imported.
 """
 
 from __future__ import annotations
@@ -193,6 +193,8 @@ def parts_of(value: Any) -> dict[str, Any]:
     if hasattr(type(value), "__saved__"):
         parts: dict[str, Any] = value.__saved__()
         return parts
+    if _is_named_tuple(type(value)):
+        return dict(value._asdict())
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
     # An expert around others keeps what it was given under the same names; what it has learned is its
@@ -205,7 +207,12 @@ def parts_of(value: Any) -> dict[str, Any]:
 def _is_known(kind: type) -> bool:
     """Whether a class of the project can be made again from its parts."""
     around = kind.__module__.startswith("tvbandits.experts.wrappers") and hasattr(kind, "query")
-    return hasattr(kind, "__saved__") or is_dataclass(kind) or around
+    plain = is_dataclass(kind) or _is_named_tuple(kind)
+    return hasattr(kind, "__saved__") or plain or around
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _plain(state: Mapping[str, Any]) -> dict[str, Any]:

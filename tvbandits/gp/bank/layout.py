@@ -69,7 +69,9 @@ class Layout:
     derivative: int
     prior: Array
     left: Array
-    _latest: list[tuple[float, Transition]] = field(default_factory=list, compare=False)
+    _latest: list[tuple[float, Transition]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, settings: Sequence[Setting], distance: Array, extent: float) -> Layout:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -154,7 +155,7 @@ class ModelFree(ABC):
     def __restored__(cls, **parts: Any) -> Self:
         made = object.__new__(cls)
         check_part("domain", parts["_domain"], "a domain such as Candidates(X)", "sample")
-        expected = vars(cls(parts["_domain"]))
+        expected = vars(cls._alike(parts))
         for name, value in expected.items():
             if name != "_decay" and not isinstance(parts.get(name), type(value)):
                 raise ValueError(f"{name} must be {type(value).__name__}, got {parts.get(name)!r}")
@@ -162,6 +163,11 @@ class ModelFree(ABC):
             raise ValueError(f"unknown parts: {sorted(parts.keys() - expected.keys())}")
         vars(made).update(parts)
         return made
+
+    @classmethod
+    def _alike(cls, parts: Mapping[str, Any]) -> Self:
+        """A new one, which says what parts one that is read from a file must have."""
+        return cls(parts["_domain"])
 
     def _next_time(self) -> float:
         seen = np.concatenate([self._seen.t, self._failed.t])

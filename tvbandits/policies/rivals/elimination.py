@@ -7,7 +7,8 @@ AISTATS 2025.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
-from tvbandits.policies.rivals.ruled import ByRule, constant, finite
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, inward
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
 
@@ -44,7 +45,12 @@ def most_uncertain(K: Array, noise: float, count: int) -> Index:
     return rows
 
 
-class PhasedElimination:
+def _last(queue: list[int], row: int) -> int:
+    """Where a row stands last."""
+    return len(queue) - 1 - queue[::-1].index(row)
+
+
+class PhasedElimination(Held):
     """The rule.
 
     Phase i = 0, 1, ... has `first` 2^i plays: the most uncertain ones of the surviving candidates, in
@@ -66,6 +72,22 @@ class PhasedElimination:
     """
 
     kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_domain": Candidates,
+        "_noise": Real,
+        "_width": Real,
+        "_K": np.ndarray,
+        "_mean": Real | str,
+        "_scale": Real,
+        "_reset_every": Integral,
+        "_first": Integral,
+        "_plays": Integral,
+        "_length": Integral,
+        "_queue": list,
+        "_rows": list,
+        "_rewards": list,
+        "surviving": np.ndarray,
+    }
 
     def __init__(
         self,
@@ -92,7 +114,7 @@ class PhasedElimination:
         self._rewards: list[float] = []
 
     def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """The next play of the phase; one that is not available is put off."""
+        """The next play of the phase; one that is not available, or is out already, is put off."""
         if not self._queue:
             K = self._K[np.ix_(self.surviving, self.surviving)]
             rows = self.surviving[most_uncertain(K, self._noise, self._length)]
@@ -100,6 +122,9 @@ class PhasedElimination:
         free = [row for row in self._queue if allowed(self._domain.X[row][None])[0]]
         if not free:
             return allowed.sample(rng)
+        # Until its reward is told it waits at the end, so that others are asked for in the meantime.
+        self._queue.remove(free[0])
+        self._queue.append(free[0])
         return np.asarray(self._domain.X[free[0]].copy())
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
@@ -107,7 +132,7 @@ class PhasedElimination:
         for x, y in zip(rewards.X, rewards.y, strict=True):
             row = int(self._domain.index(x[None])[0])
             if row in self._queue:
-                self._queue.remove(row)
+                del self._queue[_last(self._queue, row)]
             self._rows.append(row)
             self._rewards.append(float(y) / self._scale)
             self._plays += 1
@@ -167,9 +192,8 @@ def r_perp(
     unit = 1.0 if mean != "online" else positive_number("scale", scale)
     width = constant(confidence)
     noise = positive_number("noise_variance", noise_variance) / unit**2
-    rule = PhasedElimination(
-        finite(domain, "R-PERP"), kernel, noise, reset_every, first, width, mean, unit
-    )
+    prior, arms = inward(mean, minimise), finite(domain, "R-PERP")
+    rule = PhasedElimination(arms, kernel, noise, reset_every, first, width, prior, unit)
     return ByRule(domain, rule, minimise=minimise, seed=seed)
 
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from tvbandits.core.arrays import Array, finite_number, not_negative, positive_n
 from tvbandits.core.coercion import function, shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, inward
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, Width, described
 from tvbandits.policies.ucb_family import gp_ucb
 
@@ -66,6 +67,27 @@ class Tests:
         return self.sure * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
 
 
+@dataclass(frozen=True)
+class Maker:
+    """Makes copies of the base, which is GP-UCB where it is None.
+
+    It is a value, not a closure, so that it is saved with what it makes; a base is saved by its name.
+    """
+
+    base: Base | None
+    domain: Domain
+    kernel: Any
+    noise_variance: float
+    confidence: Width
+    mean: Mean
+
+    def __call__(self, child: int) -> Bandit:
+        """A copy of the base of this seed."""
+        recipe = gp_ucb if self.base is None else self.base
+        parts = (self.domain, self.kernel, self.noise_variance)
+        return recipe(*parts, confidence=self.confidence, mean=self.mean, seed=child)
+
+
 @dataclass
 class Copy:
     """One copy of the base, for the steps `start` to `end` of its block, both included."""
@@ -86,12 +108,12 @@ class Block:
     rewards: list[float] = field(default_factory=list)
 
 
-class Master:
+class Master(Held):
     """The rule.
 
     Parameters
     ----------
-    make : callable
+    make : Maker
         Makes a copy of the base from a seed.
     tests : Tests
     scale : float
@@ -99,8 +121,16 @@ class Master:
     """
 
     kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_make": Maker,
+        "_tests": Tests,
+        "_scale": Real,
+        "_block": Block,
+        "_chosen": tuple | None,
+        "restarts": Integral,
+    }
 
-    def __init__(self, make: Callable[[int], Bandit], tests: Tests, scale: float) -> None:
+    def __init__(self, make: Maker, tests: Tests, scale: float) -> None:
         self._make, self._tests, self._scale = make, tests, scale
         self._block = Block(0)
         self._chosen: tuple[Copy, float] | None = None
@@ -211,11 +241,7 @@ def master(
     tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    recipe = gp_ucb if base is None else base
-
-    def make(child: int) -> Bandit:
-        return recipe(domain, kernel, noise_variance, confidence=confidence, mean=mean, seed=child)
-
+    make = Maker(base, domain, kernel, noise_variance, confidence, inward(mean, minimise))
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
     unit = 1.0 if mean != "online" else positive_number("scale", scale)

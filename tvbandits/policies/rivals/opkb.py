@@ -26,7 +26,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, finite
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, finite
 from tvbandits.policies.rivals.spectral import features_of
 from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
 
@@ -177,7 +178,7 @@ class Epoch:
     before: list[tuple[Array, int]] = field(default_factory=list)
 
 
-class Opkb:
+class Opkb(Held):
     """The rule.
 
     Parameters
@@ -192,6 +193,20 @@ class Opkb:
     """
 
     kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_domain": Candidates,
+        "_constants": Constants,
+        "_scale": Real,
+        "_adaptive": bool,
+        "_features": np.ndarray,
+        "_ridge": Real,
+        "_length": Integral,
+        "_uniformly": np.ndarray,
+        "_inverses": dict,
+        "_chosen": tuple | None,
+        "epoch": Epoch,
+        "restarts": Integral,
+    }
 
     def __init__(
         self, domain: Candidates, kernel: Any, constants: Constants, scale: float, adaptive: bool

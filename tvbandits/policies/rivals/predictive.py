@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower, square_root
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, constant, finite
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, inward
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
@@ -49,7 +50,7 @@ def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
     return np.asarray(half.T @ half)
 
 
-class PredictiveSampling:
+class PredictiveSampling(Held):
     """The rule.
 
     Parameters
@@ -66,6 +67,15 @@ class PredictiveSampling:
     """
 
     kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_domain": Candidates,
+        "_noise": Real,
+        "_centre": Centre,
+        "_stretch": Real,
+        "_gamma": Real,
+        "_future": np.ndarray,
+        "filter": Filter,
+    }
 
     def __init__(
         self,
@@ -131,7 +141,7 @@ def predictive_sampling(
         kernel,
         epsilon,
         positive_number("noise_variance", noise_variance) / unit**2,
-        Centre(mean, unit),
+        Centre(inward(mean, minimise), unit),
         width,
     )
     return ByRule(domain, rule, minimise=minimise, seed=seed)

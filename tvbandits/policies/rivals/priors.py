@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,12 +22,23 @@ from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import square_root
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.ruled import ByRule, constant, finite, numbers_in
+from tvbandits.policies.rivals.ruled import (
+    ByRule,
+    Held,
+    Kinds,
+    constant,
+    finite,
+    inward,
+    numbers_in,
+)
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of, log_density
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
 
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 """The default priors: nine, three length scales times three rates of change."""
+
+DIGITS = 6
+"""Digits of a bound, in prior deviations: what differs by rounding alone ties, and the seed decides."""
 
 
 @dataclass
@@ -51,7 +63,7 @@ class Member:
     rounds: int = 0
 
 
-class SeveralPriors:
+class SeveralPriors(Held):
     """What both rules share: filters of all priors, told every reward.
 
     Parameters
@@ -67,6 +79,14 @@ class SeveralPriors:
     """
 
     kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_domain": Candidates,
+        "_noise": Real,
+        "_centre": Centre,
+        "_width": Real,
+        "_steps": Integral,
+        "members": list,
+    }
 
     def __init__(
         self,
@@ -111,6 +131,8 @@ class Elimination(SeveralPriors):
             > sqrt(2 s^2 |S_p| log(pi^2 t^2 |U| / (3 delta))) + sum_{S_p} b sd_p(x_i).
     """
 
+    holds: ClassVar[Kinds] = {**SeveralPriors.holds, "_delta": Real, "_chosen": dict, "left": list}
+
     def __init__(self, *parts: Any, delta: float) -> None:
         super().__init__(*parts)
         self.left = list(range(len(self.members)))
@@ -122,7 +144,7 @@ class Elimination(SeveralPriors):
         found: tuple[float, int, Array] | None = None
         for p in self.left:
             mean, deviation = self._at(self.members[p], now)
-            bound = mean + self._width * deviation
+            bound = np.round(mean + self._width * deviation, DIGITS)
             row, x = self._best(bound, allowed, rng)
             if found is None or bound[row] > found[0]:
                 found = (float(bound[row]), p, x)
@@ -244,8 +266,8 @@ def pe_gp_ucb(
         The width b, a constant.
     """
     finite_number("delta", delta, above=0.0, high=1.0)
-    width = constant(confidence)
-    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, mean, scale)
+    width, prior = constant(confidence), inward(mean, minimise)
+    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
     return ByRule(domain, Elimination(*parts, delta=delta), minimise=minimise, seed=seed)
 
 
@@ -276,8 +298,8 @@ def hp_gp_ts(
     confidence : float
         What the deviations of a draw are multiplied by.
     """
-    width = constant(confidence)
-    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, mean, scale)
+    width, prior = constant(confidence), inward(mean, minimise)
+    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
     return ByRule(domain, PosteriorOfPriors(*parts), minimise=minimise, seed=seed)
 
 

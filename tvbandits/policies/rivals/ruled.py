@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from types import UnionType
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -11,11 +13,15 @@ from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, PosteriorInfo
 from tvbandits.core.arrays import Array, finite_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.model_free.player import ModelFree
+from tvbandits.policies.setting import Mean
+
+Kinds = Mapping[str, type | UnionType]
+"""Of which kind each attribute is."""
 
 
 class Rule(Protocol):
@@ -33,6 +39,29 @@ class Rule(Protocol):
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Take in rewards."""
         ...
+
+
+class Held:
+    """A rule that is saved as what it holds: `holds` names its attributes, and what each may be."""
+
+    holds: ClassVar[Kinds] = {}
+
+    def __saved__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.holds}
+
+    @classmethod
+    def __restored__(cls, **parts: Any) -> Self:
+        if parts.keys() != cls.holds.keys():
+            odd = sorted(parts.keys() ^ cls.holds.keys())
+            raise ValueError(
+                f"{cls.__name__} holds {sorted(cls.holds)}; too many or missing: {odd}"
+            )
+        for name, kind in cls.holds.items():
+            if not isinstance(parts[name], kind):
+                raise ValueError(f"{name} must be {kind}, got {parts[name]!r}")
+        made = object.__new__(cls)
+        vars(made).update(parts)
+        return made
 
 
 class ByRule(ModelFree):
@@ -71,6 +100,11 @@ class ByRule(ModelFree):
             found if kept is None else replace(found, posterior=PosteriorInfo(dictionary_size=kept))
         )
 
+    @classmethod
+    def _alike(cls, parts: Mapping[str, Any]) -> Self:
+        check_part("rule", parts["_rule"], "a rule that chooses and learns", "learn")
+        return cls(parts["_domain"], parts["_rule"])
+
     def _chosen(self, allowed: Allowed, now: float) -> Array:
         return self._rule.choose(now, allowed, self._rng)
 
@@ -97,6 +131,11 @@ def constant(confidence: Any) -> float:
     """A width that is a number, or the value of a constant width."""
     given = confidence.value if isinstance(confidence, Fixed) else confidence
     return finite_number("confidence", given, low=0.0)
+
+
+def inward(mean: Mean, minimise: bool) -> Mean:
+    """The prior mean of what a rule is told: where less is better, that is the negative of rewards."""
+    return -mean if minimise and mean != "online" else mean
 
 
 def numbers_in(text: str, name: str) -> tuple[float, ...]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
@@ -32,7 +33,7 @@ from tvbandits.policies.rivals.relevance import (
     relevance,
     without,
 )
-from tvbandits.policies.rivals.ruled import ByRule
+from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds
 from tvbandits.policies.setting import Look, Policy, Seed, described
 
 SPACE_NU, TIME_NU = 2.5, 1.5
@@ -52,7 +53,7 @@ class Hyperparameters:
     noise: float = 0.01
 
 
-class Relevant:
+class Relevant(Held):
     """The rule of W-DBO: a dataset that loses what no longer matters.
 
     Parameters
@@ -70,6 +71,24 @@ class Relevant:
     response : float or None
         For BOLT: the time that a decision takes with 100 observations; None: no largest size.
     """
+
+    holds: ClassVar[Kinds] = {
+        "_domain": Box | Candidates,
+        "_low": np.ndarray,
+        "_side": np.ndarray,
+        "_noise_variance": Real,
+        "_alpha": Real,
+        "_removal": str,
+        "_first": Integral,
+        "_refit_every": Integral,
+        "_response": Real | None,
+        "_found": Hyperparameters,
+        "_data": Observations,
+        "_budget": Real,
+        "_told": Integral,
+        "_fitted": Integral,
+        "_time": Real | None,
+    }
 
     def __init__(
         self,
