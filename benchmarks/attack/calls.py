@@ -58,6 +58,8 @@ INSIDE = frozenset(
         "gp.kernels.additive.extent_of",
         "gp.kernels.structure",
         "gp.kernels.additive.anchors_of",
+        "gp.kernels.additive.box_kernel",
+        "gp.kernels.coordinates",
         "gp.kernels.terms",
         "gp.kernels.validation",
         "policies.names",

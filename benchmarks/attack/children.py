@@ -74,6 +74,9 @@ def in_a_child(call: Callable[[], int], *, seconds: int = 30, memory: int = 3 <<
                 os.pwrite(began_with.fileno(), str(_held()).encode(), 0)
                 os.dup2(out.fileno(), 1)
                 os.dup2(err.fileno(), 2)
+                # Who is tested may have put streams of its own in their place.
+                sys.stdout = os.fdopen(1, "w", closefd=False, errors="backslashreplace")
+                sys.stderr = os.fdopen(2, "w", closefd=False, errors="backslashreplace")
                 _limited(memory)
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
                 signal.alarm(seconds)

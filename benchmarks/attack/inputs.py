@@ -237,9 +237,17 @@ def is_shown(message: str, value: Any) -> bool:
     return False
 
 
+def message_of(error: Exception) -> str:
+    """What an error says; nothing, if it shows a value that cannot be shown."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def judge(error: Exception, name: str, value: Any) -> Verdict:
     """Whether an error is one for people."""
-    message = str(error)
+    message = message_of(error)
     kind = type(error).__name__
     said = f"{kind}: {message[:160]!r}"
     if isinstance(error, LookupError) and "somebody else" in message:

@@ -13,7 +13,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, whole_number
 
 SLOW_SCALE = 200.0
 WHITE = 0.2
@@ -55,8 +55,7 @@ class AllRead:
     """
 
     def __init__(self, places: int) -> None:
-        if places < 1:
-            raise ValueError(f"places must be at least 1, got {places}")
+        whole_number("places", places, at_most=1_000_000)
         pairs = np.array(list(product(SHARES, SCALES)))
         weather, scale = pairs.T
         # Two numbers a place, slow and weather; all places of a model share one covariance.

@@ -68,7 +68,7 @@ def test_notes_are_cleaned_and_cut() -> None:
         ("w_gp_ucb", {"learn": 0}, "learn must be a whole number of at least 1, got 0"),
         ("ui_gp_ucb", {"noise_variance": "x"}, "noise_variance must be positive and finite"),
         ("sparq_gp_ucb", {"expert": None, "queries": "x"}, "queries must be a number, or a query"),
-        ("frugal_gp_ucb", {"expert": None, "plan": "best"}, 'plan must be "plausible", "ucb"'),
+        ("frugal_gp_ucb", {"expert": None, "plan": "best"}, 'plan must be "next", "plausible"'),
         ("gp_ucb", {"confidence": 1e300}, r"confidence must lie in \[0, 1e\+50\], got 1e\+300"),
     ],
 )

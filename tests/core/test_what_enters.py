@@ -210,6 +210,7 @@ def test_a_seed_is_a_number_or_a_generator(seed: Any) -> None:
 
 EXPERT = CallableExpert(lambda X, t: X[:, 0], 1.0)  # noqa: ARG005
 EXAMPLES: dict[str, dict[str, Any]] = {
+    "AllRead": {"places": 3},
     "Answers": {"values": [1.0], "variance": 1.0},
     "BackOff": {},
     "Budgeted": {"expert": EXPERT, "total": 3},

@@ -26,6 +26,9 @@ from typing import Protocol
 from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.coercion import shown
 
+MOST_RATIO = 1e6
+"""Of a batch's bounds to those of its start."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -188,7 +191,9 @@ class _Product:
 
 
 def _check_bound(bound: float) -> None:
-    finite_number("ratio_bound", bound, low=1.0)
+    # A batch of n plays of one point shrinks its deviation by about the square root of n: a larger ratio
+    # is that of a batch that nobody waits for.
+    finite_number("ratio_bound", bound, low=1.0, high=MOST_RATIO)
 
 
 @dataclass(frozen=True)

@@ -144,11 +144,14 @@ def naming(path: Path) -> Iterator[None]:
 
 def check_regular(path: Path) -> None:
     """Raise a `ValueError` for what is no file that ends: a device, a pipe, a folder."""
-    mode = path.stat().st_mode
+    found = path.stat()
+    mode = found.st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, "Is a directory")
     if not stat.S_ISREG(mode):
         raise ValueError("not a regular file, but a device or a pipe")
+    if found.st_size == 0:  # also what the system shows as files, some of which do not end
+        raise ValueError("the file is empty")
 
 
 class Counted(io.RawIOBase):
