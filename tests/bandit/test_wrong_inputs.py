@@ -464,7 +464,7 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "kernel a number": (
         lambda: policies.gp_ucb(LINE, 1.0, 0.01),
-        r"kernel must be a scikit-learn kernel object, got 1\.0",
+        r"kernel must be a scikit-learn kernel, got 1\.0",
     ),
     "kernel of noise": (
         lambda: policies.gp_ucb(LINE, KERNEL + WhiteKernel(0.1), 0.01),

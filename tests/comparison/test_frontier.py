@@ -316,7 +316,7 @@ BAD: list[tuple[str, str]] = [
     ("--budgets inf", "got inf"),
     ("--budgets x", "Invalid value for '--budgets': .*number"),
     ("--budgets", "Option '--budgets' requires an argument"),
-    ("--plan nope", 'unknown plan "nope"; there are: plausible, ucb, '),
+    ("--plan nope", 'unknown plan "nope"; there are: next, plausible, ucb, '),
     ("--confidence abc", '--confidence must be "theory" or .*abc'),
     ("--out=", '--out must name a folder, got ""'),
 ]
@@ -345,7 +345,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
     [
         (["nope"], 'unknown problem "nope"; there are: '),
         ([SMALL, "--seeds", "0"], "--seeds must be at least 1, got 0"),
-        ([SMALL, "--jobs", "0"], "--jobs must be at least 1, or -1 .*, got 0"),
+        ([SMALL, "--jobs", "0"], "--jobs must be at least 1 .*, or -1 .*, got 0"),
         ([SMALL, "--horizon", "0"], "--horizon must be a whole number of at least 1, got 0"),
         ([], "Missing argument"),
     ],

@@ -219,7 +219,7 @@ def test_few_steps_few_seeds_no_regret(
     horizon: int, seeds: int, levels: float | None, bound: bool
 ) -> None:
     rows = make_rows(horizon=horizon, seeds=seeds, levels=levels)
-    figure = regret_figure(rows, {"p": References(1, 0.4, 0.1)}, bound=bound)
+    figure = regret_figure(rows, {"p": References(1, 0.4, 0.1, 0.2)}, bound=bound)
     assert_legible(figure)
     (axes,) = figure.axes
     assert np.isfinite([*axes.get_xlim(), *axes.get_ylim()]).all()

@@ -141,9 +141,11 @@ def test_references_of_a_box_are_near_those_of_a_fine_grid() -> None:
 def test_seeds() -> None:
     assert as_seeds(3) == as_seeds(np.int64(3)) == [0, 1, 2]  # type: ignore[arg-type]
     assert as_seeds((7, 2)) == as_seeds(np.array([7, 2])) == [7, 2]  # type: ignore[arg-type]
-    for none in (0, -2, []):
-        with pytest.raises(ValueError, match="seeds must be at least 1, or a sequence of seeds"):
-            as_seeds(none)  # type: ignore[arg-type]
+    for none in (0, -2):
+        with pytest.raises(ValueError, match="seeds must be a whole number of at least 1, got"):
+            as_seeds(none)
+    with pytest.raises(ValueError, match="seeds must be at least 1, or a sequence of seeds"):
+        as_seeds([])
     with pytest.raises(ValueError, match="seeds must not be negative, got -1"):
         as_seeds([3, -1])
     with pytest.raises(ValueError, match=r"seeds must be different, got \[1, 1\]"):

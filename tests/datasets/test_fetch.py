@@ -381,7 +381,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
             fetch_ozone(years, cache=tmp_path)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least one year, got none"):
         fetch_ozone([], cache=tmp_path)
-    with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got ftp://x"):
+    with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got 'ftp://x'"):
         fetch_ozone([2008], cache=tmp_path, base_url="ftp://x")
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError, match="file"):

@@ -132,7 +132,7 @@ def test_a_schedule_may_give_whole_floats() -> None:
 
 def test_bad_plans() -> None:
     for sweeps in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match=f"sweeps must be finite .* got {sweeps}"):
+        with pytest.raises(ValueError, match=f"sweeps must lie in .* got {sweeps}"):
             KDPP(sweeps=sweeps)
     for accuracy in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match=rf"accuracy must lie in \(0, 1\), got {accuracy}"):

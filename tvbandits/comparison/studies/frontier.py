@@ -19,13 +19,13 @@ WITHOUT, PAPER = "tv-gp-ucb", "sparq-gp-ucb"
 """What the curves are read against: the same learning without an expert, and the paper's policy."""
 
 
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
 
 
-MARKERS = "osD^vP"
+MARKERS = "osD^vPX"
 
 
-COLOURS = ("#000000", "#d55e00", "#0072b2", "#00805d", "#b8478d", "#7f6000")
+COLOURS = ("#000000", "#d55e00", "#0072b2", "#00805d", "#b8478d", "#7f6000", "#5b3a99")
 
 
 def policies(budgets: Sequence[float], plans: Sequence[str]) -> list[str]:
@@ -121,8 +121,8 @@ def _draw_references(axes: Axes, others: pd.DataFrame) -> None:
             label=PAPER,
             color="0.35",
             linestyle="none",
-            marker="X",
-            markersize=9,
+            marker="*",
+            markersize=11,
             capsize=3,
         )
 

@@ -163,7 +163,7 @@ POLICIES = (
         predictive_sampling,
         "draws what all future rewards would still confirm",
         paper="Liu 2023",
-        look=Look("#41ab5d", (0, (7, 1)), 1.8, "3"),
+        look=Look("#2f8f4a", (0, (7, 1)), 1.8, "3"),
         recommended=recommended,
     ),
 )

@@ -322,7 +322,7 @@ POLICIES = (
         hp_gp_ts,
         "Thompson sampling of a prior, then of the reward",
         paper="Sandberg & Chehreghani 2026",
-        look=Look("#f768a1", (0, (2, 2)), 2.0, "2"),
+        look=Look("#c2488a", (0, (2, 2)), 2.0, "2"),
         recommended=recommended_scale,
     ),
 )

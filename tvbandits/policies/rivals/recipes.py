@@ -267,7 +267,7 @@ POLICIES = (
         time_gp_ucb,
         "GP-UCB to which time is one more input",
         paper="Bardou 2024",
-        look=Look("#225ea8", (0, (1, 1)), 2.0, ">"),
+        look=Look("#225ea8", (0, (1, 1)), 2.0, "$\\heartsuit$"),
         recommended=recommended_time,
     ),
     Policy(
@@ -275,7 +275,7 @@ POLICIES = (
         mk_gp_ucb,
         "TV-GP-UCB, the width decided by epsilon",
         paper="Mandl & Kekkonen 2026",
-        look=Look("#6a51a3", (0, (4, 1, 1, 1)), 1.8, "p"),
+        look=Look("#6a51a3", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
         recommended=recommended_epsilon,
     ),
     Policy(
@@ -283,7 +283,7 @@ POLICIES = (
         boba,
         "near a desired outcome that must be known",
         paper="Kelly 2026",
-        look=Look("#238b45", (0, (3, 2, 1, 2)), 1.8, "d"),
+        look=Look("#238b45", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
         recommended=recommended_span,
     ),
 )

@@ -352,13 +352,13 @@ POLICIES = (
         w_dbo,
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
-        look=Look("#8c2d04", (0, (2, 1)), 1.8, "X"),
+        look=Look("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
     ),
     Policy(
         "bolt",
         bolt,
         "W-DBO with the size of the data that its response time allows",
         paper="Bardou & Thiran 2025",
-        look=Look("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "<"),
+        look=Look("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "+"),
     ),
 )
