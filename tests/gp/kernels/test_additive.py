@@ -78,7 +78,7 @@ def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
     }
 
 
-# On a box of several coordinates tv has a kernel of its own, which tests/policies/test_boxes.py looks at.
+# On a box of several coordinates tv has a kernel of its own: tests/policies/test_boxes.py.
 @pytest.mark.parametrize(
     ("recipe", "name"), [("tv", "candidates"), ("frugal", "candidates"), ("frugal", "a box")]
 )
