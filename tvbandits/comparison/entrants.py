@@ -91,7 +91,8 @@ class Named:
             return asked
         if "confidence" not in policy.parameters:
             return NO_WIDTH
-        return _as_text(policy.parameters["confidence"].default) if asked is None else asked
+        usual = policy.parameters["confidence"].default
+        return asked if asked is not None or usual is None else _as_text(usual)
 
 
 @dataclass(frozen=True)
