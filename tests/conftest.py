@@ -4,10 +4,15 @@ BLAS_THREADS=2 asks for another number, to see that results do not depend on it.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 from threadpoolctl import threadpool_limits
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # In the background of a shell Ctrl-C is ignored, also by every process that is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 THREADS = int(os.environ.get("BLAS_THREADS", "1"))
 # For processes that tests start; here numpy may have been loaded long ago.
