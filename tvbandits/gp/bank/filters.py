@@ -282,10 +282,6 @@ class Filters:
         return found
 
 
-def _folded(layout: Layout, covariance: Array) -> Array:
-    return layout.folded(layout.folded(covariance).T).T
-
-
 @dataclass(frozen=True)
 class _Seen:
     """Observations (n,) through filters: C C^T is the predictive covariance of them.
