@@ -58,8 +58,12 @@ class Fantasy(Protocol):
         """The point (d,) of the largest upper confidence bound."""
         ...
 
-    def add(self, x: Array, noise: float | None = None) -> Step:
-        """Shrink the variances as if `x` (d,) had been observed, with noise of its own if given."""
+    def add(self, x: Array) -> Step:
+        """Shrink the variances as if `x` (d,) had been observed; what a batch rule looks at."""
+        ...
+
+    def observe(self, x: Array, noise: float) -> None:
+        """Shrink the variances as if `x` (d,), which is out, had been observed with this noise."""
         ...
 
     def bounds(self, X: Array) -> Array:
@@ -161,9 +165,15 @@ class LazyFantasy:
         self.mean = self.width.mean(self.domain.X)
         self.bound = self.mean + self.width.times * np.sqrt(self.upper)
 
-    def add(self, x: Array, noise: float | None = None) -> Step:
+    def add(self, x: Array) -> Step:
         """Shrink the variances as if the candidate `x` had been observed."""
-        noise = self.noise if noise is None else noise
+        return self._add(x, self.noise)
+
+    def observe(self, x: Array, noise: float) -> None:
+        """Shrink the variances as if the candidate `x` had been observed with this noise."""
+        self._add(x, noise)
+
+    def _add(self, x: Array, noise: float) -> Step:
         at = self.domain.index(x[None, :])
         now = float(self._variances(at)[0])
         start = float(self.start.refresh(at)[0])
@@ -249,13 +259,16 @@ class PlainFantasy:
     def means_changed(self) -> None:
         """They are asked for at every look."""
 
-    def add(self, x: Array, noise: float | None = None) -> Step:
+    def add(self, x: Array) -> Step:
         """Shrink the variances as if `x` had been observed."""
-        noise = self.noise if noise is None else noise
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
-        self.now = self.now.shrunk(z, noise, self.surface)
-        return Step(start / noise, now / noise, lambda: self._local(z))
+        self.observe(x, self.noise)
+        return Step(start / self.noise, now / self.noise, lambda: self._local(z))
+
+    def observe(self, x: Array, noise: float) -> None:
+        """Shrink the variances as if `x` had been observed with this noise."""
+        self.now = self.now.shrunk(self.inputs(x[None, :]), noise, self.surface)
 
     def _variance(self, posterior: Posterior, X: Array) -> Array:
         self.looks += len(X)
@@ -309,9 +322,15 @@ class JointFantasy:
     def means_changed(self) -> None:
         """They are asked for at every look."""
 
-    def add(self, x: Array, noise: float | None = None) -> Step:
+    def add(self, x: Array) -> Step:
         """Shrink the variances as if `x` had been observed."""
-        noise = self.noise if noise is None else noise
+        return self._add(x, self.noise)
+
+    def observe(self, x: Array, noise: float) -> None:
+        """Shrink the variances as if `x` had been observed with this noise."""
+        self._add(x, noise)
+
+    def _add(self, x: Array, noise: float) -> Step:
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
         row = self._solved(z)[:, 0]

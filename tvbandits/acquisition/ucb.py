@@ -124,7 +124,7 @@ class UpperConfidenceBound:
             joint=len(decision.pending) > 0 or decision.n not in (None, 1),
         )
         for x, its_noise in zip(decision.pending, decision.pending_noise, strict=True):
-            fantasy.add(x, float(its_noise))
+            fantasy.observe(x, float(its_noise))
         batch: list[Array] = []
         while len(batch) < most:
             batch.append(allowed.checked(fantasy.best(rng), fantasy.bounds, rng))
