@@ -63,16 +63,22 @@ def _change_of(t: float, every: int, horizon: int, name: str) -> int:
     return (int(t) - 1) // every
 
 
-def _check(horizon: int, every: int, peaks: int, dimension: int, noise_variance: float) -> None:
-    for name, value in (("horizon", horizon), ("every", every), ("peaks", peaks)):
-        whole_number(name, value)
-    whole_number("dimension", dimension, at_most=100)
-    noise_variance_number("noise_variance", noise_variance)
-    if (numbers := -(-horizon // every) * peaks * dimension**2) > LARGEST:
+def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
+    """What both have in common."""
+    text("name", made.name)
+    text("unit", made.unit)
+    for name in ("horizon", "every", "peaks"):
+        whole_number(name, getattr(made, name))
+    whole_number("dimension", made.dimension, at_most=100)
+    noise_variance_number("noise_variance", made.noise_variance)
+    changes = -(-made.horizon // made.every)
+    if (numbers := changes * made.peaks * made.dimension**2) > LARGEST:
         raise ValueError(
-            f"horizon = {horizon} with a change every {every} steps holds {numbers} numbers, "
-            f"more than {LARGEST}"
+            f"horizon = {made.horizon} with a change every {made.every} steps holds {numbers} "
+            f"numbers, more than {LARGEST}"
         )
+    not_negative("shift", made.shift)
+    whole_number("seed", made.seed, at_least=0)
 
 
 @dataclass(frozen=True)
@@ -114,11 +120,7 @@ class MovingPeaks:
     source: ClassVar[str] = "Branke 1999, scenario 2"
 
     def __post_init__(self) -> None:
-        text("name", self.name)
-        text("unit", self.unit)
-        _check(self.horizon, self.every, self.peaks, self.dimension, self.noise_variance)
-        not_negative("shift", self.shift)
-        whole_number("seed", self.seed, at_least=0)
+        _check(self)
         finite_number("lam", self.lam, low=0.0, high=1.0)
         choice("shape", self.shape, ("cone", "function1"))
 
@@ -205,11 +207,7 @@ class GeneralisedMovingPeaks:
     source: ClassVar[str] = "Yazdani et al., arXiv 2106.06174"
 
     def __post_init__(self) -> None:
-        text("name", self.name)
-        text("unit", self.unit)
-        _check(self.horizon, self.every, self.peaks, self.dimension, self.noise_variance)
-        not_negative("shift", self.shift)
-        whole_number("seed", self.seed, at_least=0)
+        _check(self)
 
     @cached_property
     def domain(self) -> Box:

@@ -227,12 +227,7 @@ class Campaign(Watching):
         ConflictError
             If other rewards are on record under the key; the message shows both.
         """
-        given = {
-            "X": self._recipe.domain.check(X).tolist(),
-            "y": as_floats(y, "y").tolist(),
-            "t": self._times(t),
-            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
-        }
+        given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
         self._done("told", given, key, who)
         return self.info
 
@@ -258,12 +253,7 @@ class Campaign(Watching):
         who: str | None = None,
     ) -> Info:
         """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
-        given = {
-            "X": self._recipe.domain.check(X).tolist(),
-            "values": as_floats(values, "values").tolist(),
-            "t": self._time(t),
-            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
-        }
+        given = {**self._readings(X, "values", values, variance), "t": self._time(t)}
         self._done("answers", given, key, who)
         return self.info
 
@@ -320,6 +310,16 @@ class Campaign(Watching):
                 self._writer = None
                 raise
             yield turn, follower
+
+    def _readings(
+        self, X: ArrayLike, name: str, values: ArrayLike, variance: ArrayLike | None
+    ) -> dict[str, Any]:
+        """Points, and what was read there, as they are written down."""
+        return {
+            "X": self._recipe.domain.check(X).tolist(),
+            name: as_floats(values, name).tolist(),
+            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
+        }
 
     def _points(self, body: Mapping[str, Any]) -> Array:
         return points(body["got"], self._recipe.domain.dimension)
