@@ -151,28 +151,32 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
         ),
     ]
     for problem, part in board.summary.groupby("problem", sort=False):
-        first = part.iloc[0]
-        lines += [
-            "",
-            f"## {problem}",
-            "",
-            f"{first['horizon']} steps, {part['seeds'].min()} seeds.",
-            "",
-            *_markdown(
-                ["policy", "regret at plays", "95% +-", "regret of the held action", "ms a step"],
-                [
-                    [
-                        str(line["policy"]),
-                        f"{line['average_regret']:.4g}",
-                        _number(line["average_regret_ci95"]),
-                        f"{line['held_regret']:.4g}",
-                        f"{line['ms_per_step']:.1f}",
-                    ]
-                    for line in part.sort_values("average_regret").to_dict(orient="records")
-                ],
-            ),
-        ]
+        lines += _section(str(problem), part)
     return "\n".join(lines) + "\n"
+
+
+def _section(problem: str, part: pd.DataFrame) -> list[str]:
+    """The lines of one problem."""
+    return [
+        "",
+        f"## {problem}",
+        "",
+        f"{part.iloc[0]['horizon']} steps, {part['seeds'].min()} seeds.",
+        "",
+        *_markdown(
+            ["policy", "regret at plays", "95% +-", "regret of the held action", "ms a step"],
+            [
+                [
+                    str(line["policy"]),
+                    f"{line['average_regret']:.4g}",
+                    _number(line["average_regret_ci95"]),
+                    f"{line['held_regret']:.4g}",
+                    f"{line['ms_per_step']:.1f}",
+                ]
+                for line in part.sort_values("average_regret").to_dict(orient="records")
+            ],
+        ),
+    ]
 
 
 def _number(value: float) -> str:

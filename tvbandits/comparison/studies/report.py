@@ -19,6 +19,9 @@ from tvbandits.datasets.tables.references import References
 
 PLOTLY_DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "x", "cross", "star")
+BLACK = ("black", "#000000", "k")
+"""Drawn in the ink of the reader's theme."""
+
 MOST_POINTS = 400
 """Of a curve: more are not seen."""
 
@@ -133,37 +136,9 @@ def _curves(name: str, panel: Panel, references: References | None, unit: str) -
     ends: dict[str, list[object]] = {}
     for i, (policy, rows) in enumerate(panel.rows.groupby("policy", sort=False)):
         by_seed = rows.pivot_table(index="t", columns="seed", values="average_regret").iloc[::every]
-        mean, spread = by_seed.mean(axis=1), by_seed.std(axis=1, ddof=1).fillna(0.0)
-        t = by_seed.index.to_numpy(dtype=float)
+        mean = by_seed.mean(axis=1)
         colour = styles[str(policy)].colour
-        colour = "INK" if colour in ("black", "#000000", "k") else colour
-        band = {"x": [*t, *t[::-1]], "y": [*(mean + spread), *(mean - spread)[::-1]]}
-        shared = {"legendgroup": str(policy), "hoverinfo": "skip", "showlegend": False}
-        fill = {"fill": "toself", "opacity": 0.15, "line": {"width": 0}, "fillcolor": colour}
-        data.append({"type": "scatter", "mode": "lines", **band, **shared, **fill})
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": str(policy),
-                "legendgroup": str(policy),
-                "x": t,
-                "y": mean.to_numpy(),
-                "customdata": spread.to_numpy(),
-                "hovertemplate": "step %{x}: %{y:.4g} ± %{customdata:.2g}",
-                "line": {
-                    "color": colour,
-                    "width": 2,
-                    "dash": PLOTLY_DASHES[i % len(PLOTLY_DASHES)],
-                },
-                "marker": {
-                    "symbol": SYMBOLS[i % len(SYMBOLS)],
-                    "size": 8,
-                    "color": colour,
-                    "maxdisplayed": 9,
-                },
-            }
-        )
+        data += _traces(str(policy), by_seed, "INK" if colour in BLACK else colour, i)
         at = [by_seed.index[int(share * (len(mean) - 1))] for share in (0.1, 0.25, 0.5, 1.0)]
         ends[str(policy)] = [float(mean.loc[step]) for step in at]
         marked = [f"step {int(step)}" for step in at]
@@ -182,6 +157,39 @@ def _curves(name: str, panel: Panel, references: References | None, unit: str) -
     content = table(["policy", *marked], [[policy, *values] for policy, values in ends.items()])
     caption = f"Average regret on {panel.problem}: mean over seeds, band of one deviation"
     return Plot(name, caption, data, layout, content)
+
+
+def _traces(policy: str, by_seed: pd.DataFrame, colour: str, i: int) -> list[dict[str, Any]]:
+    """The band and the curve of the i-th policy, from its steps (rows) and seeds (columns)."""
+    mean, spread = by_seed.mean(axis=1), by_seed.std(axis=1, ddof=1).fillna(0.0)
+    t = by_seed.index.to_numpy(dtype=float)
+    band = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*t, *t[::-1]],
+        "y": [*(mean + spread), *(mean - spread)[::-1]],
+        "legendgroup": policy,
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "fill": "toself",
+        "opacity": 0.15,
+        "line": {"width": 0},
+        "fillcolor": colour,
+    }
+    symbol, dash = SYMBOLS[i % len(SYMBOLS)], PLOTLY_DASHES[i % len(PLOTLY_DASHES)]
+    curve = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": policy,
+        "legendgroup": policy,
+        "x": t,
+        "y": mean.to_numpy(),
+        "customdata": spread.to_numpy(),
+        "hovertemplate": "step %{x}: %{y:.4g} ± %{customdata:.2g}",
+        "line": {"color": colour, "width": 2, "dash": dash},
+        "marker": {"symbol": symbol, "size": 8, "color": colour, "maxdisplayed": 9},
+    }
+    return [band, curve]
 
 
 def _reference_lines(references: References | None) -> dict[str, Any]:
