@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -30,24 +30,31 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 Options = Mapping[str, Callable[[np.random.Generator], Any]]
 
 
-@cache
-def parts(kind: str) -> dict[str, type]:
-    """Every public class of the package of this kind, by its name."""
-    method, parameters = KINDS[kind]
-    found: dict[str, type] = {}
+def classes() -> Iterator[type]:
+    """Every class of the package, in the module that defines it; protocols are left out.
+
+    A protocol says what a class should be able to do, and does nothing.
+    """
     for info in pkgutil.walk_packages(tvbandits.__path__, "tvbandits."):
         if info.name.endswith(".__main__"):
             continue
         module = importlib.import_module(info.name)
-        for name, cls in inspect.getmembers(module, inspect.isclass):
-            own = cls.__module__ == module.__name__ and not name.startswith("_")
-            made = callable(cls.__dict__.get(method)) and not getattr(cls, "_is_protocol", False)
-            if (
-                own
-                and made
-                and set(parameters) <= set(inspect.signature(getattr(cls, method)).parameters)
-            ):
-                found[name] = cls
+        for _, cls in inspect.getmembers(module, inspect.isclass):
+            if cls.__module__ == module.__name__ and not getattr(cls, "_is_protocol", False):
+                yield cls
+
+
+@cache
+def parts(kind: str) -> dict[str, type]:
+    """Every public class of the package of this kind, by its name."""
+    method, parameters = KINDS[kind]
+    found = {
+        cls.__name__: cls
+        for cls in classes()
+        if not cls.__name__.startswith("_")
+        and callable(cls.__dict__.get(method))
+        and set(parameters) <= set(inspect.signature(getattr(cls, method)).parameters)
+    }
     assert found, f"there is no {kind}"
     return found
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.helpers.commands import Command, Said, commands
 from tvbandits import Campaign
-from tvbandits.__main__ import main
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 
@@ -37,28 +35,10 @@ BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { budget = 2 
 )
 
 
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Said]
-
-
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """`tvbandits campaign ...`."""
-
-    def run(*arguments: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["tvbandits", "campaign", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        status = ended.value.code
-        assert isinstance(status, int)
-        return Said(status, *capsys.readouterr())
-
-    return run
+    return commands(monkeypatch, capsys, "campaign")
 
 
 @pytest.fixture

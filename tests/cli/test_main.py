@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,8 @@ from matplotlib.image import imread
 from rich.console import Console
 
 import tvbandits
+from tests.helpers.commands import Command, commands
 from tests.helpers.ozone_samples import airdata, csv, field
-from tvbandits.cli.main import main
 from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare, iterate
@@ -40,26 +40,9 @@ SMALL = "drifting-bump:candidates=41"
 FILES = {files.ROWS, files.SUMMARY, files.PICTURE, files.RUN}
 
 
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Said]
-
-
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["tvbandits", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        status = ended.value.code
-        assert isinstance(status, int)
-        return Said(status, *capsys.readouterr())
-
-    return run
+    return commands(monkeypatch, capsys)
 
 
 def strictly(text: str) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.image import imread
 
-from tvbandits.cli.main import main
+from tests.helpers.commands import Command, commands
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Run, compare, iterate
 from tvbandits.comparison.studies import frontier
@@ -205,26 +204,9 @@ def test_a_frontier_that_was_cut_short(
 # --- the command ----------------------------------------------------------------------------------
 
 
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Said]
-
-
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["tvbandits", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        status = ended.value.code
-        assert isinstance(status, int)
-        return Said(status, *capsys.readouterr())
-
-    return run
+    return commands(monkeypatch, capsys)
 
 
 GIVEN: list[object] = ["frontier", SMALL, "--horizon", HORIZON, "--seeds", 1, "--jobs", 1]

@@ -1,0 +1,36 @@
+"""The command line as a person meets it: words in, exit status and two texts out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from tvbandits.cli.main import main
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+
+def commands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *first: str
+) -> Command:
+    """What says `tvbandits` and the first words, and then what it is given."""
+
+    def run(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["tvbandits", *first, *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        status = ended.value.code
+        assert isinstance(status, int)
+        return Said(status, *capsys.readouterr())
+
+    return run
