@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import pandas as pd
 from tvbandits._version import __version__
 from tvbandits.comparison.regret_plot import regret_figure, save_figure
 from tvbandits.comparison.summary import Key, Row, summarise
+from tvbandits.core.files.placing import put_in_place
 from tvbandits.datasets.tables.references import References
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
@@ -82,9 +83,9 @@ def write(
         "references": as_plain(references),
     }
     out.mkdir(parents=True, exist_ok=True)
-    _place(out / ROWS, lambda path: rows.to_csv(path, index=False, compression=_GZIP))
-    _place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
-    _place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
+    put_in_place(out / ROWS, lambda path: rows.to_csv(path, index=False, compression=_GZIP))
+    put_in_place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
+    put_in_place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
     interrupted = bool(arguments.get("interrupted", False))
     draw(out, Stored(rows, dict(references), dict(units), bound, interrupted))
 
@@ -98,7 +99,7 @@ def draw(out: Path, found: Stored) -> None:
         bound=found.bound,
         interrupted=found.interrupted,
     )
-    _place(out / PICTURE, lambda path: save_figure(figure, path))
+    put_in_place(out / PICTURE, lambda path: save_figure(figure, path))
 
 
 def read(out: Path) -> Stored:
@@ -219,14 +220,3 @@ _NUMBERS = ["t", "seed", "regret", "average_regret", "queries", "bound"]
 
 
 _GZIP: dict[str, Any] = {"method": "gzip", "mtime": 0}
-
-
-def _place(path: Path, write_to: Callable[[Path], object]) -> None:
-    """Write to a neighbour of `path` and rename it, so that `path` is whole or absent."""
-    stem, _, ending = path.name.partition(".")
-    draft = path.with_name(f".{stem}-{os.getpid()}.{ending}")
-    try:
-        write_to(draft)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-import numpy as np
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -33,6 +32,7 @@ from tvbandits.campaign.store.errors import (
     StorageError,
 )
 from tvbandits.core.arrays import Array
+from tvbandits.core.display.page import without_nan
 from tvbandits.core.protocols import ExpertError
 
 log = logging.getLogger("tvbandits.service")
@@ -217,7 +217,7 @@ def _look(served: FastAPI, campaign: Campaign, door: _Door) -> None:
     def predict(said: verbs.Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
         mean, deviation = campaign.predict(said.points, said.t)
-        return {"mean": _listed(mean), "deviation": _listed(deviation)}
+        return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
     @served.get("/history", dependencies=[reading])
     def history(last: int = 100) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _look(served: FastAPI, campaign: Campaign, door: _Door) -> None:
         if not 1 <= last <= LONGEST_HISTORY:
             raise HTTPException(422, f"last must be 1 to {LONGEST_HISTORY}, got {last}")
         table = campaign.history.tail(last)
-        return {"rows": [_row(row) for row in table.to_dict("records")]}
+        return {"rows": without_nan(table.to_dict("records"))}
 
     @served.get("/journal", dependencies=[reading])
     def journal(since: int = 0) -> dict[str, Any]:
@@ -343,19 +343,6 @@ def _time(text: str | None) -> Any:
         return float(text)
     except ValueError:
         return text
-
-
-def _listed(values: Array) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in values]
-
-
-def _row(row: dict[Any, Any]) -> dict[str, Any]:
-    return {
-        str(name): None
-        if isinstance(value, float) and not np.isfinite(value)
-        else (value.item() if hasattr(value, "item") else value)
-        for name, value in row.items()
-    }
 
 
 def default_tokens(place: str) -> Path:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tvbandits.core.display.tables import as_text
+from tvbandits.core.files.archive import write_whole
 
 ROLES = ("read", "tell", "ask")
 """To look; to tell rewards, answers and what was given up; to ask for points and questions."""
@@ -131,14 +132,7 @@ class Tokens:
             {"name": each.name, "roles": sorted(each.roles), "sha256": each.digest.hex()}
             for each in holders
         ]
-        beside = self._path.with_name(f".{self._path.name}.part")
-        beside.unlink(missing_ok=True)
-        opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(opened, "w", encoding="utf-8") as file:
-            file.write(json.dumps({"tokens": said}, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
+        write_whole(self._path, (json.dumps({"tokens": said}, indent=2) + "\n").encode())
         self._holders = tuple(holders)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.display.page import without_nan
 from tvbandits.core.domains import Candidates
 from tvbandits.policies.names import load
 
@@ -73,17 +74,7 @@ class Call:
 
     def say(self, text: str, about: Mapping[str, Any]) -> None:
         """One line, or JSON."""
-        print(json.dumps(_plain(about)) if self.shape == "json" else text)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        print(json.dumps(without_nan(about)) if self.shape == "json" else text)
 
 
 class Sites:

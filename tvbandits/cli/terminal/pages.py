@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tvbandits.cli.terminal.console import say
+from tvbandits.core.files.placing import put_in_place
 
 
 def write_page(make: Callable[[], str], place: Path) -> None:
@@ -20,10 +21,8 @@ def write_page(make: Callable[[], str], place: Path) -> None:
         text = make()
     except ImportError as error:
         raise ValueError(str(error)) from error
-    beside = place.with_name(f".{place.name}.part")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(place)
+        put_in_place(place, lambda draft: draft.write_text(text, encoding="utf-8"))
     except OSError as error:
         raise ValueError(f'cannot write "{place}": {error.strerror or error}') from error
     say(f"{place}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +16,7 @@ import pandas as pd
 from tvbandits._version import __version__
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row
+from tvbandits.core.files.placing import put_in_place
 
 ARGUMENTS = "arguments.json"
 
@@ -94,10 +93,12 @@ class RunStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / ARGUMENTS
         if not path.is_file():
-            _placed(path, lambda draft: draft.write_text(json.dumps(self._arguments, indent=2)))
+            said = json.dumps(self._arguments, indent=2)
+            put_in_place(path, lambda draft: draft.write_text(said), durable=True)
         name = file_name((run.problem, run.policy, run.seed))
         frame = pd.DataFrame(run.rows)
-        _placed(self._folder / name, lambda draft: frame.to_parquet(draft, index=False))
+        place = self._folder / name
+        put_in_place(place, lambda draft: frame.to_parquet(draft, index=False), durable=True)
 
     def clear(self) -> None:
         """Remove the folder: its runs are somewhere else by now."""
@@ -109,16 +110,3 @@ def file_name(key: Key) -> str:
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     words = re.sub(r"[^\w.=-]+", "_", "--".join(map(str, key)))[:80]
     return f"{words}--{digest}.parquet"
-
-
-def _placed(path: Path, write: Any) -> None:
-    """Write to a neighbour, make sure that it is on the disk, and rename it."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        write(draft)
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()

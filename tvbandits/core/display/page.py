@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -183,17 +183,18 @@ class Plot:
 
 def as_json(value: Any) -> str:
     """JSON that can stand inside of a script element: no NaN, no end of the element, no comment."""
-    text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(without_nan(value), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(each) for key, each in value.items()}
+def without_nan(value: Any) -> Any:
+    """Plain values for JSON, which knows no NaN and no infinity: they become null."""
+    if isinstance(value, Mapping):
+        return {str(key): without_nan(each) for key, each in value.items()}
     if hasattr(value, "tolist"):
-        return _finite(value.tolist())
+        return without_nan(value.tolist())
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [without_nan(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

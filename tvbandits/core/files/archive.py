@@ -188,7 +188,9 @@ def _array(data: bytes, number: int) -> NDArray[Any]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file wholly or not at all: beside it, to the disk, and then in its place.
+    """Write a file of one's own wholly or not at all: beside it, to the disk, and then in its place.
+
+    Nobody else may read it: it is for what is saved, and for secrets.
 
     Raises
     ------
