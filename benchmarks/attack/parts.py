@@ -60,11 +60,15 @@ def parts(kind: str) -> dict[str, type]:
 
 
 def wrappers() -> dict[str, type]:
-    """Every expert that stands around other experts."""
+    """Every expert that a user may put around other experts.
+
+    A campaign has one of its own, which answers from a journal: it is not for others.
+    """
     return {
         name: cls
         for name, cls in parts("expert").items()
-        if next(iter(inspect.signature(cls).parameters)) in ("expert", "experts")
+        if cls.__module__.startswith("tvbandits.experts.")
+        and next(iter(inspect.signature(cls).parameters)) in ("expert", "experts")
     }
 
 
