@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -180,3 +183,21 @@ def test_a_calibration_counts_every_pair_once() -> None:
         assert sorted(expert._pairs) == sorted(right._pairs), where
         assert expert.report().pairs == right.report().pairs, where
         assert state_of(expert) == state_of(right), where
+
+
+def test_ctrl_c_while_libraries_are_looked_for_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are found by a function that C calls back, and Python would go on."""
+
+    class Looking:
+        def __init__(self) -> None:
+            self.lib_controllers: list[Any] = []
+            ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
+
+    monkeypatch.setattr("tvbandits.gp.threads.ThreadpoolController", Looking)
+    monkeypatch.setattr("tvbandits.gp.threads._libraries", cache(threads._libraries.__wrapped__))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), one_blas_thread():
+            pass
+    finally:
+        signal.signal(signal.SIGINT, before)

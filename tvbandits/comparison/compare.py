@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from tvbandits.acquisition.confidence import Confidence, as_confidence
 from tvbandits.comparison.entrants import (
@@ -35,6 +34,7 @@ from tvbandits.core.arrays import flag, is_finite_number
 from tvbandits.core.coercion import function
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import SimulatorExpert
+from tvbandits.gp.threads import one_blas_thread
 from tvbandits.policies.names import PATH, instance_of, load
 
 FEW_RUNS, FEW_STEPS = 4, 2000
@@ -224,7 +224,7 @@ def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.getppid() == parent:
             _end_with(parent)
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         return call(*arguments)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
@@ -90,8 +91,14 @@ _before: list[tuple[Any, int]] = []
 
 @cache
 def _libraries() -> list[Any]:
-    """The BLAS libraries of this process, which take milliseconds to find."""
-    return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
+    """The BLAS libraries of this process, which take milliseconds to find.
+
+    They are looked for in a thread of its own. In the main one Ctrl-C may come inside of a function
+    that C calls back, where Python prints an exception and goes on: the interrupt would be lost.
+    """
+    with ThreadPoolExecutor(1) as executor:
+        found = executor.submit(ThreadpoolController).result()
+    return [lib for lib in found.lib_controllers if lib.user_api == "blas"]
 
 
 def _forget() -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from tvbandits.comparison.compare import Comparison
 from tvbandits.comparison.entrants import Maker
@@ -16,6 +15,7 @@ from tvbandits.comparison.playing import Conditions, Run, play_one
 from tvbandits.comparison.setup import Prepared, prepare
 from tvbandits.comparison.summary import Key
 from tvbandits.core.protocols import Problem
+from tvbandits.gp.threads import one_blas_thread
 
 KEPT = 4
 """So many prepared problems a process keeps: tasks of one problem and seed follow each other."""
@@ -48,7 +48,7 @@ _prepared: dict[Any, Prepared] = {}
 def play_task(task: Task) -> Run:
     """Play it with one BLAS thread, so that rows do not depend on where; for any process."""
     key = (task.label, repr(task.problem), task.seed, task.steps, os.getpid())
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         found = _prepared.get(key)
         if found is None:
             found = prepare(task.label, task.problem, task.seed, task.steps)
