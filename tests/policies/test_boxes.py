@@ -152,9 +152,9 @@ def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
 
 def test_the_width_is_the_one_that_is_given() -> None:
     box = Box(np.array([[0.0, 1.0]] * 4))
-    for given, width in ((None, 1.0), (2.5, 2.5)):
+    for given, width in ((None, 8.0**0.5 / 4), (2.5, 2.5)):
         bandit = policies.tv_gp_ucb(box, None, 0.01, confidence=given)
-        assert bandit.recipe.confidence.value == width  # type: ignore[attr-defined]
+        assert bandit.recipe.confidence.value == pytest.approx(width)  # type: ignore[attr-defined]
 
 
 def test_an_interval_keeps_its_features() -> None:

@@ -248,7 +248,7 @@ def tv_gp_ucb(
     learn : Every, int or bool, optional
         When to fit; only without epsilon.
     confidence : Confidence, float or str, optional
-        2; 2 / sqrt d where the drift is learned on a box of d coordinates.
+        2; 2 sqrt 2 / d where the drift is learned on a box of d > 1 coordinates.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
         A Kalman filter where the drift is learned, but on a box, and the exact one elsewhere. A bank
         is now the better one and now the poorer (`docs/bank-of-models.md`).
