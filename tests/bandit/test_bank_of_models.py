@@ -19,7 +19,7 @@ from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
-from tvbandits.gp.bank.recent import WINDOW
+from tvbandits.gp.bank.posterior.recent import WINDOW
 from tvbandits.gp.fitting.online import Every
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.next_decision import NextDecision, questions

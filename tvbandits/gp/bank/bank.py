@@ -23,9 +23,9 @@ import numpy as np
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.bank.evidence import NEGLIGIBLE, Step, checked, difference_errors, surprises
 from tvbandits.gp.bank.filters import Filters, Mixture, filters_of
-from tvbandits.gp.bank.powers import Transform
 from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, settings_for
 from tvbandits.gp.bank.views import Forecast, Heard
+from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.lookahead import Beliefs
 
 POWERS = (1.0, 0.5, 0.0, 1.5, 2.0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.bank.filters import Mixture
-from tvbandits.gp.bank.powers import Transform
+from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.lookahead import Beliefs
 
 

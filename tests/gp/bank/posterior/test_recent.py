@@ -11,7 +11,7 @@ import pytest
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.gp.bank.bank import Bank
-from tvbandits.gp.bank.recent import WINDOW, Readings, Recent, faded, moved
+from tvbandits.gp.bank.posterior.recent import WINDOW, Readings, Recent, faded, moved
 from tvbandits.gp.bank.settings import Setting, Space
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
