@@ -84,7 +84,7 @@ def test_what_is_kept_is_bounded() -> None:
         recent = told(history(steps))
         assert len(recent.times) == WINDOW
         sizes.append(len(pickle.dumps(recent)))
-    assert max(sizes) <= 1.01 * min(sizes)
+    assert max(sizes) <= 1.1 * min(sizes)  # who sleeps is told later
 
 
 def test_it_goes_on_bit_for_bit_in_another_process() -> None:
