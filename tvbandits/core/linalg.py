@@ -18,8 +18,8 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 """Relative jitters tried in turn; the first that succeeds is used and reported."""
 
 
-WIDE = 3
-"""Of so many sides a row of a small system or more, its inverse is made."""
+TINY = 8
+"""Up to so many rows of a small system LAPACK may take its factor for any matrix."""
 
 LARGEST_SPREAD = 1e150
 """A condition number, which may be the square of a spread, is always finite."""
@@ -291,9 +291,7 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
         raise FactorisationError("a covariance of innovations is not positive definite") from error
     if A.shape[1] == 1:
         return np.asarray(factors), np.asarray(B / factors)
-    if B.shape[2] < WIDE * A.shape[1]:
+    if A.shape[1] <= TINY:
         return np.asarray(factors), np.asarray(np.linalg.solve(factors, B))
-    # For many sides a product with the inverse is several times as fast as substitution by LAPACK,
-    # which takes the factor for any matrix.
-    eye = np.broadcast_to(np.eye(A.shape[1]), A.shape)
-    return np.asarray(factors), np.matmul(np.linalg.solve(factors, eye), B)
+    inverses = np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
+    return np.asarray(factors), np.matmul(inverses, B)

@@ -166,7 +166,7 @@ def _judged(
 
 @dataclass(frozen=True)
 class _Fading:
-    """How the parts of the states of M models fade; times are arrays (n,) or (n, n), in steps."""
+    """How the parts of the states of M models fade; times are arrays (n,), in steps."""
 
     layout: Layout
     level_scale: Array
@@ -183,7 +183,7 @@ class _Fading:
         return self.layout.derivative < self.layout.size
 
     def _kept(self, scale: Array, h: Array) -> Array:
-        return np.asarray(np.exp(-h / scale.reshape(-1, *[1] * h.ndim)))
+        return np.asarray(np.exp(-h / scale[:, None]))
 
     def _drift(self, h: Array) -> tuple[Array, Array, Array]:
         """What a value keeps of itself, takes of its derivative, and what that takes of the value."""
@@ -191,7 +191,7 @@ class _Fading:
             kept = self._kept(self.drift_scale, h)
             return kept, np.zeros_like(kept), np.zeros_like(kept)
         # As `Layout.transition`: Hartikainen & Sarkka 2010, eq. 14.
-        rate = (math.sqrt(3.0) / self.drift_scale).reshape(-1, *[1] * h.ndim)
+        rate = (math.sqrt(3.0) / self.drift_scale)[:, None]
         fall = np.exp(-rate * h)
         return fall * (1.0 + rate * h), fall * h, -fall * rate**2 * h
 
@@ -230,14 +230,19 @@ class _Fading:
     def stationary(self, H: Array, h: Array) -> Array:
         """Prior covariance (M, n, n) of rewards at times h."""
         layout, prior = self.layout, self.layout.prior
-        lag = np.abs(h[:, None] - h[None, :])
+        # Many readings are as far apart in time: what fades is computed once for each distance.
+        times, step = np.unique(h, return_inverse=True)
+        apart = np.abs(times[:, None] - times[None, :]).ravel()
+        lag = len(times) * step[:, None] + step
         a, b = layout.drift, layout.derivative
+        # Every reward is the constant and the level as they are.
+        shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.level_scale, apart)
+        out = np.take(shared, lag, axis=1)
         slow = np.matmul(np.matmul(H[:, 2:a], prior[:, 2:a, 2:a]), H[:, 2:a].T)
+        if np.isfinite(self.slow_scale).any():
+            slow *= np.take(self._kept(self.slow_scale, apart), lag, axis=1)
+        out += slow
         drift = np.matmul(np.matmul(H[:, a:b], prior[:, a:b, a:b]), H[:, a:b].T)
-        level = prior[:, 1, 1, None, None] * np.outer(H[:, 1], H[:, 1])
-        return np.asarray(
-            CONSTANT * np.outer(H[:, 0], H[:, 0])
-            + self._kept(self.level_scale, lag) * level
-            + self._kept(self.slow_scale, lag) * slow
-            + self._drift(lag)[0] * drift
-        )
+        drift *= np.take(self._drift(apart)[0], lag, axis=1)
+        out += drift
+        return np.asarray(out)
