@@ -18,9 +18,6 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 """Relative jitters tried in turn; the first that succeeds is used and reported."""
 
 
-TINY = 8
-"""Up to so many rows of a small system LAPACK may take its factor for any matrix."""
-
 LARGEST_SPREAD = 1e150
 """A condition number, which may be the square of a spread, is always finite."""
 
@@ -291,7 +288,19 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
         raise FactorisationError("a covariance of innovations is not positive definite") from error
     if A.shape[1] == 1:
         return np.asarray(factors), np.asarray(B / factors)
-    if A.shape[1] <= TINY:
-        return np.asarray(factors), np.asarray(np.linalg.solve(factors, B))
-    inverses = np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
-    return np.asarray(factors), np.matmul(inverses, B)
+    return np.asarray(factors), np.asarray(np.linalg.solve(factors, B))
+
+
+def whitening_each(A: Array) -> tuple[Array, Array]:
+    """Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
+
+    Raises
+    ------
+    FactorisationError
+        If one of them is not positive definite.
+    """
+    try:
+        factors = np.linalg.cholesky(A)
+    except np.linalg.LinAlgError as error:
+        raise FactorisationError("a covariance of innovations is not positive definite") from error
+    return np.asarray(factors), np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])

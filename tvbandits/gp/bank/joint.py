@@ -65,103 +65,162 @@ class Said(NamedTuple):
 
 def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     """The models at the time of the last readings, once they know all of them, which are in order."""
-    afresh = filters.hazard > 0
-    if not afresh.any():
-        return _together(filters, reads)
-    if afresh.all():
-        return _perhaps_afresh(filters, reads)
-    one, other = filters.take(~afresh), filters.take(afresh)
-    order = np.argsort(np.concatenate([np.flatnonzero(~afresh), np.flatnonzero(afresh)]))
-    (one, heard), (other, too) = _together(one, reads), _perhaps_afresh(other, reads)
-    said = Said(*(np.concatenate(both, axis=1)[:, order] for both in zip(heard, too, strict=True)))
-    return one.joined(other).take(order), said
-
-
-def _perhaps_afresh(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
-    """As `_together`, with the chance that all but the constant started afresh before the first.
-
-    The soft reset of `Filters.observed`, once for all readings: the hazard is that of so many steps.
-    """
-    goes_on, said = _together(filters, reads)
-    _, other = _together(filters.restarted(), reads)
-    stays = np.log1p(-filters.hazard) * len(reads)
-    on = stays[:, None] + np.cumsum(said.log_density, axis=0)
-    off = np.log(-np.expm1(stays))[:, None] + np.cumsum(other.log_density, axis=0)
+    told = _Told.of(reads)
+    seen = _Seen.of(filters, told)
+    known, said = _conditioned(filters, told, seen), seen.said
+    afresh = np.flatnonzero(filters.hazard > 0)
+    if len(afresh) == 0:
+        return known, said
+    # All but the constant may have started afresh before the first reading: the soft reset of
+    # `Filters.observed`, once for all readings, with the hazard of so many steps.
+    some = filters.take(afresh)
+    stays = np.log1p(-some.hazard)[:, None] * len(reads)
+    on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
+    other = _Seen.of(some.restarted(), told).said
+    off = np.log(-np.expm1(stays)) + np.cumsum(other.log_density, axis=0)
     both = np.logaddexp(on, off)
-    density = np.diff(both, axis=0, prepend=0.0)
-    kept = filters.kept(on[-1], both[-1])
-    if (kept == 1.0).all():
-        return goes_on, Said(density, said.squares)
-    after, _ = _together(filters.drawn_to_prior(kept), reads)
-    return after, Said(density, said.squares)
+    said.log_density[:, afresh] = np.diff(both, axis=0, prepend=0.0)
+    kept = some.kept(on[-1], both[-1])
+    if (kept < 1.0).any():
+        drawn = some.drawn_to_prior(kept)
+        again = _conditioned(drawn, told, _Seen.of(drawn, told))
+        for name in ("mean", "covariance"):
+            getattr(known, name)[afresh] = getattr(again, name)
+    return known, said
 
 
-def _together(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
-    layout = filters.layout
-    rows = np.concatenate([each.rows for each in reads])
-    n = np.array([len(each.rows) for each in reads])
-    h = np.repeat([each.h for each in reads], n)
-    values = np.concatenate([each.values for each in reads])
-    noise = np.concatenate([each.noise for each in reads])
-    own = filters.white[:, None] + layout.left[:, rows]
-    noise = np.maximum(own + noise / filters.variance[:, :1], filters.floor)
-    time, end = _Fading.of(layout), reads[-1].h
-    H = layout.rows(rows)
-    back = time.back(H, h)
-    learned = filters.covariance - layout.prior
-    known = np.matmul(learned, back)
-    joint = np.matmul(back.transpose(0, 2, 1), known) + time.stationary(H, h)
-    diagonal = np.arange(len(rows))
-    joint[:, diagonal, diagonal] += noise
-    errors = values - np.matmul(back.transpose(0, 2, 1), filters.mean)
-    reach = layout.moved(known, end) + time.since(H, end - h)
-    sides = np.concatenate([reach.transpose(0, 2, 1), errors], axis=2)
-    root, solved = linalg.whitened_each(joint, sides)
-    gain, whitened = solved[:, :, : layout.size], solved[:, :, layout.size :]
-    mean = layout.moved(filters.mean, end) + np.matmul(gain.transpose(0, 2, 1), whitened)
-    layout.move_known(learned, end)
-    learned += layout.prior
-    learned -= np.matmul(gain.transpose(0, 2, 1), gain)
-    squares, count, said = _judged(filters, n, root, whitened, noise - own)
-    return filters.like(mean, learned, squares, count), said
+class _Told(NamedTuple):
+    """The readings of s times in one row.
+
+    Attributes
+    ----------
+    n : integer array of shape (s,)
+        How many there were at each time.
+    times : array of shape (s,)
+    step : integer array of shape (N,)
+        Which time each of them is of.
+    rows, values, noise : arrays of N rows
+    """
+
+    n: Index
+    times: Array
+    step: Index
+    rows: Index
+    values: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, reads: Sequence[Read]) -> _Told:
+        n = np.array([len(each.rows) for each in reads])
+        parts = ("rows", "values", "noise")
+        rows, values, noise = (np.concatenate([getattr(r, part) for r in reads]) for part in parts)
+        times = np.array([each.h for each in reads])
+        return cls(n, times, np.repeat(np.arange(len(n)), n), rows, values, noise)
+
+    @property
+    def h(self) -> Array:
+        """The time (N,) of each reading."""
+        return np.asarray(self.times[self.step])
+
+    def summed(self, each: Array) -> Array:
+        """Sums (s, M, ...) over the readings of each time, of numbers (M, N, ...)."""
+        found = np.add.reduceat(each, np.cumsum(self.n) - self.n, axis=1)
+        return np.asarray(np.moveaxis(found, 1, 0))
+
+
+class _Seen(NamedTuple):
+    """What readings were to models before they knew them.
+
+    Attributes
+    ----------
+    learned : array of shape (M, S, S)
+        What the models knew: their covariances less the prior.
+    known : array of shape (M, S, N)
+        Its covariance with the readings.
+    inverse : array of shape (M, N, N)
+        Of the factor of the covariance of the readings.
+    whitened : array of shape (M, N, K)
+        What they were off, standardised.
+    squares : array of shape (M, K)
+    counts : array of shape (M,)
+        Of the scales once they are known.
+    said : Said
+    """
+
+    learned: Array
+    known: Array
+    inverse: Array
+    whitened: Array
+    squares: Array
+    counts: Array
+    said: Said
+
+    @classmethod
+    def of(cls, filters: Filters, told: _Told) -> _Seen:
+        layout, rows = filters.layout, told.rows
+        own = filters.white[:, None] + layout.left[:, rows]
+        noise = np.maximum(own + told.noise / filters.variance[:, :1], filters.floor)
+        time, H = _Fading.of(layout), layout.rows(rows)
+        back = time.back(H, told.h)
+        learned = filters.covariance - layout.prior
+        known = np.matmul(learned, back)
+        joint = np.matmul(back.transpose(0, 2, 1), known)
+        joint += time.stationary(H, told.times, told.step)
+        diagonal = np.arange(len(rows))
+        joint[:, diagonal, diagonal] += noise
+        errors = told.values - np.matmul(back.transpose(0, 2, 1), filters.mean)
+        root, inverse = linalg.whitening_each(joint)
+        whitened = np.matmul(inverse, errors)
+        judged = _judged(filters, told, root, whitened, noise - own)
+        return cls(learned, known, inverse, whitened, *judged)
+
+
+def _conditioned(filters: Filters, told: _Told, seen: _Seen) -> Filters:
+    """Models at the last time, once they know all readings; `seen.learned` is used up."""
+    layout, end = filters.layout, told.times[-1]
+    H = layout.rows(told.rows)
+    reach = layout.moved(seen.known, end) + _Fading.of(layout).since(H, end - told.h)
+    gain = np.matmul(seen.inverse, reach.transpose(0, 2, 1))
+    back = gain.transpose(0, 2, 1)
+    mean = layout.moved(filters.mean, end) + np.matmul(back, seen.whitened)
+    covariance = seen.learned
+    layout.move_known(covariance, end)
+    covariance += layout.prior
+    covariance -= np.matmul(back, gain)
+    return filters.like(mean, covariance, seen.squares, seen.counts)
 
 
 def _judged(
-    filters: Filters, n: Index, root: Array, whitened: Array, sensor: Array
+    filters: Filters, told: _Told, root: Array, whitened: Array, sensor: Array
 ) -> tuple[Array, Array, Said]:
-    """Squares and counts of the scales after readings, n (s,) at each time, and what these said.
+    """Squares and counts of the scales after the readings, and what these said.
 
     Parameters
     ----------
     filters : Filters
         Before.
-    n : integer array of shape (s,)
+    told : _Told
     root : array of shape (M, N, N)
         Factor of the covariance of all readings.
     whitened : array of shape (M, N, K)
     sensor : array of shape (M, N)
         Noise of the sensor, in units of the squared scale.
     """
-    step, first = np.repeat(np.arange(len(n)), n), np.cumsum(n) - n
-    blocks = np.where(step[:, None] == step, root, 0.0)
-    found = np.add.reduceat(whitened**2, first, axis=1).transpose(1, 0, 2)
-    logs = 2.0 * np.log(np.einsum("mii->mi", root))
-    log_determinant = np.add.reduceat(logs, first, axis=1).T
-    share = np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)
-    told = np.add.reduceat(share, first, axis=1).T / n[:, None]
+    n, blocks = told.n[:, None], np.where(told.step[:, None] == told.step, root, 0.0)
+    found = told.summed(whitened**2)
+    log_determinant = 2.0 * told.summed(np.log(np.einsum("mii->mi", root)))
+    share = told.summed(np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)) / n
     squares, count, before = filters.squares, filters.count, []
-    for s in range(len(n)):
+    for heard, part, of in zip(share[..., None] * found, share, told.n.tolist(), strict=True):
         before.append((squares, count))
-        squares, count = remembered(
-            squares + told[s][:, None] * found[s], count + told[s] * int(n[s])
-        )
+        squares, count = remembered(squares + heard, count + of * part)
     knew, counts = (np.array(each) for each in zip(*before, strict=True))
-    density = student(n[:, None], counts, knew, log_determinant, found)
+    density = student(n, counts, knew, log_determinant, found)
     errors = np.matmul(blocks, whitened)
-    sums = np.add.reduceat(errors, first, axis=1)
-    common = np.where(n > 1, 1.0 / n, 0.0)[:, None] * sums**2  # one error is none of a difference
-    off = np.add.reduceat(errors**2, first, axis=1) - common
-    return squares, count, Said(density, np.maximum(off, 0.0).transpose(1, 0, 2))
+    # Of two places or more only what they differ by counts.
+    common = np.where(n > 1, 1.0 / n, 0.0)[..., None] * told.summed(errors) ** 2
+    off = np.maximum(told.summed(errors**2) - common, 0.0)
+    return squares, count, Said(density, off)
 
 
 @dataclass(frozen=True)
@@ -227,11 +286,10 @@ class _Fading:
             out[:, b:] = down[:, None] * drift
         return out
 
-    def stationary(self, H: Array, h: Array) -> Array:
-        """Prior covariance (M, n, n) of rewards at times h."""
+    def stationary(self, H: Array, times: Array, step: Index) -> Array:
+        """Prior covariance (M, n, n) of rewards, each at one of some times."""
         layout, prior = self.layout, self.layout.prior
         # Many readings are as far apart in time: what fades is computed once for each distance.
-        times, step = np.unique(h, return_inverse=True)
         apart = np.abs(times[:, None] - times[None, :]).ravel()
         lag = len(times) * step[:, None] + step
         a, b = layout.drift, layout.derivative
