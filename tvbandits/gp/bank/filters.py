@@ -130,14 +130,13 @@ class Filters:
 
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
-        return Filters(
-            self.layout.take(members),
-            self.mean[members],
-            self.covariance[members],
-            self.squares[members],
-            self.count[members],
-            self.group,
-        )
+        return self.some(members, self.layout.take(members))
+
+    def some(self, members: NDArray[Any], layout: Layout) -> Filters:
+        """As `take`, of which the layout is known."""
+        parts = (self.mean, self.covariance, self.squares, self.count)
+        mean, covariance, squares, count = (each[members] for each in parts)
+        return Filters(layout, mean, covariance, squares, count, self.group)
 
     def joined(self, other: Filters) -> Filters:
         """With other models of the same features."""

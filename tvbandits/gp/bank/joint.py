@@ -68,12 +68,12 @@ def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     told = _Told.of(reads)
     seen = _Seen.of(filters, told)
     known, said = _conditioned(filters, told, seen), seen.said
-    afresh = np.flatnonzero(filters.hazard > 0)
-    if len(afresh) == 0:
+    if not filters.hazard.any():
         return known, said
     # All but the constant may have started afresh before the first reading: the soft reset of
     # `Filters.observed`, once for all readings, with the hazard of so many steps.
-    some = filters.take(afresh)
+    afresh, layout = filters.layout.restarting
+    some = filters.some(afresh, layout)
     stays = np.log1p(-some.hazard)[:, None] * len(reads)
     on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
     other = _Seen.of(some.restarted(), told).said
@@ -210,17 +210,17 @@ def _judged(
     found = told.summed(whitened**2)
     log_determinant = 2.0 * told.summed(np.log(np.einsum("mii->mi", root)))
     share = told.summed(np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)) / n
-    squares, count, before = filters.squares, filters.count, []
+    squares, counts, knew = filters.squares, [filters.count], []
     for heard, part, of in zip(share[..., None] * found, share, told.n.tolist(), strict=True):
-        before.append((squares, count))
-        squares, count = remembered(squares + heard, count + of * part)
-    knew, counts = (np.array(each) for each in zip(*before, strict=True))
-    density = student(n, counts, knew, log_determinant, found)
+        knew.append(squares)
+        squares, count = remembered(squares + heard, counts[-1] + of * part)
+        counts.append(count)
+    density = student(n, np.array(counts[:-1]), np.array(knew), log_determinant, found)
     errors = np.matmul(blocks, whitened)
     # Of two places or more only what they differ by counts.
     common = np.where(n > 1, 1.0 / n, 0.0)[..., None] * told.summed(errors) ** 2
     off = np.maximum(told.summed(errors**2) - common, 0.0)
-    return squares, count, Said(density, off)
+    return squares, counts[-1], Said(density, off)
 
 
 @dataclass(frozen=True)

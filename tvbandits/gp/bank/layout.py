@@ -150,16 +150,25 @@ class Layout:
     def take(self, members: NDArray[Any]) -> Layout:
         """Of some of the models, by their numbers or a mask."""
         rows = np.arange(len(self.settings))[members]
-        kept = tuple(self.settings[i] for i in rows)
-        return Layout(
-            kept,
-            self.basis,
-            self.fold,
-            self.drift,
-            self.derivative,
-            self.prior[rows],
-            self.left[rows],
-        )
+        return self._of(tuple(self.settings[i] for i in rows), self.prior[rows], self.left[rows])
+
+    @cached_property
+    def restarting(self) -> tuple[Index, Layout]:
+        """Which of the models may start afresh (m,), and the layout of these."""
+        rows = np.flatnonzero(self.hazard > 0)
+        return rows, self.take(rows)
+
+    def _of(self, settings: tuple[Setting, ...], prior: Array, left: Array) -> Layout:
+        """Of other models with the same features."""
+        parts = self.basis, self.fold, self.drift, self.derivative
+        made = Layout(settings, *parts, prior, left)
+        made.__dict__["_observing"] = self._observing
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        names = ("settings", "basis", "fold", "drift", "derivative", "prior", "left")
+        return {name: self.__dict__[name] for name in names} | {"_latest": []}
 
     def joined(self, other: Layout) -> Layout:
         """With other models of the same features."""
@@ -167,8 +176,7 @@ class Layout:
             np.concatenate([getattr(each, name) for each in (self, other)])
             for name in ("prior", "left")
         )
-        settings = self.settings + other.settings
-        return Layout(settings, self.basis, self.fold, self.drift, self.derivative, prior, left)
+        return self._of(self.settings + other.settings, prior, left)
 
     def rows(self, points: Index) -> Array:
         """What observes a state at some of the points, shape (n, S)."""
