@@ -278,13 +278,27 @@ class _Fading:
         out = np.empty((len(value), layout.size, len(h)))
         out[:, 0] = CONSTANT * H[:, 0]
         out[:, 1] = prior[:, 1, 1, None] * self._kept(self.level_scale, h) * H[:, 1]
-        slow = np.matmul(prior[:, 2:a, 2:a], H[:, 2:a].T)
+        slow = self._towards(H, slice(2, a))
         out[:, 2:a] = self._kept(self.slow_scale, h)[:, None] * slow
-        drift = np.matmul(prior[:, a:b, a:b], H[:, a:b].T)
+        drift = self._towards(H, slice(a, b))
         out[:, a:b] = value[:, None] * drift
         if self.smooth:
             out[:, b:] = down[:, None] * drift
         return out
+
+    def _towards(self, H: Array, part: slice) -> Array:
+        """Prior covariance (M, r, n) of a part of the states with rewards at one time."""
+        rows, prior = H[:, part].T, self.layout.prior[:, part, part]
+        if self.layout.independent:
+            return np.asarray(prior[:, :1, :1] * rows)
+        return np.asarray(np.matmul(prior, rows))
+
+    def _between(self, H: Array, part: slice) -> Array:
+        """Prior covariance (M, n, n) of that part of rewards at one time."""
+        rows = np.ascontiguousarray(H[:, part])
+        if self.layout.independent:
+            return np.asarray(self.layout.prior[:, part, part][:, :1, :1] * (rows @ rows.T))
+        return np.asarray(np.matmul(rows, self._towards(H, part)))
 
     def stationary(self, H: Array, times: Array, step: Index) -> Array:
         """Prior covariance (M, n, n) of rewards, each at one of some times."""
@@ -296,11 +310,11 @@ class _Fading:
         # Every reward is the constant and the level as they are.
         shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.level_scale, apart)
         out = np.take(shared, lag, axis=1)
-        slow = np.matmul(np.matmul(H[:, 2:a], prior[:, 2:a, 2:a]), H[:, 2:a].T)
+        slow = self._between(H, slice(2, a))
         if np.isfinite(self.slow_scale).any():
             slow *= np.take(self._kept(self.slow_scale, apart), lag, axis=1)
         out += slow
-        drift = np.matmul(np.matmul(H[:, a:b], prior[:, a:b, a:b]), H[:, a:b].T)
+        drift = self._between(H, slice(a, b))
         drift *= np.take(self._drift(apart)[0], lag, axis=1)
         out += drift
         return np.asarray(out)

@@ -144,6 +144,14 @@ class Layout:
         return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
 
     @cached_property
+    def independent(self) -> bool:
+        """Whether all features of a part are independent, and of the same prior variance."""
+        numbers = np.einsum("mii->mi", self.prior)
+        parts = np.split(numbers, [1, 2, self.drift, self.derivative], axis=1)
+        same = all((each == each[:, :1]).all() for each in parts)
+        return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
+
+    @cached_property
     def _observing(self) -> Array:
         return np.asarray(self.basis @ self.fold.T)
 
