@@ -7,8 +7,9 @@ and `tv_gp_ucb` (a learned kernel, nobody asked) are played. Before every fourth
 on, they predict the *true value* at all candidates: for the present, before its reward, and two steps
 ahead. Printed are the share of 95% intervals that hold it, the mean log predictive density (in nats),
 how much larger that is than the density of a model fitted by hand, and the share of the latter's
-intervals that hold. That model is a level that all points share, what stays, and two fields that drift, with white noise; its parameters have the largest evidence on readings of the whole run at random points. It is
-conditioned on all that the bandit was told, by dense algebra.
+intervals that hold. That model is a level that all points share, what stays, and two fields that drift,
+with white noise; its parameters have the largest evidence on readings of the whole run at random points.
+It is conditioned on all that the bandit was told, by dense algebra.
 """
 
 from __future__ import annotations
