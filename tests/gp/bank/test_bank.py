@@ -196,6 +196,18 @@ def test_beliefs_are_the_dense_covariances() -> None:
     np.testing.assert_allclose(beliefs.noise_variance, noise, rtol=1e-6)
 
 
+def test_beliefs_know_the_variances_of_the_present() -> None:
+    beliefs = played(Bank.of(POINTS, 0.04), 9).beliefs(10.0)
+    every = range(len(POINTS))
+    assert beliefs.present is not None
+    np.testing.assert_allclose(beliefs.present, np.diag(beliefs.among(every, every)), rtol=1e-9)
+    few = beliefs.take(np.array([3, 1]))
+    moves, variance = few.answers([1])
+    expected = replace(few, present=None).answers([1])
+    np.testing.assert_allclose(moves, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(variance, expected[1], rtol=1e-9)
+
+
 def test_mixture_counts_what_members_disagree_about() -> None:
     far = replace(ROUGH, slow_space=Space("matern12", 0.5))
     bank = played(Bank.of(POINTS, 0.04, [ROUGH, far]), 6)

@@ -204,6 +204,10 @@ class Heard:
         every = [(v, v.now, v.apart()) for v in self.voices if v.now is not None]
         mean_now = sum(v.weight * now.mean for v, now, _ in every)
         noise = noise_variance + sum(v.weight * now.white * now.slope**2 for v, now, _ in every)
+        present = sum(
+            v.weight * (now.slope**2 * now.learnable + (now.mean - mean_now) ** 2)
+            for v, now, _ in every
+        )
 
         def reach(rows: Sequence[int]) -> Array:
             r = list(rows)
@@ -231,7 +235,8 @@ class Heard:
                 out += np.outer(now.slope[r], now.slope[s]) * shared + voice.weight * rival
             return out
 
-        return Beliefs(forecast.mean, forecast.learnable, beta, np.asarray(noise), reach, among)
+        answers = np.asarray(noise), reach, among, np.asarray(present)
+        return Beliefs(forecast.mean, forecast.learnable, beta, *answers)
 
 
 def _moments(
