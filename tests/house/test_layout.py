@@ -26,6 +26,7 @@ ORDER = [
     "gp.views",
     "gp",
     "gp.bank",
+    "gp.bank.posterior",
     "forgetting",
     "acquisition",
     "queries",

@@ -286,4 +286,21 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
         factors = np.linalg.cholesky(A)
     except np.linalg.LinAlgError as error:
         raise FactorisationError("a covariance of innovations is not positive definite") from error
+    if A.shape[1] == 1:
+        return np.asarray(factors), np.asarray(B / factors)
     return np.asarray(factors), np.asarray(np.linalg.solve(factors, B))
+
+
+def whitening_each(A: Array) -> tuple[Array, Array]:
+    """Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
+
+    Raises
+    ------
+    FactorisationError
+        If one of them is not positive definite.
+    """
+    try:
+        factors = np.linalg.cholesky(A)
+    except np.linalg.LinAlgError as error:
+        raise FactorisationError("a covariance of innovations is not positive definite") from error
+    return np.asarray(factors), np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])

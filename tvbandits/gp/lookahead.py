@@ -37,6 +37,8 @@ class Beliefs:
     among : callable
         `among(rows, others)` is the posterior covariance (r, q) between the reward at points `rows` and
         at points `others`, all of them now.
+    present : array of shape (N,), optional
+        Posterior variance of the reward now: the diagonal of `among`, where it is known.
     """
 
     mean: Array
@@ -45,6 +47,7 @@ class Beliefs:
     noise_variance: Array | float
     reach: Callable[[Sequence[int]], Array]
     among: Callable[[Sequence[int], Sequence[int]], Array]
+    present: Array | None = None
     _rows: tuple[int, ...] = ()
     _factor: Array = field(default_factory=lambda: np.empty((0, 0)))
     _known: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -72,6 +75,7 @@ class Beliefs:
             np.broadcast_to(self.noise_variance, self.mean.shape)[rows],
             lambda some: reach(rows[list(some)].tolist())[:, rows],
             lambda some, more: among(rows[list(some)].tolist(), rows[list(more)].tolist()),
+            None if self.present is None else self.present[rows],
         )
 
     def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
@@ -89,7 +93,11 @@ class Beliefs:
 
     def _answers(self, rows: Sequence[int]) -> tuple[Array, Array, Array]:
         """As `answers`, and the rows (n, r) of the factor that the points asked about give them."""
-        covariance, variance = self.reach(rows), np.diagonal(self.among(rows, rows)).copy()
+        covariance = self.reach(rows)
+        if self.present is None:
+            variance = np.diagonal(self.among(rows, rows)).copy()
+        else:
+            variance = self.present[list(rows)]
         below = np.empty((0, len(rows)))
         if self._rows:
             below = linalg.solve_lower(self._factor, self.among(self._rows, rows))

@@ -196,6 +196,18 @@ def test_beliefs_are_the_dense_covariances() -> None:
     np.testing.assert_allclose(beliefs.noise_variance, noise, rtol=1e-6)
 
 
+def test_beliefs_know_the_variances_of_the_present() -> None:
+    beliefs = played(Bank.of(POINTS, 0.04), 9).beliefs(10.0)
+    every = range(len(POINTS))
+    assert beliefs.present is not None
+    np.testing.assert_allclose(beliefs.present, np.diag(beliefs.among(every, every)), rtol=1e-9)
+    few = beliefs.take(np.array([3, 1]))
+    moves, variance = few.answers([1])
+    expected = replace(few, present=None).answers([1])
+    np.testing.assert_allclose(moves, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(variance, expected[1], rtol=1e-9)
+
+
 def test_mixture_counts_what_members_disagree_about() -> None:
     far = replace(ROUGH, slow_space=Space("matern12", 0.5))
     bank = played(Bank.of(POINTS, 0.04, [ROUGH, far]), 6)
@@ -216,10 +228,9 @@ def test_mixture_counts_what_members_disagree_about() -> None:
 def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
     stays = replace(ROUGH, slow=0.95, slow_scale=math.inf, drift=0.05, level=0.1, white=1e-4)
     bank = Bank.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
-    before = played(bank, 40, wander=0.0).weights[1]
-    after = played(bank, 44, jump_at=41, wander=0.0).weights[1]
-    assert before < 0.6
-    assert after > 0.95
+    before, after = played(bank, 40, wander=0.0), played(bank, 44, jump_at=41, wander=0.0)
+    assert before.weights[[each.hazard > 0 for each in before.members]].sum() < 0.6
+    assert after.weights[[each.hazard > 0 for each in after.members]].sum() > 0.95
 
 
 def test_large_innovations_widen_the_deviations() -> None:

@@ -4,7 +4,7 @@ Every model is a Kalman filter, so that a step costs the same however long histo
 fitted again. Their weights follow from how well they have predicted lately: half from the density of
 what was observed, half from the squared errors of *differences* between places seen at one time, since
 a decision depends on which place is best and not on the level that all share. The gain over the density
-alone was within noise on the networks it was tried on.
+alone was within noise on the networks it was tried on. Members of next to no weight sleep (`sleeping`).
 
 Rewards may be skewed: each member stands under several transforms, which the densities weigh. Origin and
 unit of a transform, and the first guess of the scale, follow from the first steps, which are replayed.
@@ -21,11 +21,20 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.bank.evidence import NEGLIGIBLE, Step, checked, difference_errors, surprises
-from tvbandits.gp.bank.filters import Filters, Mixture, filters_of
-from tvbandits.gp.bank.powers import Transform
+from tvbandits.gp.bank.evidence import (
+    FORGETTING,
+    NEGLIGIBLE,
+    Step,
+    checked,
+    difference_errors,
+    evidence_of,
+    surprises,
+)
+from tvbandits.gp.bank.filters import Filters, filters_of
 from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, settings_for
-from tvbandits.gp.bank.views import Forecast, Heard
+from tvbandits.gp.bank.sleeping import STARTLING, TURN, Missed, Sleep, thinned
+from tvbandits.gp.bank.views import Forecast, Heard, Mixture, mixtures_of
+from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.lookahead import Beliefs
 
 POWERS = (1.0, 0.5, 0.0, 1.5, 2.0)
@@ -37,9 +46,6 @@ UNIT_LEARNED_AT = (4, 16)
 GUESS_OF_A_FUNCTION = 30.0
 """The unit of a smooth function counts for so many innovations: who plays near a peak alone sees little
 of how far the function varies, and would soon take all of it for as flat as the peak."""
-
-FORGETTING = 0.99
-"""What the weights keep of the evidence at each step."""
 
 CAPACITY = 300_000
 """Numbers in the covariances of all members, once a bank has been thinned."""
@@ -59,7 +65,7 @@ class Bank:
     ----------
     points : array of shape (A, d)
     settings : tuple of Setting
-        As given; `members` are those that are left.
+        As given; `members` are those that are awake.
     noise_variance : float
         Of a reading that comes without its own: the sensor's, a lower end of what is learned.
     step : float
@@ -107,6 +113,7 @@ class Bank:
     _present: Step = field(default_factory=lambda: Step(()))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
     _learned_at: int = 0
+    _sleep: Sleep = field(default_factory=Sleep)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
@@ -158,7 +165,7 @@ class Bank:
 
     @property
     def members(self) -> tuple[Setting, ...]:
-        """The models that are left, in the order of `weights`."""
+        """The models that are awake, in the order of `weights`."""
         return tuple(each for filters in self.filters for each in filters.settings)
 
     @property
@@ -169,10 +176,8 @@ class Bank:
     @property
     def scales(self) -> Array:
         """Squared scales of the members, in units of reward at the origin, where slopes are 1."""
-        variance, weights = (
-            np.concatenate([each.variance for each in self.filters]),
-            self._weights,
-        )
+        variance = np.concatenate([each.variance for each in self.filters])
+        weights = self._weights
         total = weights.sum(axis=1)
         mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
         return np.asarray(np.where(total > 0, mean, variance[:, 0]))
@@ -234,6 +239,7 @@ class Bank:
             present,
             rows=(*present.rows, *index.tolist()),
             values=(*present.values, *(y - bank.origin).tolist()),
+            noise=(*present.noise, *noise.tolist()),
             log_density=present.log_density
             + np.concatenate([s.log_density for s in seen])
             + bank._log_slopes(y - bank.origin),
@@ -338,43 +344,42 @@ class Bank:
             _error_variance=error_variance,
             _present=Step(()),
         )
-        bank = bank._thinned()
+        bank = bank._thinned()._rested(self, error_variance)
         h = (t - self.time) / step
         bank = replace(bank, filters=tuple(each.moved(h) for each in bank.filters))
         return replace(bank, _present=bank._fresh())
 
     @cached_property
     def _evidence(self) -> tuple[Array, Array]:
-        """What the present step says about each member, and the variance of errors that it shows.
-
-        Half the log density, and half that of the differences between places (of the error itself
-        where one place was read) were all members' errors of the same variance: that of the bank's.
-        """
-        present = self._present
-        if not present.rows:
+        """What the present step says about each member, and the variance of errors that it shows."""
+        if not self._present.rows:
             return np.zeros_like(self._score), self._error_variance
-        rows, z = np.array(present.rows), self._transformed(np.array(present.values))
-        latest, squares = difference_errors(present.before, self.filters, rows, z, self._score)
+        z = self._transformed(np.array(self._present.values))
+        latest, squares = difference_errors(self._present, self.filters, z, self._score)
         share = max(0.02, 1.0 / (self.steps + 1))
         variance = self._error_variance + share * (latest - self._error_variance)
-        evidence = present.log_density - squares / (2.0 * (variance + self.noise_variance))
-        return np.asarray(0.5 * evidence), np.asarray(variance)
+        density = np.broadcast_to(self._present.log_density, squares.shape)
+        evidence = evidence_of(density, squares, variance + self.noise_variance)
+        return evidence, np.asarray(variance)
 
     def _thinned(self) -> Bank:
         """Without its lighter half, if it is too large and the time has come."""
-        numbers = np.concatenate([np.full(len(each), each.layout.size**2) for each in self.filters])
-        if self.steps not in THINNED_AT or numbers.sum() <= self.capacity:
+        if self.steps not in THINNED_AT:
             return self
-        order = np.argsort(-self._score.max(axis=1), kind="stable")
-        fits = np.cumsum(numbers[order]) <= self.capacity
-        kept = np.zeros(len(order), dtype=bool)
-        kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
-        ends = np.cumsum([len(each) for each in self.filters])
-        parts = np.split(kept, ends[:-1])
-        pairs = [(each, part) for each, part in zip(self.filters, parts, strict=True) if part.any()]
-        return replace(
-            self, filters=tuple(each.take(part) for each, part in pairs), _score=self._score[kept]
-        )
+        filters, score = thinned(self.filters, self._score, self.capacity)
+        return replace(self, filters=filters, _score=score)
+
+    def _rested(self, before: Bank, error_variance: Array) -> Bank:
+        """Who sleeps from now on; `before` is the bank at the end of the step that is over."""
+        if self.steps < UNIT_LEARNED_AT[-1]:
+            return self
+        over, y = before._present, np.array(before._present.values)
+        z, slopes = before._transformed(y), before._log_slopes(y)
+        variance = error_variance + self.noise_variance
+        told = Missed(before.time, np.array(over.rows), z, np.array(over.noise), slopes, variance)
+        due = None if np.mean(over.surprises) > STARTLING else self.steps % TURN
+        filters, score, sleep = self._sleep.turned(self.filters, self._score, told, due, self.step)
+        return replace(self, filters=filters, _score=score, _sleep=sleep)
 
     def _mixtures(self, t: float, present: bool) -> list[Mixture]:
         """The members that count, by their features and transforms, at the time t."""
@@ -391,5 +396,5 @@ class Bank:
             mixture
             for each, part in zip(self.filters, parts, strict=True)
             if part.any()
-            for mixture in each.mixtures(part, h, present)
+            for mixture in mixtures_of(each, part, h, present)
         ]

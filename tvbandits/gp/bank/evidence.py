@@ -13,17 +13,24 @@ from tvbandits.gp.bank.filters import Filters, Innovations
 NEGLIGIBLE = 1e-2
 """Members below this share of the largest weight are left out of what the bank says, not of the bank."""
 
+FORGETTING = 0.99
+"""What the weights keep of the evidence at each step."""
+
 LARGEST_SURPRISE = 25.0
 """A squared standardised innovation counts for at most this: one outlier is no bad model."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What was observed at the present time, until the next: the evidence of one step."""
+    """What was observed at the present time, until the next: the evidence of one step.
+
+    `before` are the states (M, S, K) that were expected.
+    """
 
     before: tuple[Array, ...]
     rows: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
+    noise: tuple[float, ...] = ()
     log_density: Array | float = 0.0
     surprises: tuple[float, ...] = ()
 
@@ -46,7 +53,7 @@ def checked(
 
 
 def difference_errors(
-    before: Sequence[Array], filters: Sequence[Filters], rows: Index, z: Array, score: Array
+    present: Step, filters: Sequence[Filters], z: Array, score: Array
 ) -> tuple[Array, Array]:
     """Squared errors of differences between the points of one step, for each member and transform.
 
@@ -54,10 +61,9 @@ def difference_errors(
 
     Parameters
     ----------
-    before : sequence of arrays of shape (M, S, K)
-        States expected before the step was observed.
+    present : Step
+        Of n readings.
     filters : sequence of Filters
-    rows : array of shape (n,)
     z : array of shape (n, K)
         Transformed rewards.
     score : array of shape (sum of M, K)
@@ -69,17 +75,39 @@ def difference_errors(
         Of an error, by the members of each transform together.
     squares : array of shape (sum of M, K)
     """
+    rows = np.array(present.rows)
     predicted = [
         np.matmul(each.layout.rows(rows), state)
-        for state, each in zip(before, filters, strict=True)
+        for state, each in zip(present.before, filters, strict=True)
     ]
-    errors = z - np.concatenate(predicted)
-    if len(rows) > 1:
-        errors = errors - errors.mean(axis=1, keepdims=True)
-    squares = (errors**2).sum(axis=1)
+    squares = squares_of_differences(z - np.concatenate(predicted))
     weights = np.exp(score - score.max(axis=0))
     mean = (weights * squares).sum(axis=0) / weights.sum(axis=0)
     return mean / max(len(rows) - 1, 1), squares
+
+
+def squares_of_differences(errors: Array) -> Array:
+    """Sums (M, K) of the squares of errors (M, n, K) less their mean, or of one error itself."""
+    if errors.shape[1] > 1:
+        errors = errors - errors.mean(axis=1, keepdims=True)
+    return np.asarray((errors**2).sum(axis=1))
+
+
+def evidence_of(log_density: Array, squares: Array, variance: Array) -> Array:
+    """Half the log density, and half that of the differences between places, (M, K).
+
+    The latter as if all members' errors were of the same variance.
+
+    Parameters
+    ----------
+    log_density : array of shape (M, K)
+        In the unit of reward.
+    squares : array of shape (M, K)
+        Of differences.
+    variance : array of shape (K,)
+        Of a reading of them.
+    """
+    return np.asarray(0.5 * (log_density - squares / (2.0 * variance)))
 
 
 def surprises(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:

@@ -30,9 +30,6 @@ from tvbandits.gp.bank.settings import Setting
 MEMORY = 400.0
 """How many innovations the scale remembers."""
 
-ROUNDING = 1e-9
-"""Noise below this share of the prior variance would be lost, and the filter with it."""
-
 NO_RESET = 0.99
 """A member goes on as it is while it is that certain that nothing started afresh."""
 
@@ -55,42 +52,6 @@ class Innovations:
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """The first two moments of a mixture of models that share features and a transform.
-
-    Attributes
-    ----------
-    transform : int
-        Its number.
-    weight : float
-        Of the models together, in the bank.
-    basis : array of shape (A, c)
-        What observes a folded state.
-    now, ahead : arrays of shape (c,)
-        Means of the folded state.
-    known, spread : arrays of shape (c, c)
-        Its covariances now and ahead.
-    across : array of shape (c, c)
-        Covariance of the folded state now (rows) with that ahead (columns).
-    left : array of shape (A,)
-        Variance that the features leave out.
-    white : float
-        Variance of the white part.
-    """
-
-    transform: int
-    weight: float
-    basis: Array
-    now: Array
-    ahead: Array
-    known: Array
-    spread: Array
-    across: Array
-    left: Array
-    white: float
-
-
-@dataclass(frozen=True)
 class Filters:
     """The posteriors of M models at one time, each of them under K transforms of the rewards.
 
@@ -108,6 +69,8 @@ class Filters:
         Sum of squared standardised innovations.
     count : array of shape (M,)
         How many there were, each by what it says: the squared scale is their ratio.
+    group : int
+        A number of all models with these features.
     """
 
     layout: Layout
@@ -115,15 +78,22 @@ class Filters:
     covariance: Array
     squares: Array
     count: Array
+    group: int = 0
 
     @classmethod
     def prior(
-        cls, layout: Layout, variance: float, transforms: int = 1, count: float = 1.0
+        cls,
+        layout: Layout,
+        variance: float,
+        transforms: int = 1,
+        count: float = 1.0,
+        group: int = 0,
     ) -> Filters:
         """Before any observation; `variance` is the first guess of the squared scale, worth `count`."""
         M, S, _ = layout.prior.shape
         squares, counts = np.full((M, transforms), count * float(variance)), np.full(M, count)
-        return cls(layout, np.zeros((M, S, transforms)), layout.prior.copy(), squares, counts)
+        mean = np.zeros((M, S, transforms))
+        return cls(layout, mean, layout.prior.copy(), squares, counts, group)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -138,15 +108,20 @@ class Filters:
         """Squared scales (M, K), in units of reward squared."""
         return np.asarray(self.squares / self.count[:, None])
 
-    @cached_property
+    @property
     def white(self) -> Array:
         """Variance (M,) of the white parts, in units of the squared scale."""
-        return np.array([each.white for each in self.settings])
+        return self.layout.white
 
-    @cached_property
+    @property
     def hazard(self) -> Array:
         """Chances (M,) of a fresh start in a step."""
-        return np.array([each.hazard for each in self.settings])
+        return self.layout.hazard
+
+    @property
+    def floor(self) -> Array:
+        """Least noise (M, 1) of a reading, in units of the squared scale."""
+        return self.layout.floor
 
     @property
     def hazards(self) -> NDArray[np.bool_]:
@@ -155,13 +130,25 @@ class Filters:
 
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
-        return Filters(
-            self.layout.take(members),
-            self.mean[members],
-            self.covariance[members],
-            self.squares[members],
-            self.count[members],
+        return self.some(members, self.layout.take(members))
+
+    def some(self, members: NDArray[Any], layout: Layout) -> Filters:
+        """As `take`, of which the layout is known."""
+        parts = (self.mean, self.covariance, self.squares, self.count)
+        mean, covariance, squares, count = (each[members] for each in parts)
+        return Filters(layout, mean, covariance, squares, count, self.group)
+
+    def joined(self, other: Filters) -> Filters:
+        """With other models of the same features."""
+        pairs = (
+            (self.mean, other.mean),
+            (self.covariance, other.covariance),
+            (self.squares, other.squares),
+            (self.count, other.count),
         )
+        mean, covariance, squares, count = (np.concatenate(pair) for pair in pairs)
+        layout = self.layout.joined(other.layout)
+        return Filters(layout, mean, covariance, squares, count, self.group)
 
     def moved(self, h: float) -> Filters:
         """After h >= 0 steps without an observation."""
@@ -184,9 +171,8 @@ class Filters:
     def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
         """With observations at points (n,), of transformed values (n, K), and noise variances (n,)."""
         H = self.layout.rows(points)
-        floor = ROUNDING * np.trace(self.layout.prior, axis1=1, axis2=2)[:, None]
         own = self.white[:, None] + self.layout.left[:, points]
-        noise = np.maximum(own + noise / self.variance[:, :1], floor)
+        noise = np.maximum(own + noise / self.variance[:, :1], self.floor)
         seen = _Seen.of(self, H, values, noise)
         log_density, squares = seen.log_density(self), seen.squares
         errors = seen.errors
@@ -200,11 +186,15 @@ class Filters:
         gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened)
         covariance = start.covariance - np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
         told = np.clip(1.0 - (noise - own) / seen.diagonal, 0.0, 1.0).mean(axis=1)
-        total, count = self.squares + told[:, None] * squares, self.count + told * len(values)
-        forget = np.minimum(1.0, MEMORY / count)
-        kept = forget[:, None]
-        after = Filters(self.layout, start.mean + gain, covariance, total * kept, count * forget)
+        told_of = remembered(
+            self.squares + told[:, None] * squares, self.count + told * len(values)
+        )
+        after = self.like(start.mean + gain, covariance, *told_of)
         return after, Innovations(errors, variances, log_density)
+
+    def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
+        """The same models, which know something else."""
+        return Filters(self.layout, mean, covariance, squares, count, self.group)
 
     def _afresh(
         self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
@@ -214,72 +204,41 @@ class Filters:
         The soft reset towards the prior of arXiv 2411.10153: with the chance nu that it has not, the
         state becomes nu mean, nu^2 covariance + (1 - nu^2) prior; and the prior itself below 1/2.
         """
-        fresh = self._restarted()
+        fresh = self.restarted()
         other = _Seen.of(fresh, H, values, noise)
         hazard = np.maximum(self.hazard, 1e-300)
         goes_on = np.log1p(-self.hazard)[:, None] + log_density
         starts = np.log(hazard)[:, None] + other.log_density(self)
         together = np.logaddexp(goes_on, starts)
         log_density = np.where(self.hazards, together, log_density)
-        # One covariance serves all transforms: they start afresh together.
+        kept = self.kept(goes_on, together)
+        if (kept == 1.0).all():
+            return self, log_density, squares
+        squares = np.where(self.hazards, np.minimum(squares, other.squares), squares)
+        return self.drawn_to_prior(kept), log_density, squares
+
+    def kept(self, goes_on: Array, together: Array) -> Array:
+        """What is kept (M,) of the states by the chance that nothing started afresh.
+
+        By log densities (M, K) of what was read, if nothing did and whatever did. One covariance serves
+        all transforms: they start afresh together.
+        """
         on, off = np.logaddexp.reduce(goes_on, axis=1), np.logaddexp.reduce(together, axis=1)
         chance = np.where(self.hazard > 0, np.exp(on - off), 1.0)
-        if (chance >= NO_RESET).all():
-            return self, log_density, squares
-        kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
-        share = kept[:, None, None] ** 2
-        own = kept[:, None, None]
-        mean = own * self.mean + (1.0 - own) * fresh.mean
-        covariance = share * self.covariance + (1.0 - share) * fresh.covariance
-        squares = np.where(self.hazards, np.minimum(squares, other.squares), squares)
-        return replace(self, mean=mean, covariance=covariance), log_density, squares
+        return np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
 
-    def _restarted(self) -> Filters:
+    def drawn_to_prior(self, kept: Array) -> Filters:
+        """With so much kept (M,) of the states, and the rest started afresh."""
+        fresh, own = self.restarted(), kept[:, None, None]
+        mean = own * self.mean + (1.0 - own) * fresh.mean
+        covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance
+        return replace(self, mean=mean, covariance=covariance)
+
+    def restarted(self) -> Filters:
         """At the prior, but for the constant."""
         mean, covariance = np.zeros_like(self.mean), self.layout.prior.copy()
         mean[:, 0], covariance[:, 0, 0] = self.mean[:, 0], self.covariance[:, 0, 0]
         return replace(self, mean=mean, covariance=covariance)
-
-    def mixtures(self, weights: Array, h: float, present: bool = True) -> list[Mixture]:
-        """The models by their weights (M, K) in the bank, now and h steps ahead, for each transform.
-
-        What a transform is not weighted with is left out. Without `present`, all that is not about the
-        time ahead is left at 0.
-        """
-        layout, size, later = self.layout, self.layout.size, self.moved(h)
-        # What a state ahead (rows) shares with one now is the covariance moved on one side.
-        covariances = [later.covariance] + [self.covariance] * present
-        if present:
-            covariances.append(layout.moved(self.covariance, h))
-        found = []
-        for k in np.flatnonzero(weights.any(axis=0)):
-            share = weights[:, k] / weights[:, k].sum()
-            unit = share * self.variance[:, k]
-            sums = [
-                layout.folded(
-                    layout.folded((unit @ each.reshape(len(unit), -1)).reshape(size, size)).T
-                ).T
-                for each in covariances
-            ]
-            now, ahead = (layout.folded(each.mean[:, :, k].T).T for each in (self, later))
-            # What the models disagree about adds to what each of them does not know.
-            from_now, from_ahead = now - share @ now, ahead - share @ ahead
-            nothing = np.zeros(0)
-            found.append(
-                Mixture(
-                    transform=int(k),
-                    weight=float(weights[:, k].sum()),
-                    basis=layout.basis,
-                    now=share @ now,
-                    ahead=share @ ahead,
-                    spread=sums[0] + (from_ahead.T * share) @ from_ahead,
-                    known=sums[1] + (from_now.T * share) @ from_now if present else nothing,
-                    across=sums[2].T + (from_now.T * share) @ from_ahead if present else nothing,
-                    left=unit @ layout.left,
-                    white=float(unit @ self.white),
-                )
-            )
-        return found
 
 
 @dataclass(frozen=True)
@@ -320,14 +279,41 @@ class _Seen:
 
     def log_density(self, filters: Filters) -> Array:
         """Student's, with as many degrees of freedom as the scale has innovations, (M, K)."""
-        n, count, squares = self.errors.shape[1], filters.count[:, None], filters.squares
-        constant = gammaln((count + n) / 2) - gammaln(count / 2)
-        return np.asarray(
-            constant
-            - n / 2 * np.log(math.pi * squares)
-            - self.log_determinant[:, None] / 2
-            - (count + n) / 2 * np.log1p(self.squares / squares)
-        )
+        n = self.errors.shape[1]
+        return student(n, filters.count, filters.squares, self.log_determinant, self.squares)
+
+
+def student(
+    n: int | Index, count: Array, squares: Array, log_determinant: Array, found: Array
+) -> Array:
+    """Student's log densities (..., M, K) of n readings.
+
+    Parameters
+    ----------
+    n : int, or an array that suits `count`
+    count : array of shape (..., M)
+        Degrees of freedom: how many innovations the scale has.
+    squares : array of shape (..., M, K)
+        Their sum of squares.
+    log_determinant : array of shape (..., M)
+        Of the covariance of the readings, in units of the squared scale.
+    found : array of shape (..., M, K)
+        Squared length of what they are off, standardised.
+    """
+    half = (count + n) / 2
+    constant = gammaln(half) - gammaln(count / 2) - log_determinant / 2
+    size = np.asarray(n / 2)[..., None]
+    return np.asarray(
+        constant[..., None]
+        - size * np.log(math.pi * squares)
+        - half[..., None] * np.log1p(found / squares)
+    )
+
+
+def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
+    """Sums of squares (M, K) and how many innovations (M,) they are of, the old ones forgotten."""
+    kept = np.minimum(1.0, MEMORY / count)
+    return squares * kept[:, None], count * kept
 
 
 def filters_of(
@@ -356,6 +342,6 @@ def filters_of(
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent), variance, transforms, count)
-        for alike in groups.values()
+        Filters.prior(Layout.of(alike, distance, extent), variance, transforms, count, group)
+        for group, alike in enumerate(groups.values())
     )

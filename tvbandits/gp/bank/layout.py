@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,10 @@ CONSTANT = 25.0
 MOST_FEATURES = 96
 TOLERANCE = 1e-4
 """Features end when no point keeps more than this share of its prior variance."""
+
+
+ROUNDING = 1e-9
+"""Noise below this share of the prior variance would be lost, and the filter with it."""
 
 
 class Transition(NamedTuple):
@@ -123,23 +128,67 @@ class Layout:
         """Numbers S of a state."""
         return len(self.fold)
 
+    @cached_property
+    def white(self) -> Array:
+        """Variance (M,) of the white parts, in units of the squared scale."""
+        return np.array([each.white for each in self.settings])
+
+    @cached_property
+    def hazard(self) -> Array:
+        """Chances (M,) of a fresh start in a step."""
+        return np.array([each.hazard for each in self.settings])
+
+    @cached_property
+    def floor(self) -> Array:
+        """Least noise (M, 1) of a reading, in units of the squared scale."""
+        return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
+
+    @cached_property
+    def independent(self) -> bool:
+        """Whether all features of a part are independent, and of the same prior variance."""
+        numbers = np.einsum("mii->mi", self.prior)
+        parts = np.split(numbers, [1, 2, self.drift, self.derivative], axis=1)
+        same = all((each == each[:, :1]).all() for each in parts)
+        return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
+
+    @cached_property
+    def _observing(self) -> Array:
+        return np.asarray(self.basis @ self.fold.T)
+
     def take(self, members: NDArray[Any]) -> Layout:
         """Of some of the models, by their numbers or a mask."""
         rows = np.arange(len(self.settings))[members]
-        kept = tuple(self.settings[i] for i in rows)
-        return Layout(
-            kept,
-            self.basis,
-            self.fold,
-            self.drift,
-            self.derivative,
-            self.prior[rows],
-            self.left[rows],
+        return self._of(tuple(self.settings[i] for i in rows), self.prior[rows], self.left[rows])
+
+    @cached_property
+    def restarting(self) -> tuple[Index, Layout]:
+        """Which of the models may start afresh (m,), and the layout of these."""
+        rows = np.flatnonzero(self.hazard > 0)
+        return rows, self.take(rows)
+
+    def _of(self, settings: tuple[Setting, ...], prior: Array, left: Array) -> Layout:
+        """Of other models with the same features."""
+        parts = self.basis, self.fold, self.drift, self.derivative
+        made = Layout(settings, *parts, prior, left)
+        made.__dict__["_observing"] = self._observing
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        names = ("settings", "basis", "fold", "drift", "derivative", "prior", "left")
+        return {name: self.__dict__[name] for name in names} | {"_latest": []}
+
+    def joined(self, other: Layout) -> Layout:
+        """With other models of the same features."""
+        prior, left = (
+            np.concatenate([getattr(each, name) for each in (self, other)])
+            for name in ("prior", "left")
         )
+        return self._of(self.settings + other.settings, prior, left)
 
     def rows(self, points: Index) -> Array:
         """What observes a state at some of the points, shape (n, S)."""
-        return np.asarray(self.basis[points] @ self.fold.T)
+        return np.asarray(self._observing[points])
 
     def folded(self, states: Array) -> Array:
         """fold.T @ states (S, n), without the product with zeros."""
@@ -199,9 +248,27 @@ class Layout:
         change = self.transition(h)
         if change.outer is not None and change.fresh is not None:
             return np.asarray(covariance * change.outer + change.fresh)
-        known = self.moved(covariance - self.prior, h)
-        known = self.moved(known.transpose(0, 2, 1), h)
-        return np.asarray(known + self.prior)
+        known = covariance - self.prior
+        self.move_known(known, h)
+        known += self.prior
+        return np.asarray(known)
+
+    def move_known(self, known: Array, h: float) -> None:
+        """Put F known F^T in place of symmetric matrices (M, S, S), F moving a state by h steps."""
+        change = self.transition(h)
+        if change.outer is not None:
+            known *= change.outer
+            return
+        value, slope = slice(self.drift, self.derivative), slice(self.derivative, None)
+        up, down = change.up[:, :, None], change.down[:, :, None]
+        to_value, to_slope = up * known[:, slope], down * known[:, value]
+        known *= change.own[:, :, None]
+        known[:, value] += to_value
+        known[:, slope] += to_slope
+        to_value, to_slope = up * known[:, :, slope], down * known[:, :, value]
+        known *= change.own[:, None, :]
+        known[:, :, value] += to_value
+        known[:, :, slope] += to_slope
 
 
 def features(space: Space, distance: Array, extent: float) -> tuple[Array, Array]:

@@ -12,9 +12,87 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.bank.filters import Mixture
-from tvbandits.gp.bank.powers import Transform
+from tvbandits.gp.bank.filters import Filters
+from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.lookahead import Beliefs
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The first two moments of a mixture of models that share features and a transform.
+
+    Attributes
+    ----------
+    transform : int
+        Its number.
+    weight : float
+        Of the models together, in the bank.
+    basis : array of shape (A, c)
+        What observes a folded state.
+    now, ahead : arrays of shape (c,)
+        Means of the folded state.
+    known, spread : arrays of shape (c, c)
+        Its covariances now and ahead.
+    across : array of shape (c, c)
+        Covariance of the folded state now (rows) with that ahead (columns).
+    left : array of shape (A,)
+        Variance that the features leave out.
+    white : float
+        Variance of the white part.
+    """
+
+    transform: int
+    weight: float
+    basis: Array
+    now: Array
+    ahead: Array
+    known: Array
+    spread: Array
+    across: Array
+    left: Array
+    white: float
+
+
+def mixtures_of(filters: Filters, weights: Array, h: float, present: bool = True) -> list[Mixture]:
+    """The models by their weights (M, K) in the bank, now and h steps ahead, for each transform.
+
+    What a transform is not weighted with is left out. Without `present`, all that is not about the
+    time ahead is left at 0.
+    """
+    layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
+    # What a state ahead (rows) shares with one now is the covariance moved on one side.
+    covariances = [later.covariance] + [filters.covariance] * present
+    if present:
+        covariances.append(layout.moved(filters.covariance, h))
+    found = []
+    for k in np.flatnonzero(weights.any(axis=0)):
+        share = weights[:, k] / weights[:, k].sum()
+        unit = share * filters.variance[:, k]
+        sums = [
+            layout.folded(
+                layout.folded((unit @ each.reshape(len(unit), -1)).reshape(size, size)).T
+            ).T
+            for each in covariances
+        ]
+        now, ahead = (layout.folded(each.mean[:, :, k].T).T for each in (filters, later))
+        # What the models disagree about adds to what each of them does not know.
+        from_now, from_ahead = now - share @ now, ahead - share @ ahead
+        nothing = np.zeros(0)
+        found.append(
+            Mixture(
+                transform=int(k),
+                weight=float(weights[:, k].sum()),
+                basis=layout.basis,
+                now=share @ now,
+                ahead=share @ ahead,
+                spread=sums[0] + (from_ahead.T * share) @ from_ahead,
+                known=sums[1] + (from_now.T * share) @ from_now if present else nothing,
+                across=sums[2].T + (from_now.T * share) @ from_ahead if present else nothing,
+                left=unit @ layout.left,
+                white=float(unit @ filters.white),
+            )
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -126,6 +204,10 @@ class Heard:
         every = [(v, v.now, v.apart()) for v in self.voices if v.now is not None]
         mean_now = sum(v.weight * now.mean for v, now, _ in every)
         noise = noise_variance + sum(v.weight * now.white * now.slope**2 for v, now, _ in every)
+        present = sum(
+            v.weight * (now.slope**2 * now.learnable + (now.mean - mean_now) ** 2)
+            for v, now, _ in every
+        )
 
         def reach(rows: Sequence[int]) -> Array:
             r = list(rows)
@@ -153,7 +235,8 @@ class Heard:
                 out += np.outer(now.slope[r], now.slope[s]) * shared + voice.weight * rival
             return out
 
-        return Beliefs(forecast.mean, forecast.learnable, beta, np.asarray(noise), reach, among)
+        answers = np.asarray(noise), reach, among, np.asarray(present)
+        return Beliefs(forecast.mean, forecast.learnable, beta, *answers)
 
 
 def _moments(

@@ -8,7 +8,7 @@ from scipy.stats import lognorm, norm, yeojohnson
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.bank.bank import POWERS, Bank
-from tvbandits.gp.bank.powers import Transform
+from tvbandits.gp.fitting.powers import Transform
 
 Y = np.linspace(-9.0, 30.0, 79)
 EVERYTHING = (-np.inf, np.inf)

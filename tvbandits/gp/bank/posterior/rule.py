@@ -19,7 +19,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, whole_number
 from tvbandits.core.observations import Observations
 from tvbandits.gp.bank.bank import CAPACITY, Bank
-from tvbandits.gp.bank.recent import Readings, Recent, faded, moved
+from tvbandits.gp.bank.posterior.recent import Readings, Recent, faded, moved
 from tvbandits.gp.bank.settings import Setting
 from tvbandits.gp.bank.views import Forecast
 from tvbandits.gp.lookahead import Beliefs
