@@ -1,7 +1,8 @@
-"""The pictures of the concepts page: `python docs/making/pictures.py` draws them again."""
+"""The pictures of the concepts page: `python docs/making/pictures.py [FOLDER]` draws them again."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -162,4 +163,4 @@ def main(out: Path = DOCS) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS)
