@@ -123,6 +123,11 @@ def ran(command: str, done: dict[str, Path]) -> Path:
     return out
 
 
+def commands_of(check: dict[str, Any]) -> list[str]:
+    """What is to be run: one command, or several whose rows belong together."""
+    return [check["run"]] if isinstance(check["run"], str) else list(check["run"])
+
+
 def numbers(cell: str) -> list[float]:
     """The numbers of a cell: the value, and what stands behind ±."""
     return [float(each) for each in re.findall(r"-?\d+(?:\.\d+)?", cell.replace("±", " "))]
@@ -133,8 +138,10 @@ def differing_cells(shown: Shown, done: dict[str, Path]) -> list[str]:
     head, _, *rows = shown.text.strip().splitlines()
     columns, found = cells_of(head), []
     for column, check in shown.checks.items():
-        summary = json.loads((ran(check["run"], done) / "said.json").read_text("utf-8"))["summary"]
-        now = {row["policy"]: row for row in summary}
+        now = {}
+        for command in commands_of(check):
+            said = (ran(command, done) / "said.json").read_text("utf-8")
+            now |= {row["policy"]: row for row in json.loads(said)["summary"]}
         place = columns.index(column)
         for row in map(cells_of, rows):
             if not numbers(row[place]) or row[0] not in now:
@@ -146,7 +153,9 @@ def differing_cells(shown: Shown, done: dict[str, Path]) -> list[str]:
                 if not abs(written - value) <= check["within"]:
                     found.append(f"{column}, {row[0]}: {written:g} on the page, {value:.4g} now")
         if not now.keys() & {cells_of(row)[0] for row in rows}:
-            found.append(f"{column}: no row of the table was played by {check['run']}")
+            found.append(
+                f"{column}: no row of the table was played by {', '.join(commands_of(check))}"
+            )
     return found
 
 
