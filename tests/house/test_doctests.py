@@ -32,18 +32,12 @@ REASONS = {
     "tvbandits.experts.mqtt.station.MQTTStation": NEEDS_BROKER,
     "tvbandits.experts.mqtt.transport.MQTTTransport": NEEDS_BROKER,
     "tvbandits.experts.sensors.expert.Transport": "a protocol; `StubTransport` is one",
+    "tvbandits.gp.bank.bank.Bank": 'what `posterior="bank"` of any recipe is; a bandit tells it',
+    "tvbandits.gp.bank.settings.Setting": "a model of a bank; docs/bank-of-models.md explains it",
     "tvbandits.queries.budgets.Budget": "a protocol; `LogSchedule` is one",
     "tvbandits.queries.plans.QueryPlan": "a protocol; `RandomPoints` is one",
 }
 """Public, and without an example that could run here."""
-
-LATER = (
-    "tvbandits.gp.bank.",
-    "tvbandits.gp.lookahead.",
-    "tvbandits.policies.expert.",
-    "tvbandits.queries.",
-)
-"""Parts that are being rebuilt."""
 
 PUBLIC = {
     name: inspect.getdoc(value) or ""
@@ -65,12 +59,11 @@ def run(text: str, name: str) -> int:
 
 
 def test_most_have_one() -> None:
-    assert len(WITH_EXAMPLES) >= 140
+    assert len(WITH_EXAMPLES) >= 160
 
 
 def test_everything_public_has_an_example_or_a_reason() -> None:
     missing = PUBLIC.keys() - set(WITH_EXAMPLES) - REASONS.keys()
-    missing = {name for name in missing if not name.startswith(LATER)}
     assert not missing, f"public, without Examples in the docstring: {sorted(missing)}"
 
 
