@@ -250,12 +250,21 @@ def _sensors(table: pd.DataFrame) -> list[str]:
     return found
 
 
+def _step(step: float | pd.Timedelta) -> str:
+    """As people say it: "1 day", "0:10:00", or a number."""
+    return (
+        str(step.to_pytimedelta()).removesuffix(", 0:00:00")
+        if hasattr(step, "to_pytimedelta")
+        else str(step)
+    )
+
+
 def _wide_facts(path: Path, table: pd.DataFrame) -> Facts:
     sensors = _sensors(table)
     readings = as_numbers(wide(table, sensors)[sensors]).groupby(level=0).mean()
     times, completeness = readings.index, readings.notna().mean()
     steps = pd.Series(times[1:] - times[:-1]) if len(times) > 1 else pd.Series(dtype=float)
-    step = f", usual step {steps.median()}" if len(steps) else ""
+    step = f", usual step {_step(steps.median())}" if len(steps) else ""
     enough = int((completeness >= ENOUGH).sum())
     others = [name for name in as_ids(table.columns[1:]) if name not in sensors]
     facts = [

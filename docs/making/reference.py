@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,15 +12,14 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
-from public_names import (
-    canonical,
-    parts_named,
-    public_modules,
-)  # beside this file, as hooks are loaded
+from public_names import canonical, parts_named, public_modules  # beside this file
+
+PROMPT = re.compile(r"(?:^>>>.*\n(?:(?!>>>).+\n)*)+", re.MULTILINE)
+"""Examples in the docstring of a module: each prompt, and the lines down to the next."""
 
 
 def _page(name: str, module: ModuleType, names: list[str], placed: dict[str, str]) -> str:
-    said = inspect.getdoc(module) or ""
+    said = PROMPT.sub(r"```pycon\n\g<0>```\n", (inspect.getdoc(module) or "") + "\n")
     lines = [f"# {name}\n", said, ""]
     for public in names:
         if public.startswith("__"):
