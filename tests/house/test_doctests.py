@@ -33,6 +33,7 @@ REASONS = {
     "tvbandits.experts.mqtt.transport.MQTTTransport": NEEDS_BROKER,
     "tvbandits.experts.sensors.expert.Transport": "a protocol; `StubTransport` is one",
     "tvbandits.gp.bank.bank.Bank": 'what `posterior="bank"` of any recipe is; a bandit tells it',
+    "tvbandits.gp.bank.posterior.rule.BankPosterior": "made by `ModelBank`, which has an example",
     "tvbandits.gp.bank.settings.Setting": "a model of a bank; docs/bank-of-models.md explains it",
     "tvbandits.queries.budgets.Budget": "a protocol; `LogSchedule` is one",
     "tvbandits.queries.plans.QueryPlan": "a protocol; `RandomPoints` is one",
