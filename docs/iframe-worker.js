@@ -5,6 +5,7 @@ if (location.protocol === "file:") {
     constructor(url) {
       super();
       this.onmessage = null;
+      const here = new URL(url, location.href);
       this.frame = document.createElement("iframe");
       this.frame.hidden = true;
       document.body.appendChild(this.frame);
@@ -15,7 +16,7 @@ if (location.protocol === "file:") {
       const load = (address) =>
         new Promise((done, failed) => {
           const script = inside.document.createElement("script");
-          script.src = new URL(address, url);
+          script.src = new URL(address, here);
           script.onload = done;
           script.onerror = failed;
           inside.document.body.appendChild(script);
@@ -23,7 +24,7 @@ if (location.protocol === "file:") {
       inside.importScripts = (...addresses) =>
         addresses.reduce((before, each) => before.then(() => load(each)), Promise.resolve());
       inside.postMessage = (data) => this.heard(data);
-      this.ready = load(url);
+      this.ready = load(here);
     }
 
     heard(data) {
