@@ -11,7 +11,7 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy tv-gp-ucb --policy sparq-gp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-kernels lint types wheel docs benchmarks board peers clean
+.PHONY: demo test test-kernels lint types wheel docs results benchmarks board peers clean
 
 SUITE ?= quick
 
@@ -56,6 +56,10 @@ docs: $(DEV)
 	@$(PIP) --no-build-isolation -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
+
+# The quick tables and pictures of the pages, made again and compared with what stands there.
+results: $(DEV)
+	$(BIN)/python -m docs.making.check
 
 benchmarks: $(DEV)
 	$(BIN)/python -m benchmarks

@@ -49,7 +49,7 @@ Facts = list[tuple[str, str]]
 
 
 def describe(file: File) -> str:
-    """What a file is and whether it can be used, in a few lines.
+    r"""What a file is and whether it can be used, in a few lines.
 
     Known are the EPA's daily ozone files, tables of readings (time x sensor) and of sites, the
     regression tables, and logs of an expert's answers: a SQLite file with a table `answers`, or a csv
@@ -59,6 +59,17 @@ def describe(file: File) -> str:
     ------
     ValueError
         If the file cannot be read, or is none of these: one line that names it and why.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.datasets import describe
+    >>> written = Path("sites.csv").write_text("id,x,y\na,0,0\nb,1,2\nc,2,1\n")
+    >>> print(describe("sites.csv"))
+    sites.csv: a table of sites
+      sites        3: 'a', 'b', 'c'
+      coordinates  x, y; 2 x 2 in all
+      use          tvbandits compare sensor-field --data READINGS --data sites.csv
     """
     path = file_path("file", file)
     with naming(path):
@@ -239,12 +250,21 @@ def _sensors(table: pd.DataFrame) -> list[str]:
     return found
 
 
+def _step(step: float | pd.Timedelta) -> str:
+    """As people say it: "1 day", "0:10:00", or a number."""
+    return (
+        str(step.to_pytimedelta()).removesuffix(", 0:00:00")
+        if hasattr(step, "to_pytimedelta")
+        else str(step)
+    )
+
+
 def _wide_facts(path: Path, table: pd.DataFrame) -> Facts:
     sensors = _sensors(table)
     readings = as_numbers(wide(table, sensors)[sensors]).groupby(level=0).mean()
     times, completeness = readings.index, readings.notna().mean()
     steps = pd.Series(times[1:] - times[:-1]) if len(times) > 1 else pd.Series(dtype=float)
-    step = f", usual step {steps.median()}" if len(steps) else ""
+    step = f", usual step {_step(steps.median())}" if len(steps) else ""
     enough = int((completeness >= ENOUGH).sum())
     others = [name for name in as_ids(table.columns[1:]) if name not in sensors]
     facts = [

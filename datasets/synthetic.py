@@ -75,6 +75,14 @@ class DriftingBump:
         Number of evenly spaced candidates; 0 for the whole interval as a `Box`.
     horizon : int
     noise_variance : float
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import DriftingBump
+    >>> problem = DriftingBump(candidates=101)
+    >>> place = problem.domain.X[problem.value(problem.domain.X, 50).argmax()]
+    >>> print(problem.horizon, problem.best(50) == problem.value([place], 50)[0])
+    500 True
     """
 
     candidates: int = 1001
@@ -132,6 +140,13 @@ class GPDrift:
     f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
     independent draws of GP(0, k) on a grid of the unit square. It is known at whole steps. `smoothness`
     is that of k: "rbf", or "matern52" for a Matern kernel with nu = 5/2.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import GPDrift
+    >>> problem = GPDrift(epsilon=0.03, points_per_axis=5, horizon=20)
+    >>> print(len(problem.domain), problem.realise(1).seed)
+    25 1
     """
 
     epsilon: float = 0.01
@@ -203,6 +218,13 @@ class Switching:
     """A reward that stays still, then changes abruptly: a new GP draw every `every` steps.
 
     The draws are of GP(0, RBF) on a grid of [0, 1]; between switches nothing moves.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import Switching
+    >>> problem = Switching(every=10, candidates=51, horizon=30)
+    >>> print(problem.best(1) == problem.best(10), problem.best(10) == problem.best(11))
+    True False
     """
 
     every: int = 100

@@ -1,4 +1,4 @@
-"""A campaign of three weeks in which the process dies every day, and nothing is lost by it."""
+"""A campaign with crashes: three weeks, the process dies every day, and nothing is lost by it."""
 
 import multiprocessing
 import os

@@ -43,6 +43,15 @@ class SimulatorExpert:
     seed : int
     cost : float
         Cost of one answer.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import DriftingBump
+    >>> from tvbandits.experts import SimulatorExpert
+    >>> problem = DriftingBump(candidates=11)
+    >>> answers = SimulatorExpert(problem, variance=0.01, cost=2.0).query(problem.domain.X[:3], 1)
+    >>> print(len(answers.values), answers.cost)
+    3 6.0
     """
 
     problem: Problem
@@ -86,6 +95,14 @@ class CallableExpert:
     nan_means_no_answer : bool
         Whether a NaN is a refusal. By default it is an error that names the point, because a NaN out
         of a plain function is more often a mistake.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import CallableExpert
+    >>> expert = CallableExpert(lambda X, t: X[:, 0] + t, variance=0.04)
+    >>> print(expert.query(np.array([[1.0], [2.0]]), 10.0).values)
+    [11. 12.]
     """
 
     function: Callable[[Array, float], ArrayLike]

@@ -62,6 +62,13 @@ class SwitchingArms:
     horizon : int
     noise_variance : float
     seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import SwitchingArms
+    >>> problem = SwitchingArms(arms=20, horizon=100)
+    >>> print(len(problem.domain), problem.best(5) == problem.value(problem.domain.X, 5).max())
+    20 True
     """
 
     environment: Literal["test", "tuning"] = "test"
@@ -166,6 +173,13 @@ class AutoregressiveArms:
     horizon : int
     noise_variance : float
     seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import AutoregressiveArms
+    >>> problem = AutoregressiveArms(side=3, horizon=20)
+    >>> print(len(problem.domain), problem.best(5) >= problem.value(problem.domain.X, 5).max())
+    9 True
     """
 
     side: int = 10
@@ -258,6 +272,14 @@ class WearingArms:
     horizon : int
     noise_variance : float
     seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import WearingArms
+    >>> arms = WearingArms(arms=10, horizon=50)
+    >>> game = arms.begin()  # what an arm gives falls with every play of it
+    >>> print(len(arms.domain), arms.moves)
+    10 True
     """
 
     arms: int = 100

@@ -27,6 +27,13 @@ class Exoskeleton:
         Number of evenly spaced candidates; 0 for the whole interval as a `Box`.
     horizon : int
     noise_variance : float
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import Exoskeleton
+    >>> problem = Exoskeleton()
+    >>> print(problem.horizon, len(problem.domain))
+    80 281
     """
 
     candidates: int = 281

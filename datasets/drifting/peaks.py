@@ -102,6 +102,13 @@ class MovingPeaks:
     horizon : int
     noise_variance : float
     seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import MovingPeaks
+    >>> problem = MovingPeaks(every=10, dimension=2, peaks=3, horizon=30)
+    >>> print(problem.domain.dimension, problem.best(5) == problem.best(6))
+    2 True
     """
 
     every: int = 25
@@ -191,6 +198,13 @@ class GeneralisedMovingPeaks:
     horizon : int
     noise_variance : float
     seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import GeneralisedMovingPeaks
+    >>> problem = GeneralisedMovingPeaks(every=10, dimension=2, peaks=3, horizon=30)
+    >>> print(problem.best(1) == problem.best(10), problem.best(10) == problem.best(11))
+    True False
     """
 
     every: int = 25

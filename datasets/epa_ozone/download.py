@@ -51,6 +51,12 @@ class DownloadLimits:
     anywhere : bool
         Whether http, a server of this machine or network, and redirects to other hosts will do.
         Otherwise it is https, from the host that was named, and nowhere else.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import DownloadLimits
+    >>> print(DownloadLimits(seconds=600.0).seconds)
+    600.0
     """
 
     largest: int = 500_000_000

@@ -88,6 +88,13 @@ def ozone_network(seed: int = 0, stations: int = 28, days: int = 731) -> TablePr
     -------
     TableProblem
         Points in km (east, north), one step a day, rewards in ppb and positive.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import ozone_network
+    >>> problem = ozone_network(stations=8, days=30)
+    >>> print(problem.values.shape, problem.unit)
+    (30, 8) ppb
     """
     whole_number("seed", seed, at_least=0)
     whole_number("stations", stations, at_least=2, at_most=MOST_STATIONS)

@@ -26,7 +26,7 @@ def table(
     horizon: int | None = None,
     noise_variance: float | None = None,
 ) -> TableProblem | RegressionProblem:
-    """A table of rewards: the column `reward`, an optional column "t" or "time", and inputs.
+    r"""A table of rewards: the column `reward`, an optional column "t" or "time", and inputs.
 
     Without times each row is a candidate with its reward, rows of equal inputs are one candidate with
     their mean, and nothing moves. With times the rewards of every point at every time must be there,
@@ -50,6 +50,15 @@ def table(
     ------
     ValueError
         If the file cannot be read, a column is missing, or a cell is no number.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.datasets import table
+    >>> written = Path("recipes.csv").write_text("salt,heat,reward\n1,20,0.3\n2,40,0.9\n3,60,0.4\n")
+    >>> problem = table("recipes.csv", horizon=50, noise_variance=0.01)
+    >>> print(len(problem.domain), problem.best(1))
+    3 0.9
     """
     path = file_path("file", file)
     text("reward", reward)

@@ -47,6 +47,13 @@ class Lifted:
     Notes
     -----
     `best` is found by descents from points near the minima, to 1e-6 of the deviation.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import Lifted
+    >>> problem = Lifted("hartmann3", horizon=20)
+    >>> print(problem.name, problem.domain.dimension)
+    lifted-hartmann3 2
     """
 
     function: str = "hartmann3"

@@ -100,6 +100,19 @@ def sensor_field(
     ValueError
         If a table cannot be read, fewer than two sensors or two steps are left, sensors stand at
         the same place, or the noise cannot be estimated.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets import sensor_field
+    >>> levels = pd.DataFrame({"hour": range(4), "a": [1.0, 2.0, None, 4.0], "b": [3.0, 3.0, 2.0, 1.0]})
+    >>> sites = pd.DataFrame({"id": ["a", "b"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
+    >>> problem = sensor_field(levels, sites, noise_variance=0.01, unit="m")
+    >>> print(problem.values)  # the gap is filled in time
+    [[1. 3.]
+     [2. 3.]
+     [3. 2.]
+     [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     _check_options(id, unit, name, noise_variance, noise)
@@ -161,10 +174,20 @@ def sensor_field_from_files(
     minimum_completeness: float = 0.75,
     noise: float = 0.0,
 ) -> TableProblem:
-    """Choose, step by step, the sensor with the highest reading; see `sensor_field`.
+    r"""Choose, step by step, the sensor with the highest reading; see `sensor_field`.
 
     `files` are the readings and the sites, in any order: the table of sites is the one whose ids are
     columns of the other. The other parameters are those of `sensor_field`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.datasets import sensor_field_from_files
+    >>> written = Path("levels.csv").write_text("hour,a,b\n0,1.0,3.0\n1,2.0,3.0\n2,4.0,1.0\n")
+    >>> written = Path("sites.csv").write_text("id,x,y\na,0,0\nb,1,0\n")
+    >>> problem = sensor_field_from_files(["levels.csv", "sites.csv"], noise_variance=0.01)
+    >>> print(problem.labels, problem.horizon)
+    ('a', 'b') 3
     """
     paths = file_paths("files", files)
     if len(paths) != 2:

@@ -346,6 +346,21 @@ def from_long(
     ------
     ValueError
         If a column is missing, no row is complete, or a time or a value cannot be read.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets import from_long
+    >>> rows = pd.DataFrame(
+    ...     {
+    ...         "time": ["2026-06-01 00:01", "2026-06-01 00:04", "2026-06-01 00:11"],
+    ...         "mote": ["a", "a", "b"],
+    ...         "level": [1.0, 3.0, 5.0],
+    ...     }
+    ... )
+    >>> table = from_long(rows, time="time", sensor="mote", value="level", every="10min")
+    >>> print(table.to_dict("list"))
+    {'a': [2.0, nan], 'b': [nan, 5.0]}
     """
     table = read_table(rows, "rows")
     needs = "a column, or several, of the times"

@@ -54,6 +54,15 @@ class TableProblem:
     ------
     ValueError
         If shapes disagree, a value is not finite, or the noise variance is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.datasets import TableProblem
+    >>> levels = np.array([[3.0, 1.0], [2.0, 4.0], [0.0, 5.0]])  # 3 steps, 2 places
+    >>> problem = TableProblem(levels, np.array([[0.0], [1.0]]), "levels", "m", noise_variance=0.01)
+    >>> print(problem.horizon, problem.best(2), problem.references().uniform)
+    3 4.0 1.5
     """
 
     values: Array

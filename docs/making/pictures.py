@@ -1,7 +1,8 @@
-"""The pictures of the concepts page: `python docs/making/pictures.py` draws them again."""
+"""The pictures of the concepts page: `python docs/making/pictures.py [FOLDER]` draws them again."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Bandit, Candidates, Nystrom, Recipe, policies
-from tvbandits.forgetting.aging import Ages, Constant, Exponential, Linear, ResetEvery, Window
+from tvbandits.forgetting.ages import Ages
+from tvbandits.forgetting.aging import Constant, Exponential, Linear, ResetEvery, Window
 
 DOCS = Path(__file__).resolve().parents[1]
 PLACES = np.linspace(0, 10, 201)
@@ -161,4 +163,4 @@ def main(out: Path = DOCS) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,42 +12,16 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from public_names import canonical, parts_named, public_modules  # beside this file
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def public_modules() -> dict[str, ModuleType]:
-    """Packages that say what is public, and the modules of parts that people combine."""
-    package = importlib.import_module("tvbandits")
-    found = {"tvbandits": package}
-    for info in pkgutil.walk_packages(package.__path__, "tvbandits."):
-        if any(part.startswith("_") for part in info.name.split(".")):
-            continue
-        module = importlib.import_module(info.name)
-        if getattr(module, "__all__", None):
-            found[info.name] = module
-    return found
+PROMPT = re.compile(r"(?:^>>>.*\n(?:(?!>>>).+\n)*)+", re.MULTILINE)
+"""Examples in the docstring of a module: each prompt, and the lines down to the next."""
 
 
-def canonical(module: ModuleType, name: str) -> str | None:
-    """Where a public name is defined; None for a module, which has a page of its own."""
-    value = getattr(module, name)
-    if inspect.ismodule(value):
-        return None
-    home, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if (
-        not (inspect.isclass(value) or inspect.isroutine(value))
-        or home is None
-        or qualified is None
-    ):
-        return f"{module.__name__}.{name}"
-    return f"{home}.{qualified}" if home.startswith("tvbandits.") else f"{module.__name__}.{name}"
-
-
-def _page(name: str, module: ModuleType, placed: dict[str, str]) -> str:
-    said = inspect.getdoc(module) or ""
+def _page(name: str, module: ModuleType, names: list[str], placed: dict[str, str]) -> str:
+    said = PROMPT.sub(r"```pycon\n\g<0>```\n", (inspect.getdoc(module) or "") + "\n")
     lines = [f"# {name}\n", said, ""]
-    for public in sorted(module.__all__, key=str.lower):
+    for public in names:
         if public.startswith("__"):
             continue
         path = canonical(module, public)
@@ -67,10 +41,13 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     index = [
         "# Reference\n\nWhat can be imported. A name that two modules offer is described once.\n"
     ]
-    for name, module in public_modules().items():
-        files.append(
-            File.generated(config, f"reference/{name}.md", content=_page(name, module, placed))
-        )
+    modules = public_modules()
+    offered = {name: sorted(module.__all__, key=str.lower) for name, module in modules.items()}
+    for name, names in {**offered, **parts_named()}.items():
+        module = importlib.import_module(name)
+
+        page = _page(name, module, names, placed)
+        files.append(File.generated(config, f"reference/{name}.md", content=page))
         first = (inspect.getdoc(module) or "").partition("\n")[0]
         index.append(f"- [`{name}`](reference/{name}.md): {first}")
     files.append(File.generated(config, "reference.md", content="\n".join(index)))

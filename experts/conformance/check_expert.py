@@ -62,6 +62,13 @@ def check_expert(
     ------
     AssertionError
         If a sentence does not hold; the message is the whole report.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import CallableExpert, check_expert
+    >>> report = check_expert(CallableExpert(lambda X, t: X[:, 0], 0.01), [[1.0], [2.0]], t=1.0)
+    >>> print(report.passed)
+    True
     """
     points = as_points(X)
     if len(points) == 0:

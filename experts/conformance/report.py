@@ -7,7 +7,14 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What became of a check."""
+    """What became of a check.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Outcome
+    >>> print([str(outcome) for outcome in Outcome])
+    ['ok', 'FAIL', 'remark', '-']
+    """
 
     OK = "ok"
     FAIL = "FAIL"
@@ -19,7 +26,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about the expert, whether it holds, and more about it."""
+    """One sentence about the expert, whether it holds, and more about it.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Finding, Outcome
+    >>> print(Finding("answers a single point", Outcome.OK))
+    ok     answers a single point
+    """
 
     sentence: str
     outcome: Outcome
@@ -40,6 +54,13 @@ class Report:
         Queries that the check made, and points in them.
     cost : float
         What their answers cost, in the expert's unit.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Finding, Outcome, Report
+    >>> report = Report((Finding("answers a single point", Outcome.FAIL),), questions=1, points=1)
+    >>> print(report.passed)
+    False
     """
 
     findings: tuple[Finding, ...]

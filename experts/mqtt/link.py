@@ -48,6 +48,11 @@ class TLS:
     insecure : bool
         Whether the name in the broker's certificate does not matter: anybody with a certificate could
         then pass for the broker. There is a warning.
+
+    Examples
+    --------
+    >>> from tvbandits.experts.mqtt import TLS
+    >>> tls = TLS()  # the authorities of the system; for MQTTTransport(host, 8883, tls=tls)
     """
 
     ca_file: str | None = None
@@ -67,7 +72,14 @@ class TLS:
 
 @dataclass(frozen=True)
 class Address:
-    """Where the broker is, how topics are called, and who connects."""
+    """Where the broker is, how topics are called, and who connects.
+
+    Examples
+    --------
+    >>> from tvbandits.experts.mqtt.link import Address
+    >>> print(Address("localhost", 1883, "tvbandits", None).topic("read", "mill"))
+    tvbandits/read/mill
+    """
 
     host: str
     port: int

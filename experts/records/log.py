@@ -31,9 +31,8 @@ from tvbandits.experts.records.tables import (
     read_table,
 )
 from tvbandits.experts.wrappers.locks import SharedLock
+from tvbandits.forgetting.ages import Ages, Aging
 from tvbandits.forgetting.aging import (
-    Ages,
-    Aging,
     Composition,
     Constant,
     DiscardAbove,
@@ -101,6 +100,15 @@ class CachedLogExpert:
     ------
     ValueError
         If a column is missing, a row is bad (the message names it), or a parameter is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from tvbandits.experts import CachedLogExpert
+    >>> log = pd.DataFrame({"x0": [1.0, 2.0], "t": [1.0, 1.0], "value": [0.3, 0.9], "variance": 0.01})
+    >>> print(CachedLogExpert(log).query(np.array([[2.0], [5.0]]), 1.0).values)
+    [0.9 nan]
     """
 
     def __init__(

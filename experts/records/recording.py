@@ -66,6 +66,16 @@ class Recording:
         If it is one, and not as it was written.
     FileNotFoundError
         If its folder is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import CallableExpert, Recording
+    >>> recording = Recording(CallableExpert(lambda X, t: X[:, 0], 0.01), "answers.sqlite")
+    >>> answers = recording.query(np.array([[1.0], [2.0]]), 1.0)
+    >>> print(recording.verify())
+    1 questions about 2 points, 2 answers: every row is as it was written
+    >>> recording.close()
     """
 
     def __init__(
@@ -224,6 +234,17 @@ def recorded(path: FilePath) -> pd.DataFrame:
     ------
     FileNotFoundError, ValueError
         If there is no such file, it is not a recording, or nothing was ever asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import CallableExpert, Recording, recorded
+    >>> recording = Recording(CallableExpert(lambda X, t: X[:, 0], 0.01), "answers.sqlite")
+    >>> answers = recording.query(np.array([[1.0]]), 1.0)
+    >>> recording.close()
+    >>> print(recorded("answers.sqlite")[["question", "x0", "t", "value"]])
+       question   x0    t  value
+    0         1  1.0  1.0    1.0
     """
     file = RecordingFile(file_path("path", path).absolute(), make=False)
     try:
@@ -241,6 +262,16 @@ def verify_recording(path: FilePath) -> Verified:
         If a row is not as it was written, is missing, or is there twice: the message names it.
     FileNotFoundError, ValueError
         If there is no such file, or it is not a recording.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import CallableExpert, Recording, verify_recording
+    >>> recording = Recording(CallableExpert(lambda X, t: X[:, 0], 0.01), "answers.sqlite")
+    >>> answers = recording.query(np.array([[1.0]]), 1.0)
+    >>> recording.close()
+    >>> print(verify_recording("answers.sqlite").answers)
+    1
     """
     file = RecordingFile(file_path("path", path).absolute(), make=False)
     try:

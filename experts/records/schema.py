@@ -47,6 +47,12 @@ class Verified:
     ----------
     questions, points, answers : int
         Rows of the three tables: questions, their points, and what became of each point.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Verified
+    >>> print(Verified(questions=3, points=6, answers=5))
+    3 questions about 6 points, 5 answers: every row is as it was written
     """
 
     questions: int

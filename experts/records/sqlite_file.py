@@ -76,6 +76,14 @@ class Doubt:
         The time it is about.
     X : array of shape (q, d)
         Its points.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import CallableExpert, Recording
+    >>> recording = Recording(CallableExpert(lambda X, t: X[:, 0], 0.01), "answers.sqlite")
+    >>> print(recording.in_doubt)  # a Doubt for each question whose answers nobody knows
+    ()
+    >>> recording.close()
     """
 
     question: int

@@ -45,7 +45,7 @@ from tvbandits.experts.sensors.readings import (
     shown_briefly,
     wrong_with,
 )
-from tvbandits.forgetting.aging import Ages, Aging
+from tvbandits.forgetting.ages import Ages, Aging
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,12 @@ class Station:
     ------
     ValueError
         If the id is not a text, a coordinate is not finite, or the variance is not positive.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Station
+    >>> print(Station("mill", (2.0, 3.5), noise_variance=0.04).coordinates)
+    (2.0, 3.5)
     """
 
     id: str
@@ -123,6 +129,12 @@ def stations_at(
         Their names; by default, or if empty, "0", "1", ...
     noise_variance : float or array of shape (A,)
         Noise variance of their readings (unit of reward squared); positive.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import stations_at
+    >>> print(stations_at([[0.0], [1.0]], ["mill", "weir"], noise_variance=0.04)[1].id)
+    weir
     """
     places = as_points(points, name="points")
     given = [] if ids is None else several("ids", ids, "the names of stations")
@@ -169,6 +181,16 @@ class SensorExpert:
     ------
     ValueError
         If stations are not alike in dimension, share a name or a place, or a number is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import SensorExpert, StubTransport, stations_at
+    >>> points, levels = np.array([[0.0], [1.0]]), np.array([[3.0, 5.0], [4.0, 2.0]])
+    >>> stations = stations_at(points, noise_variance=1e-4)
+    >>> transport = StubTransport(levels, [each.id for each in stations], noise_variance=1e-4)
+    >>> print(SensorExpert(stations, transport).query(points, 2.0).values.round(1))
+    [4. 2.]
     """
 
     stations: Sequence[Station]

@@ -38,6 +38,12 @@ class Reading:
         Its noise variance (unit of reward squared); by default the station's.
     note : str
         Why there is no value, for people; not looked at where there is one.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Reading
+    >>> print(Reading("station 3", time=8.0, value=0.4).variance)  # None: the station's own
+    None
     """
 
     station: str

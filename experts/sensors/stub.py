@@ -68,6 +68,12 @@ class Faults:
     ------
     ValueError
         If a number is out of range.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Faults
+    >>> print(Faults(loss=0.1, down=(20.0, 30.0)).is_down(25.0))
+    True
     """
 
     loss: float = 0.0
@@ -139,6 +145,16 @@ class StubTransport:
     ------
     ValueError
         If shapes disagree, a name comes twice, or a fault names a station that is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import Faults, StubTransport
+    >>> levels = np.array([[3.0, 5.0], [4.0, 2.0]])  # 2 steps, 2 stations
+    >>> stuck = Faults(stuck_from=1.0)
+    >>> transport = StubTransport(levels, ["a", "b"], noise_variance=1e-4, faults=stuck)
+    >>> print([round(reading.value, 1) for reading in transport.request(["a"], 2.0)])
+    [3.0]
     """
 
     values: Array

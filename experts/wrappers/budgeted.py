@@ -40,6 +40,15 @@ class Spent:
         Points that were not asked, for want of budget.
     cost : float
         In the expert's own unit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import Budgeted, CallableExpert
+    >>> expert = Budgeted(CallableExpert(lambda X, t: X[:, 0], 0.01), total=3)
+    >>> answers = expert.query(np.array([[1.0], [2.0]]), 1.0)
+    >>> print(expert.spent)
+    Spent(queries=1, asked=2, answered=2, refused=0, cost=0.0)
     """
 
     queries: int = 0
@@ -110,6 +119,16 @@ class Budgeted:
     after step: where a budget cuts every query short, rather let the plan ask for fewer
     (`KDPP(schedule)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
     `Retrying` around it, not inside, for a budget that counts their extra questions too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import Budgeted, CallableExpert
+    >>> expert = Budgeted(CallableExpert(lambda X, t: X[:, 0], 0.01), total=3)
+    >>> for t in (1.0, 2.0):
+    ...     print(expert.query(np.array([[1.0], [2.0]]), t).values)
+    [1. 2.]
+    [ 1. nan]
     """
 
     def __init__(

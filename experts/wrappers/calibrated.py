@@ -72,6 +72,14 @@ class Calibrated:
         seldom picks the newest point, or a budget inside seldom gets to it.
     note : bool
         Whether answers carry a note while the expert is found over-confident, too modest or biased.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import Calibrated, CallableExpert
+    >>> expert = Calibrated(CallableExpert(lambda X, t: X[:, 0] + 1.0, 0.01))  # a bias of 1
+    >>> print(expert.query(np.array([[2.0]]), 1.0).values, "|", expert.report())
+    [3.] | too few pairs: 0
     """
 
     def __init__(

@@ -40,6 +40,13 @@ class Calibration:
         95% interval of the ratio, by the data alone; (0, inf) where they say nothing.
     used : float
         The ratio that answers are corrected by: the prior keeps it nearer to 1 while pairs are few.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Calibration
+    >>> known = Calibration(40, 0.0, 0.02, ratio=9.0, interval=(6.0, 14.0), used=7.6)
+    >>> print(known.biased, known.verdict)
+    False over-confident
     """
 
     pairs: int

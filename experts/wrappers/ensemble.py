@@ -45,6 +45,15 @@ class Ensemble:
         by more chi-square than honest ones do in 99% of the cases, the variance is multiplied by
         chi-square / (k - 1), the squared Birge ratio, as metrology does with laboratories that
         disagree. A note names how many points that concerns in either case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import CallableExpert, Ensemble
+    >>> sure = CallableExpert(lambda X, t: X[:, 0], variance=0.01)
+    >>> unsure = CallableExpert(lambda X, t: X[:, 0] + 1.0, variance=1.0)
+    >>> print(Ensemble([sure, unsure]).query(np.array([[2.0]]), 1.0).values.round(2))
+    [2.01]
     """
 
     def __init__(self, experts: Sequence[Expert], *, inflate: bool = True) -> None:

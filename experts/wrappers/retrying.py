@@ -49,6 +49,11 @@ class BackOff:
         Seconds.
     seed : int, optional
         The same waits each time; fresh ones without.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import BackOff
+    >>> wait = BackOff(first=0.5, longest=30.0, seed=0)  # for Retrying(expert, wait=...)
     """
 
     first: float = 0.5
@@ -118,6 +123,22 @@ class Retrying:
         Whether points without an answer are asked again, they alone; costs are added.
     sleep : callable
         Called with the seconds to wait.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits import Answers, ExpertUnavailableError
+    >>> from tvbandits.experts import Retrying
+    >>> class Shaky:
+    ...     calls = 0
+    ...     def query(self, X, t):
+    ...         self.calls += 1
+    ...         if self.calls == 1:
+    ...             raise ExpertUnavailableError("no carrier")
+    ...         return Answers(X[:, 0], 0.01)
+    >>> steady = Retrying(Shaky(), attempts=2, sleep=lambda seconds: None)
+    >>> print(steady.query(np.array([[1.0]]), 1.0).values)
+    [1.]
     """
 
     def __init__(

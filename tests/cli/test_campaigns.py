@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
@@ -111,6 +113,25 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
         out = fine(command("ask", place, "--at", t, "--among", "mill, east"))
         assert out.strip() in ("mill", "east")
+
+
+def test_a_first_column_of_words_has_the_names(command: Command, place: Path) -> None:
+    (place.parent / "sites.csv").write_text("station,lat,lon\nMill,46.5,6.6\nWeir,46.6,6.7\n")
+    fine(command("new", "e.db", "--config", "c.toml"))
+    assert fine(command("ask", "e.db", "--at", 1)).strip() in ("Mill", "Weir")
+
+
+def test_an_extra_that_is_not_there_is_one_line() -> None:
+    code = (
+        "import sys; sys.modules['sqlalchemy'] = None; "
+        "sys.argv = ['tvbandits', 'campaign', 'status', 'c.db']; "
+        "from tvbandits.cli.main import main; main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        'tvbandits: a campaign needs the package sqlalchemy: pip install "tvbandits[campaign]"\n'
+    )
 
 
 def test_dropping(command: Command, place: Path) -> None:

@@ -112,7 +112,7 @@ def test_readings(ending: str, tmp_path: Path) -> None:
     first, found = facts(describe(path))
     assert first == f"{path}: a table of readings, time x sensor"
     assert found == {
-        "rows": "8, 2026-01-01 00:00:00 to 2026-01-01 07:00:00, usual step 0 days 01:00:00",
+        "rows": "8, 2026-01-01 00:00:00 to 2026-01-01 07:00:00, usual step 1:00:00",
         "sensors": "2: '007', '8'",
         "readings": "75.0% are there; 1 sensors have one in at least 75% of the rows",
         "left out": "columns that hold no numbers: 'note'",

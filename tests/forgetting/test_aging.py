@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Source
+from tvbandits.forgetting.ages import Ages, Aging
 from tvbandits.forgetting.aging import (
-    Ages,
-    Aging,
     Constant,
     DiscardAbove,
     Exponential,

@@ -1,14 +1,86 @@
-"""The examples in docstrings say what happens."""
+"""The examples in docstrings say what happens, and everything public has one, or a reason why not."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
+from pathlib import Path
 
 import pytest
 
 import tvbandits
+from docs.making.public_names import public_names
+
+PARSER = doctest.DocTestParser()
+SECTION = "\nExamples\n--------\n"
+
+NEEDS_FILES = "reads tables that are fetched from elsewhere"
+NEEDS_BROKER = "needs a broker; tests/experts/mqtt plays it against one"
+REASONS = {
+    "tvbandits.campaign.service.remote.Remote": "needs a server that runs; docs/service.md starts one",
+    "tvbandits.core.protocols.Expert": "a protocol; `CallableExpert` is one",
+    "tvbandits.core.protocols.Problem": "a protocol; `DriftingBump` is one",
+    "tvbandits.core.protocols.inform": "for those who write wrappers; docs/your-own-expert.md has one",
+    "tvbandits.datasets.epa_ozone.fetch.fetch_ozone": "downloads from a server",
+    "tvbandits.datasets.epa_ozone.problem.load_ozone": NEEDS_FILES,
+    "tvbandits.datasets.epa_ozone.problem.ozone": NEEDS_FILES,
+    "tvbandits.datasets.finite.nas_bench.nas_bench": NEEDS_FILES,
+    "tvbandits.datasets.regression.abalone": NEEDS_FILES,
+    "tvbandits.datasets.regression.california": NEEDS_FILES,
+    "tvbandits.experts.mqtt.station.MQTTStation": NEEDS_BROKER,
+    "tvbandits.experts.mqtt.transport.MQTTTransport": NEEDS_BROKER,
+    "tvbandits.experts.sensors.expert.Transport": "a protocol; `StubTransport` is one",
+    "tvbandits.gp.bank.bank.Bank": 'what `posterior="bank"` of any recipe is; a bandit tells it',
+    "tvbandits.gp.bank.posterior.rule.BankPosterior": "made by `ModelBank`, which has an example",
+    "tvbandits.gp.bank.settings.Setting": "a model of a bank; docs/bank-of-models.md explains it",
+    "tvbandits.queries.budgets.Budget": "a protocol; `LogSchedule` is one",
+    "tvbandits.queries.plans.QueryPlan": "a protocol; `RandomPoints` is one",
+}
+"""Public, and without an example that could run here."""
+
+PUBLIC = {
+    name: inspect.getdoc(value) or ""
+    for name, value in public_names().items()
+    if inspect.isroutine(value) or (inspect.isclass(value) and not issubclass(value, BaseException))
+}
+"""Docstrings of all public functions and classes; what is raised is shown by who raises it."""
+
+WITH_EXAMPLES = sorted(name for name, text in PUBLIC.items() if SECTION in text)
+
+
+def run(text: str, name: str) -> int:
+    """How many lines an example has; it fails with what was expected and what came."""
+    test = PARSER.get_doctest(text, {}, name, None, None)
+    runner, said = doctest.DocTestRunner(verbose=False), list[str]()
+    runner.run(test, out=said.append)
+    assert runner.failures == 0, "".join(said)
+    return runner.tries
+
+
+def test_most_have_one() -> None:
+    assert len(WITH_EXAMPLES) >= 160
+
+
+def test_everything_public_has_an_example_or_a_reason() -> None:
+    missing = PUBLIC.keys() - set(WITH_EXAMPLES) - REASONS.keys()
+    assert not missing, f"public, without Examples in the docstring: {sorted(missing)}"
+
+
+def test_no_reason_is_out_of_date() -> None:
+    assert not REASONS.keys() & set(WITH_EXAMPLES)
+    assert REASONS.keys() <= PUBLIC.keys()
+    assert all(REASONS.values())
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_a_public_example_runs_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(PUBLIC[name].partition(SECTION)[2], name) > 0
+
 
 MODULES = [
     "tvbandits",
@@ -20,24 +92,26 @@ MODULES = [
 ]
 
 
-def examples(module: str) -> list[doctest.DocTest]:
-    """The docstrings of a module, of its functions and classes that hold examples."""
-    found = doctest.DocTestFinder().find(importlib.import_module(module))
-    return [each for each in found if each.examples]
+def other_examples() -> list[doctest.DocTest]:
+    """Docstrings with examples that are not public: of methods, of modules, of what stands behind."""
+    finder, found = doctest.DocTestFinder(), {}
+    for module in MODULES:
+        for each in finder.find(importlib.import_module(module)):
+            if each.examples and each.name not in WITH_EXAMPLES:
+                found[each.name] = each
+    return list(found.values())
 
 
-WITH_EXAMPLES = [name for name in MODULES if examples(name)]
-
-
-def test_there_are_some() -> None:
-    assert WITH_EXAMPLES
-
-
-@pytest.mark.parametrize("module", WITH_EXAMPLES)
-def test_examples_in_docstrings(module: str) -> None:
-    runner = doctest.DocTestRunner(verbose=False)
-    said: list[str] = []
-    for each in examples(module):
-        runner.run(each, out=said.append)
+@pytest.mark.parametrize("test", other_examples(), ids=lambda test: test.name)
+def test_any_other_example_runs(
+    test: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner, said = doctest.DocTestRunner(verbose=False), list[str]()
+    runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)
-    assert runner.tries > 0
+
+
+def test_an_example_that_is_wrong_is_noticed() -> None:
+    with pytest.raises(AssertionError, match=r"Expected:\n      3\n  Got:\n      2"):
+        run(">>> 1 + 1\n3\n", "wrong")

@@ -16,8 +16,9 @@ import typer.main
 from tests.places import ROOT
 from tvbandits.cli.main import SEVERAL, app, spread
 from tvbandits.cli.problems import READS_FILES, make_problem
-from tvbandits.comparison.compare import as_width, simulated
+from tvbandits.comparison.compare import as_width, compare, simulated
 from tvbandits.comparison.entrants import makers_of
+from tvbandits.datasets import DriftingBump
 from tvbandits.policies.names import parse_spec
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -144,6 +145,10 @@ def parsed(line: str) -> tuple[str, dict[str, Any]]:
     return name, context.params
 
 
+SAVED_AS = {block.module for block in PYTHON if block.module is not None}
+"""Modules that pages have their readers save: what they hold is played."""
+
+
 def test_commands_are_found() -> None:
     assert len(COMMANDS) >= 10
 
@@ -169,7 +174,12 @@ def check_command(line: str) -> None:
     for text in given.get("problem") or ():
         if parse_spec(text)[0] not in READS_FILES:
             assert make_problem(text, [], None).horizon > 0
-    makers_of(given.get("policy") or ["uniform"], simulated)
+    makers = makers_of(given.get("policy") or ["uniform"], simulated)
+    if mine := {
+        name: maker for name, maker in makers.items() if name.partition(":")[0] in SAVED_AS
+    }:
+        rows = list(compare(DriftingBump(candidates=21, horizon=5), mine, seeds=1))
+        assert len(rows) == 5 * len(mine)
     as_width(given.get("confidence"))
 
 

@@ -33,6 +33,7 @@ ORDER = [
     "bandit",
     "bandit.plots",
     "policies",
+    "policies.ucb_family",
     "policies.model_free",
     "policies.rivals",
     "policies.catalogue",

@@ -22,7 +22,7 @@ from tvbandits.comparison.compare import compare
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.datasets import DriftingBump
-from tvbandits.forgetting.aging import Ages
+from tvbandits.forgetting.ages import Ages
 from tvbandits.policies import POLICIES, Look, Policy
 from tvbandits.policies.catalogue.registry import gathered
 from tvbandits.policies.names import load, parse_call, written
@@ -44,6 +44,7 @@ def test_every_policy_is_a_function_and_every_function_a_policy() -> None:
 def documented(recipe: Callable[..., Any]) -> dict[str, str]:
     """The parameters of a docstring, with their words."""
     section = (inspect.getdoc(recipe) or "").partition("Parameters\n----------\n")[2]
+    section = section.partition("\nExamples\n")[0]
     entries = re.split(r"\n(?=\S)", section.rstrip())
     return {each.partition(" : ")[0]: each.partition("\n")[2].strip() for each in entries}
 

@@ -113,7 +113,19 @@ class FixedSize:
 
 @dataclass(frozen=True)
 class GlobalRatio:
-    """Lemma 1 of BBKB: a sum over the batch, O(1) a point."""
+    """Lemma 1 of BBKB: a sum over the batch, O(1) a point.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.batch_rules import Batching, GlobalRatio
+    >>> sites = Candidates([[float(x)] for x in range(20)])
+    >>> batching = Batching(GlobalRatio(2.0))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), noise_variance=1.0, batching=batching))
+    >>> print(len(bandit.ask(1)), "points at once")
+    2 points at once
+    """
 
     ratio_bound: float = 2.0
 
@@ -136,7 +148,19 @@ class _Sum:
 
 @dataclass(frozen=True)
 class LocalRatio:
-    """Lemma 1 of BBKB while it suffices, then Lemma 3: a sum at every point of the domain, O(A m)."""
+    """Lemma 1 of BBKB while it suffices, then Lemma 3: a sum at every point of the domain, O(A m).
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.batch_rules import Batching, LocalRatio
+    >>> sites = Candidates([[float(x)] for x in range(20)])
+    >>> batching = Batching(LocalRatio(2.0))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), noise_variance=1.0, batching=batching))
+    >>> print(len(bandit.ask(1)), "points at once")
+    3 points at once
+    """
 
     ratio_bound: float = 2.0
 
@@ -169,7 +193,19 @@ class _LocalSum:
 
 @dataclass(frozen=True)
 class ProductRatio:
-    """The rule of GP-BUCB: a product of the variances as they shrink."""
+    """The rule of GP-BUCB: a product of the variances as they shrink.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.batch_rules import Batching, ProductRatio
+    >>> sites = Candidates([[float(x)] for x in range(20)])
+    >>> batching = Batching(ProductRatio(2.0))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), noise_variance=1.0, batching=batching))
+    >>> print(len(bandit.ask(1)), "points at once")
+    2 points at once
+    """
 
     ratio_bound: float = 2.0
 

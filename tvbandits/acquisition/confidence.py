@@ -67,6 +67,13 @@ class Theory:
         Probability with which the bounds may fail, in (0, 1].
     norm_bound : float
         B >= ||f||_k, the bound on the norm of the (standardised) reward.
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import Theory, Situation
+    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> print(f"{Theory(delta=0.05)(situation):.3f}")
+    4.658
     """
 
     delta: float = 0.05
@@ -83,7 +90,15 @@ class Theory:
 
 @dataclass(frozen=True)
 class Srinivas:
-    """sqrt(2 log(|D| t^2 pi^2 / (6 delta))) for a finite domain D (Srinivas 2010, Theorem 1)."""
+    """sqrt(2 log(|D| t^2 pi^2 / (6 delta))) for a finite domain D (Srinivas 2010, Theorem 1).
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import Srinivas, Situation
+    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> print(f"{Srinivas()(situation):.3f}")
+    5.327
+    """
 
     delta: float = 0.05
 
@@ -104,6 +119,13 @@ class Logarithmic:
     """c1 log(c2 t): Bogunovic (2016) plays TV-GP-UCB with c1 = 0.8, c2 = 4 as beta_t = width^2.
 
     The value is the width itself; take `square_root=True` for the square root that paper uses.
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import Logarithmic, Situation
+    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> print(f"{Logarithmic()(situation):.3f}")
+    3.545
     """
 
     c1: float = 0.8
@@ -128,6 +150,13 @@ class BKBWidth:
     beta = 2 sqrt(a log(t) d + log(1/delta)) + (1 + 1/sqrt(1 - accuracy)) norm_bound, with the effective
     dimension d and a = (1 + accuracy) / (1 - accuracy). The paper scales deviations by 1/sqrt(lambda)
     and widths by sqrt(lambda); here both are in prior units, kappa = 1.
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import BKBWidth, Situation
+    >>> situation = Situation(6.0, told=20, candidates=100, effective_dimension=lambda: 3.0)
+    >>> print(f"{BKBWidth()(situation):.3f}")
+    13.361
     """
 
     delta: float = 0.05
@@ -153,6 +182,13 @@ class BBKBWidth:
 
     beta = 2 sqrt(sum_s log(1 + 3 variance_s / noise variance) + log(1/delta)) + (1 + sqrt 2) norm_bound,
     with the variances at the start of each batch; scaled as in `BKBWidth`.
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import BBKBWidth, Situation
+    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100, spent=8.0)
+    >>> print(f"{BBKBWidth()(situation):.3f}")
+    9.046
     """
 
     delta: float = 0.05
@@ -192,7 +228,14 @@ class BBKBProgramWidth:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A constant width."""
+    """A constant width.
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import Fixed, Situation
+    >>> print(Fixed(1.5)(Situation(log_det_ratio=6.0, told=20, candidates=100)))
+    1.5
+    """
 
     value: float = 2.0
 

@@ -70,6 +70,17 @@ class UpperConfidenceBound:
 
     One point is the maximiser. In a batch the width is inflated by the rule's bound on the ratio of
     deviations, and variances shrink from point to point; so they do around points that are out.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.ucb import UpperConfidenceBound
+    >>> sites = Candidates([[0.0], [5.0], [10.0]])
+    >>> bandit = Bandit(Recipe(sites, RBF(1.0), 0.01, mean=0.0, acquisition=UpperConfidenceBound()))
+    >>> info = bandit.tell([[0.0], [5.0]], [0.1, -0.1], 1)
+    >>> print(bandit.ask(2))  # where least is known
+    [[10.]]
     """
 
     def check(self, domain: Domain, posterior: Any) -> None:

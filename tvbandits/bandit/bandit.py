@@ -43,6 +43,19 @@ class Bandit(Looking):
     recipe : Recipe
     seed : int or numpy.random.Generator
         The only source of randomness. A generator is not advanced: a child is spawned from it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> domain = Candidates(np.linspace(0, 10, 11)[:, None])
+    >>> bandit = Bandit(Recipe(domain, RBF(2.0), noise_variance=0.01), seed=0)
+    >>> for t in range(1, 31):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, np.exp(-((X[:, 0] - 7) ** 2)), t)
+    >>> print(bandit.recommend(), info.told)
+    [7.] 30
     """
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:

@@ -20,7 +20,8 @@ from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.aging import Ages, Constant, Paced
+from tvbandits.forgetting.ages import Ages, Paced
+from tvbandits.forgetting.aging import Constant
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.forgetting.memory import Memory, Tail, of_tail
 from tvbandits.gp.bank.posterior import BankPosterior, ModelBank

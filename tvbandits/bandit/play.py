@@ -57,6 +57,14 @@ class Played:
     t : float
     done : int
         Evaluations since `play` began, with these.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, play, policies
+    >>> bandit = policies.uniform(Candidates([[0.0], [1.0]]))
+    >>> (last,) = play(bandit, lambda x, t: x[0] + t, steps=1)
+    >>> print(last.t, last.done, bool(last.y[0] == last.X[0, 0] + 1))
+    1.0 1 True
     """
 
     X: Array
@@ -80,6 +88,12 @@ def evaluate(function: Function, X: ArrayLike, t: float, executor: Executor | No
     EvaluationError
         If the function raises, or its reward is no finite number. Points whose evaluation has not
         begun are not evaluated then; those that run are not waited for.
+
+    Examples
+    --------
+    >>> from tvbandits import evaluate
+    >>> print(evaluate(lambda x, t: x[0] * t, [[1.0], [2.0]], t=3.0))
+    [3. 6.]
     """
     _check_function(function, executor)
     points = as_points(X)
@@ -140,6 +154,14 @@ def play(
         If `steps` is no whole number of at least 0.
     EvaluationError
         If a reward could not be had.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, play, policies
+    >>> bandit = policies.uniform(Candidates([[0.0], [1.0], [2.0]]))
+    >>> played = play(bandit, lambda x, t: x[0] + t, steps=5)
+    >>> print(len(played), bandit.info.told)
+    5 5
     """
     whole_number("steps", steps, at_least=0)
     check_part("bandit", bandit, "a bandit, or what has ask and tell", "ask")

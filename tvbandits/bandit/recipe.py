@@ -28,7 +28,8 @@ from tvbandits.core.arrays import (
 from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
-from tvbandits.forgetting.aging import Aging, Constant
+from tvbandits.forgetting.ages import Aging
+from tvbandits.forgetting.aging import Constant
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
@@ -92,6 +93,16 @@ class Recipe:
     ------
     ValueError
         If a part is not what it must be, or parts do not fit together; the message names it.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Box, Recipe
+    >>> from tvbandits.forgetting.aging import Window
+    >>> recipe = Recipe(Box([(0, 10)]), RBF(1.0), 0.01, aging=Window(last=60), confidence=2.0)
+    >>> print(replace(recipe, aging=Window(last=30)).aging)
+    Window(last=30, within=None)
     """
 
     domain: Domain

@@ -14,7 +14,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.display import as_html, as_text
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.forgetting.aging import Aging
+from tvbandits.forgetting.ages import Aging
 from tvbandits.gp.bank.settings import Setting
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
@@ -172,6 +172,15 @@ class Info:
         Time of each part: posterior, acquisition, learning, queries, expert.
     expensive : bool
         Whether an `ExpensiveWarning` was given.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
+    >>> print(info.told, info.failed)
+    1 1
     """
 
     told: int = 0
@@ -301,6 +310,16 @@ class State:
         What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     info : Info
         For people; does not count in equality.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> info = bandit.tell([[0.0]], [0.2], 1)
+    >>> again = Bandit.from_state(bandit.recipe, bandit.state)
+    >>> print(again.state == bandit.state, len(again.state.rewards))
+    True 1
     """
 
     rewards: Observations

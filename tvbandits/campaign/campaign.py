@@ -47,6 +47,18 @@ class Campaign(Watching):
     It has the face of a `Bandit`: `ask`, `tell`, `drop`, `questions`, `answer`, `predict`, `recommend`,
     `pending`, `history`. What changes something takes a `key`, by which a client that lost the reply can
     try again and is counted once.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Campaign, Candidates, policies
+    >>> bandit = policies.tv_gp_ucb(Candidates([[0.0], [1.0], [2.0]]), RBF(1.0), 0.01)
+    >>> Campaign.create("campaign.db", bandit).close()
+    >>> with Campaign.open("campaign.db") as campaign:  # any process, any number of times
+    ...     X = campaign.ask(1, key="ask 1")
+    ...     info = campaign.tell(X, [0.4], 1, key="tell 1")
+    ...     print(campaign.status.told, campaign.verify().fine)
+    1 True
     """
 
     def __init__(

@@ -198,6 +198,17 @@ class Verified:
         Questions to the expert of which nobody knows whether they were answered.
     problems : tuple of str
         What is not as it should be; empty if all is well.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Campaign, Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> with Campaign.create("campaign.db", bandit) as campaign:
+    ...     X = campaign.ask(1)
+    ...     verified = campaign.verify()
+    >>> print(verified.fine, verified.problems)
+    True ()
     """
 
     rows: int

@@ -28,6 +28,16 @@ class Status:
         An operation that somebody has begun and not ended.
     in_doubt : int
         Questions under way to the expert, of which nobody knows yet whether they were answered.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Campaign, Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> with Campaign.create("campaign.db", bandit) as campaign:
+    ...     X = campaign.ask(1)
+    ...     print(campaign.status.told, campaign.status.pending)
+    0 1
     """
 
     rows: int

@@ -111,6 +111,8 @@ def _odd(error: Exception) -> int:
     # What the command-line parser raises knows how to speak for itself.
     if hasattr(error, "format_message"):
         return _complain(error.format_message()) if error.format_message() else 2
+    if isinstance(error, ImportError) and error.name is None:  # an extra that is not installed
+        return _complain(str(error))
     if any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
         return _complain(str(error))
     plugged = [each for each in sys.argv[1:] if PLUG_IN.search(each)]

@@ -168,6 +168,17 @@ def compare(
     ------
     TypeError, ValueError
         If something cannot be played; before the first run.
+
+    Examples
+    --------
+    >>> from tvbandits import compare
+    >>> from tvbandits.comparison.summary import summarise
+    >>> from tvbandits.datasets import DriftingBump
+    >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
+    >>> print(summarise(rows)[["policy", "seeds", "horizon"]])
+           policy  seeds  horizon
+    0     uniform      2       20
+    1  eps-greedy      2       20
     """
     plan = Comparison(
         problems, policies, seeds, horizon, n_jobs, confidence, expert, equal_information

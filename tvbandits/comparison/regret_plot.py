@@ -86,6 +86,16 @@ def regret_figure(
         Draw the bound of SparQ-GP-UCB's theorem for the policies that ask an expert.
     interrupted : bool
         The comparison was cut short, which the title of its last panel says.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits import compare
+    >>> from tvbandits.comparison.regret_plot import regret_figure
+    >>> from tvbandits.datasets import DriftingBump
+    >>> problem = DriftingBump(candidates=51, horizon=20)
+    >>> rows = pd.DataFrame(compare(problem, ["uniform", "eps-greedy"], seeds=2))
+    >>> regret_figure(rows).savefig("regret.png")
     """
     panels = panels_of(rows)
     styles = styles_of(rows["policy"].unique())
@@ -148,7 +158,17 @@ def _free_style(i: int) -> Look:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG."""
+    """Write a figure as PNG.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from matplotlib.figure import Figure
+    >>> from tvbandits.comparison.regret_plot import save_figure
+    >>> save_figure(Figure(), Path("empty.png"))
+    >>> print(Path("empty.png").exists())
+    True
+    """
     figure.savefig(path, dpi=130)
 
 

@@ -41,6 +41,13 @@ class Snapshot:
         Rows of the sites that an expert was asked about.
     chosen : int
         Row of the site that was played.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.comparison.sensor_map import Snapshot
+    >>> print(Snapshot("Monday", np.array([41.0, 55.0, 38.0]), asked=np.array([0]), chosen=1).best)
+    1
     """
 
     title: str
@@ -88,6 +95,14 @@ def sensor_map(
     ------
     ValueError
         If the points are not in a plane, or the levels are not one a site.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.comparison.sensor_map import Snapshot, sensor_map
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.5], [0.3, 1.0]])
+    >>> monday = Snapshot("Monday", np.array([41.0, 55.0, 38.0]), asked=np.array([0]), chosen=1)
+    >>> sensor_map(points, [monday], unit="ppb").savefig("map.png")
     """
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"points must have shape (A, 2), got {points.shape}")

@@ -49,6 +49,16 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
     of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
     several points, regret is a mean over plays, and what is said per step is counted once a step.
+
+    Examples
+    --------
+    >>> from tvbandits import compare
+    >>> from tvbandits.comparison.summary import summarise
+    >>> from tvbandits.datasets import DriftingBump
+    >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform"], seeds=2)
+    >>> print(summarise(rows)[["policy", "seeds", "queries_per_step"]])
+        policy  seeds  queries_per_step
+    0  uniform      2               0.0
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
     groups = table.groupby(["problem", "policy", "confidence"], sort=False)

@@ -46,6 +46,13 @@ class Clock:
     -----
     Nanoseconds are counted as integers, and a number is the float nearest to the quotient: in hours, a
     time comes back exactly within 85 days of the origin, and to 26 nanoseconds after ten years.
+
+    Examples
+    --------
+    >>> from tvbandits import Clock
+    >>> clock = Clock(unit="1h", origin="2026-06-01")
+    >>> print(clock.number("2026-06-02 07:30"), clock.time(32.0))
+    31.5 2026-06-02 08:00:00
     """
 
     unit: str | timedelta | np.timedelta64 = "1h"

@@ -98,6 +98,13 @@ class Observations:
     ValueError
         If shapes disagree, a value is not finite, a variance is not positive, or a number is beyond
         the range that can be computed with (`tvbandits.core.arrays`).
+
+    Examples
+    --------
+    >>> from tvbandits import Observations
+    >>> seen = Observations([[0.0], [1.0]], t=[1.0, 2.0], y=[0.2, 0.5], variance=[0.01, 0.01])
+    >>> print(len(seen), seen.take([1]).y)
+    2 [0.5]
     """
 
     X: Array

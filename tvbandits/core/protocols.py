@@ -119,6 +119,13 @@ class Answers:
     ValueError
         If shapes disagree, a value is infinite, the variance of an answer is not a positive finite
         number, or a number is beyond the range that can be computed with (`tvbandits.core.arrays`).
+
+    Examples
+    --------
+    >>> from tvbandits import Answers
+    >>> answers = Answers([0.3, float("nan")], variance=0.01, cost=2.0)
+    >>> print(answers.answered, answers.variance)
+    [ True False] [0.01 0.01]
     """
 
     values: Array

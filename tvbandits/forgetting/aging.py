@@ -22,14 +22,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tvbandits.core.arrays import (
     Array,
-    Index,
     finite_number,
     is_finite_number,
     noise_variance_number,
@@ -37,88 +34,25 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import several, shown
-from tvbandits.core.observations import Observations, Source
-
-Mask: TypeAlias = NDArray[np.bool_]
+from tvbandits.forgetting.ages import Ages, Aging, Final, Mask, Paced
 
 MOST_TOLD = 2**53
 """More rewards than this nobody tells."""
 
 
 @dataclass(frozen=True)
-class Ages:
-    """What an aging map may look at: one row for each observation.
-
-    Attributes
-    ----------
-    age : array of shape (n,)
-        Time from the observation to the decision, in the user's unit; not negative.
-    newer : integer array of shape (n,)
-        Number of told rewards that are newer than the observation (among equal times, the one told
-        later is the newer).
-    told : int
-        Number of rewards told so far: the "t" of the schedules in the literature.
-    """
-
-    age: Array
-    newer: Index
-    told: int
-
-    @classmethod
-    def of(cls, observations: Observations, now: float) -> Ages:
-        """Ages of rewards and answers as seen at the time `now`."""
-        t = observations.t
-        is_reward = observations.source == Source.REWARD
-        if is_reward.all() and (t[1:] >= t[:-1]).all():  # told in order, as nearly always
-            newer = np.arange(len(t) - 1, -1, -1)
-            return cls(np.maximum(now - t, 0.0), newer, len(t))
-        told = int(is_reward.sum())
-        newer = np.empty(len(t), dtype=np.int64)
-        reward_times = t[is_reward]
-        order = np.argsort(reward_times, kind="stable")
-        rank = np.empty(told, dtype=np.int64)
-        rank[order] = np.arange(told)
-        newer[is_reward] = told - 1 - rank
-        # An answer was asked after the rewards of its own time were told.
-        older = np.searchsorted(reward_times[order], t[~is_reward], side="right")
-        newer[~is_reward] = told - older
-        return cls(np.maximum(now - t, 0.0), newer, told)
-
-
-class Aging(Protocol):
-    """A map from noise variances (n,) and ages to effective noise variances (n,)."""
-
-    def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Effective variance of each observation; infinite where it is forgotten."""
-        ...
-
-
-@runtime_checkable
-class Final(Protocol):
-    """A map under which variances never fall again, and that knows what it has forgotten for good."""
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:
-        """Which observations are forgotten now and after any rewards that come in order of time."""
-        ...
-
-
-@runtime_checkable
-class Paced(Protocol):
-    """A map with one number for how fast observations age."""
-
-    @property
-    def pace(self) -> float:
-        """That number; larger ages faster."""
-        ...
-
-    def at_pace(self, pace: float) -> Aging:
-        """The same map with another pace, positive."""
-        ...
-
-
-@dataclass(frozen=True)
 class Constant:
-    """Observations never age."""
+    """Observations never age.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Constant
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> print(Constant()(np.full(2, 0.1), ages).round(3))
+    [0.1 0.1]
+    """
 
     def __call__(self, variance: Array, ages: Ages) -> Array:  # noqa: ARG002 - one face for all
         """Return `variance` as it is."""
@@ -135,6 +69,15 @@ class ResetEvery:
 
     With n rewards told, the next decision uses the rewards since the last multiple of `every`: none
     at all right after a reset.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import ResetEvery
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> print(ResetEvery(4)(np.full(2, 0.1), ages).round(3))
+    [inf 0.1]
     """
 
     every: int
@@ -159,6 +102,15 @@ class Window:
 
     An observation of age exactly `within` is forgotten; an expert's answer is kept while fewer than
     `last` rewards are newer than it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Window
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> print(Window(last=5)(np.full(2, 0.1), ages).round(3))
+    [inf 0.1]
     """
 
     last: int | None = None
@@ -188,7 +140,17 @@ class Window:
 
 @dataclass(frozen=True)
 class Exponential:
-    """Weights that fall geometrically: s^2 discount^(-age) (W-GP-UCB, Deng 2022)."""
+    """Weights that fall geometrically: s^2 discount^(-age) (W-GP-UCB, Deng 2022).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Exponential
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> print(Exponential(0.9)(np.full(2, 0.1), ages).round(3))
+    [0.258 0.1  ]
+    """
 
     discount: float
 
@@ -217,7 +179,17 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Linear:
-    """A noise deviation that grows linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15)."""
+    """A noise deviation that grows linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Linear
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> print(Linear(0.1)(np.full(2, 0.1), ages).round(3))
+    [0.181 0.1  ]
+    """
 
     rate: float = 1.0
 
@@ -248,6 +220,15 @@ class Wiener:
     """A reward that diffuses: s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
 
     `rate` is in the unit of reward squared per unit of time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Wiener
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> print(Wiener(0.02)(np.full(2, 0.1), ages).round(3))
+    [0.28 0.1 ]
     """
 
     rate: float
@@ -293,6 +274,15 @@ class DiscardAbove:
     """Forget what is above a threshold g(t), t the number of rewards told; never the newest reward.
 
     The theory of SparQ-GP-UCB holds for any g(t) = o(t^(1/4)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import DiscardAbove
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> print(DiscardAbove(lambda told: 0.2)(np.array([0.3, 0.1]), ages).round(3))
+    [inf 0.1]
     """
 
     threshold: Callable[[int], float]
@@ -358,7 +348,17 @@ class Composition:
 
 
 def compose(*maps: Aging) -> Composition:
-    """Apply `maps` from the first to the last: `compose(Linear(1.0), DiscardAbove(g))`."""
+    """Apply `maps` from the first to the last: `compose(Linear(1.0), DiscardAbove(g))`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Linear, Window, compose
+    >>> ages = Ages(np.array([9.0, 2.0, 0.0]), newer=np.array([9, 2, 0]), told=10)
+    >>> print(compose(Linear(0.5), Window(last=5))(np.full(3, 0.1), ages))
+    [inf 0.2 0.1]
+    """
     return Composition(tuple(maps))
 
 

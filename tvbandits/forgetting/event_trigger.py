@@ -24,6 +24,13 @@ class EventTrigger:
     ----------
     delta : float
         Probability of a reset without a cause, between 0 and 1; 0.1 in the paper.
+
+    Examples
+    --------
+    >>> from tvbandits.forgetting.event_trigger import EventTrigger
+    >>> trigger = EventTrigger(delta=0.1)
+    >>> print(trigger(0.3, deviation=0.2, variance=0.01, count=5), trigger(3.0, 0.2, 0.01, 5))
+    False True
     """
 
     delta: float = 0.1

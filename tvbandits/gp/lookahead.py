@@ -39,6 +39,19 @@ class Beliefs:
         at points `others`, all of them now.
     present : array of shape (N,), optional
         Posterior variance of the reward now: the diagonal of `among`, where it is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.gp.lookahead import Beliefs
+    >>> covariance = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> beliefs = Beliefs(
+    ...     np.array([0.2, 0.0]), np.ones(2), 2.0, 0.25,
+    ...     reach=lambda rows: covariance[list(rows)],
+    ...     among=lambda rows, others: covariance[np.ix_(rows, others)],
+    ... )
+    >>> print(beliefs.upper, beliefs.after(0).deviation.round(3))
+    [2.2 2. ] [0.447 0.894]
     """
 
     mean: Array

@@ -76,6 +76,18 @@ def bkb(
         The width beta of mu + beta sigma; "theory" is that of [B] Theorem 2.
     posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
         Instead of `Nystrom(oversampling, keep)`.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.bkb(sites, RBF(1.0), 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
     common = Common(_width(confidence, BKBWidth()), sparse, mean, seed, minimise)
@@ -133,6 +145,18 @@ def bbkb(
         one of its authors' program.
     posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
         Instead of `Nystrom(oversampling, keep)`.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.bbkb(sites, RBF(1.0), 0.01, rule="global")
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(bandit.recommend())
+    [2.]
     """
     choice("rule", rule, ("global", "local"))
     batch = GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
@@ -184,6 +208,18 @@ def gp_bucb(
         C: a batch ends before the product of 1 + variance / noise variance over its points exceeds it.
     minimum_batch : int
         P: start by uncertainty sampling until no variance exceeds 1/P of the noise variance.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.gp_bucb(sites, RBF(1.0), 0.01, ratio_bound=2.0)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(bandit.recommend())
+    [2.]
     """
     return assembled(
         domain,
@@ -231,6 +267,18 @@ def thompson(
         Samples deviate from the posterior mean by this multiple: 1 draws from the posterior itself.
     posterior : Exact, Nystrom, "exact" or "nystrom", optional
         `Nystrom()` by default.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.thompson(sites, RBF(1.0), 0.01, batch=2)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    20 [2.]
     """
     sparse = Nystrom() if posterior is None else posterior
     return assembled(

@@ -108,6 +108,21 @@ def sparq_gp_ucb(
         The width is at most this in a decision before which a question was answered.
     learn : Every, int or bool, optional
         Learn the rate while the bandit plays, and when.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> from tvbandits.experts import CallableExpert
+    >>> sites = Candidates(np.arange(9.0)[:, None])
+    >>> station = CallableExpert(lambda X, t: -np.abs(X[:, 0] - 6.0), 0.01)
+    >>> bandit = policies.sparq_gp_ucb(sites, RBF(2.0), 0.01, expert=station)
+    >>> for t in range(1, 31):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -np.abs(X[:, 0] - 6.0), t)
+    >>> print(bandit.recommend(), info.queries.total_asked > 0)
+    [6.] True
     """
     if pool_size is None and isinstance(as_posterior(posterior), Nystrom):
         pool_size = 256
@@ -207,6 +222,20 @@ def frugal_gp_ucb(
         Instead of the plan of that name and budget.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
         A bank of models or a Kalman filter by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits import Candidates, policies
+    >>> from tvbandits.experts import CallableExpert
+    >>> sites = Candidates(np.arange(9.0)[:, None])
+    >>> station = CallableExpert(lambda X, t: -np.abs(X[:, 0] - 6.0), 0.01)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, budget=2)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -np.abs(X[:, 0] - 6.0), t)
+    >>> print(bandit.recommend(), info.queries.total_asked)
+    [6.] 20
     """
     not_negative("budget", budget)
     if plan is not None:

@@ -110,7 +110,9 @@ def described(recipe: F) -> F:
     ValueError
         If something is described that is no parameter.
     """
-    summary, _, own = inspect.cleandoc(recipe.__doc__ or "").partition("\nParameters\n----------\n")
+    written = inspect.cleandoc(recipe.__doc__ or "")
+    said, *examples = written.partition("\nExamples\n--------\n")
+    summary, _, own = said.partition("\nParameters\n----------\n")
     described_there = {
         entry.partition(" : ")[0]: entry.rstrip() for entry in re.split(r"\n(?=\S)", own) if entry
     }
@@ -118,7 +120,8 @@ def described(recipe: F) -> F:
     if strange := described_there.keys() - parameters.keys():
         raise ValueError(f"{recipe.__name__} has no parameter {', '.join(sorted(strange))}")
     entries = [described_there.get(name) or _entry(name) for name in parameters]
-    recipe.__doc__ = "\n".join([summary.rstrip(), "", "Parameters", "----------", *entries, ""])
+    text = "\n".join([summary.rstrip(), "", "Parameters", "----------", *entries, ""])
+    recipe.__doc__ = text + "".join(examples)
 
     @functools.wraps(recipe)
     def called(*given: Any, **options: Any) -> Any:
@@ -237,6 +240,16 @@ class Setting:
     expert : callable, optional
         Makes the expert, for the policies that ask one.
     seed : int
+
+    Examples
+    --------
+    >>> from tvbandits import compare, policies
+    >>> from tvbandits.datasets import DriftingBump
+    >>> def fading(setting):  # what a comparison hands to a maker
+    ...     return policies.w_gp_ucb(*setting.parts, discount=0.9, seed=setting.seed)
+    >>> rows = compare(DriftingBump(candidates=51, horizon=5), {"fading": fading}, seeds=1)
+    >>> print(len(list(rows)))
+    5
     """
 
     domain: Domain
@@ -267,7 +280,13 @@ Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Look:
-    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help."""
+    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help.
+
+    Examples
+    --------
+    >>> from tvbandits.policies import Look
+    >>> look = Look("#0072b2", "--", 1.8, "D")  # colour, dashes, width and marker of a curve
+    """
 
     colour: str
     dashes: Dashes
@@ -312,6 +331,13 @@ class Policy:
         It is played by a comparison that names no policies.
     in_the_paper : str
         The parameters ("key=value,...") that it is played with there, if not the recommended ones.
+
+    Examples
+    --------
+    >>> from tvbandits import policies
+    >>> policy = policies.POLICIES["sw-gp-ucb"]
+    >>> print(policy.recipe.__name__, "|", policy.summary)
+    sw_gp_ucb | the last window rewards
     """
 
     name: str

@@ -20,7 +20,14 @@ from tvbandits.core.coercion import several, shown
 
 @dataclass(frozen=True)
 class LogSchedule:
-    """ceil(factor log t) queries after t told rewards; the paper's experiments take factor = 6."""
+    """ceil(factor log t) queries after t told rewards; the paper's experiments take factor = 6.
+
+    Examples
+    --------
+    >>> from tvbandits.queries import LogSchedule
+    >>> print([LogSchedule(6.0)(t) for t in (1, 10, 100)])
+    [0, 14, 28]
+    """
 
     factor: float = 6.0
 
@@ -34,7 +41,14 @@ class LogSchedule:
 
 @dataclass(frozen=True)
 class PolylogSchedule:
-    """ceil(factor log^d(t / accuracy)): the number of queries of the theory ([S] eq. 57)."""
+    """ceil(factor log^d(t / accuracy)): the number of queries of the theory ([S] eq. 57).
+
+    Examples
+    --------
+    >>> from tvbandits.queries import PolylogSchedule
+    >>> print([PolylogSchedule(dimension=1)(t) for t in (2, 10, 100)])
+    [3, 4, 7]
+    """
 
     dimension: int
     factor: float = 1.0
@@ -86,6 +100,13 @@ class OnAverage:
     rate : float
     most : int, optional
         At most so many in one decision.
+
+    Examples
+    --------
+    >>> from tvbandits.queries import OnAverage
+    >>> budget = OnAverage(0.5)
+    >>> print(budget(4, 0), budget(4, 2))  # nothing asked yet, and two asked
+    2 0
     """
 
     rate: float
@@ -136,6 +157,13 @@ class Following:
     """As many questions as somebody else has asked: `counts[t - 1]` for the t-th reward.
 
     A bandit that is told several rewards at once catches up.
+
+    Examples
+    --------
+    >>> from tvbandits.queries import Following
+    >>> budget = Following((0, 2, 5))  # as many as somebody else asked
+    >>> print([budget(t, 0) for t in (1, 2, 3)])
+    [0, 2, 7]
     """
 
     counts: tuple[int, ...]

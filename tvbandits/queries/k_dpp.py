@@ -86,6 +86,15 @@ def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
     ValueError
         If `K` is not a finite symmetric square matrix with a non-negative diagonal, `k` is not an
         integer from 0 to N, or `jitter` is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.queries.k_dpp import greedy
+    >>> K = RBF(1.0)(np.array([[0.0], [0.1], [3.0]])) + np.diag([0.2, 0.0, 0.0])
+    >>> print(greedy(K, 2))
+    [0 2]
     """
     kernel = _checked_kernel(K)
     k = _checked_size(k, len(kernel))
@@ -124,6 +133,16 @@ def sample_mcmc(
     ValueError
         As `greedy`; also if `steps` is not an integer >= 0, `start` is not k distinct items, or `K`
         shows a clearly negative eigenvalue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.queries.k_dpp import sample_mcmc
+    >>> K = RBF(1.0)(np.linspace(0, 10, 50)[:, None])
+    >>> drawn = sample_mcmc(K, 5, steps=200, rng=np.random.default_rng(0))
+    >>> print(len(set(drawn.indices.tolist())))
+    5
     """
     kernel = _checked_kernel(K)
     k = _checked_size(k, len(kernel))
@@ -156,6 +175,14 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     ------
     ValueError
         As `greedy`; also if `K` has a clearly negative eigenvalue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.queries.k_dpp import sample_exact
+    >>> K = np.diag([1.0, 1.0, 0.0, 0.0])  # the other two have no variance
+    >>> print(sorted(sample_exact(K, 2, rng=np.random.default_rng(0)).indices.tolist()))
+    [0, 1]
     """
     of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
     kernel = _checked_kernel(K)
@@ -212,6 +239,13 @@ def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: fl
     ValueError
         If `K` is not a finite symmetric square matrix with a non-negative diagonal, `indices` are
         not distinct items, or `noise_variance` is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.queries.k_dpp import trace_bound
+    >>> print(trace_bound(np.eye(4), [0, 1, 2], noise_variance=0.5))
+    2.0
     """
     kernel = _checked_kernel(K)
     Z = _checked_items(indices, len(kernel), "indices")

@@ -82,6 +82,14 @@ class KDPP:
         Relative to the mean prior variance; see `tvbandits.queries.k_dpp`.
     budget : Budget, optional
         Where given, it says how many instead of the schedule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.queries import KDPP, Pool
+    >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
+    >>> len(KDPP(3).choose(pool, np.random.default_rng(0)).rows)
+    3
     """
 
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
@@ -136,6 +144,16 @@ class QualityKDPP:
         A number is a number per step.
     sweeps, jitter
         As for `KDPP`.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, experts, policies
+    >>> from tvbandits.queries import QualityKDPP
+    >>> plan, sites = QualityKDPP(2), Candidates([[0.0], [1.0], [2.0]])
+    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
+    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
+    2
     """
 
     budget: Budget | int
@@ -170,6 +188,16 @@ class GreedyVariance:
     ----------
     budget : Budget or int
         A number is a number per step.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, experts, policies
+    >>> from tvbandits.queries import GreedyVariance
+    >>> plan, sites = GreedyVariance(2), Candidates([[0.0], [1.0], [2.0]])
+    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
+    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
+    2
     """
 
     budget: Budget | int
@@ -190,6 +218,16 @@ class UCBBatch:
     ----------
     budget : Budget or int
         A number is a number per step.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, experts, policies
+    >>> from tvbandits.queries import UCBBatch
+    >>> plan, sites = UCBBatch(2), Candidates([[0.0], [1.0], [2.0]])
+    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
+    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
+    2
     """
 
     budget: Budget | int
@@ -228,6 +266,16 @@ class PlausibleMaximisers:
         None: never.
     looked_at, compared : int
         At the most so many points are candidates for a question, and so many for the next decision.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, experts, policies
+    >>> from tvbandits.queries import PlausibleMaximisers
+    >>> plan, sites = PlausibleMaximisers(2), Candidates([[0.0], [1.0], [2.0]])
+    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
+    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
+    2
     """
 
     budget: Budget | int
@@ -290,6 +338,14 @@ class RandomPoints:
     ----------
     budget : Budget or int
         A number is a number per step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.queries import RandomPoints, Pool
+    >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
+    >>> len(RandomPoints(3).choose(pool, np.random.default_rng(0)).rows)
+    3
     """
 
     budget: Budget | int

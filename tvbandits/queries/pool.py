@@ -102,6 +102,14 @@ class Pool:
     decisions : int
         How many decisions there have been questions for, with this one: the "t" of schedules and of
         budgets; the number of rewards told by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.queries import OnAverage, Pool
+    >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5), asked=8)
+    >>> print(len(pool), pool.allowed(OnAverage(0.5)))
+    5 2
     """
 
     points: Array
@@ -141,6 +149,13 @@ class Choice:
     rows : integer array of shape (q,)
     acceptance : float
         Share of the chain's steps that moved; NaN where no chain ran.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.queries import Choice
+    >>> print(Choice(np.array([0, 3])).rows)
+    [0 3]
     """
 
     rows: Index

@@ -83,6 +83,16 @@ def beliefs(
     ValueError
         If `bandit` is none, `t` is not finite, `band` is negative, or the number of `names` or axes is
         another one than is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, plots, policies
+    >>> bandit = policies.tv_gp_ucb(Candidates(np.linspace(0, 10, 21)[:, None]), RBF(1.0), 0.01)
+    >>> info = bandit.tell([[2.0], [8.0]], [0.1, 0.7], 1)
+    >>> figure = plots.beliefs(bandit, unit="mg/l")
+    >>> figure.savefig("beliefs.png")
     """
     given: object = bandit
     if not isinstance(given, Bandit):

@@ -32,6 +32,18 @@ def campaign_page(campaign: Watching, *, served: bool = False) -> str:
     ------
     ImportError
         If plotly is not installed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Campaign, Candidates, policies
+    >>> from tvbandits.campaign.report import campaign_page
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> with Campaign.create("campaign.db", bandit) as campaign:
+    ...     written = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
+    >>> print(written > 1000)
+    True
     """
     facts = Facts.of(campaign)
     title = campaign.about.get("title", "Campaign")

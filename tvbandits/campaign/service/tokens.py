@@ -39,6 +39,14 @@ class Tokens:
 
     A token is 256 bits of chance, shown once, when it is made. The file holds its SHA-256: who reads the
     file cannot speak to the service with it.
+
+    Examples
+    --------
+    >>> from tvbandits.campaign.service import Tokens
+    >>> tokens = Tokens.at("tokens.json")
+    >>> token = tokens.new("station.3", ["tell"])  # shown once; the file has its hash
+    >>> print(tokens.names, tokens.holder(token).name, tokens.holder("another"))
+    ('station.3',) station.3 None
     """
 
     def __init__(self, path: Path, holders: Iterable[Holder] = ()) -> None:

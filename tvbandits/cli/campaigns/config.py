@@ -161,6 +161,8 @@ def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[
         frame = read_csv(stream, separators=",;\t")
         first = frame.columns[0]
         name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
+        if name is None and coordinates is None and frame[first].dtype.kind not in "iuf":
+            name = first  # whatever it is called: station, sensor, ...
         columns = coordinates or [c for c in frame.columns if c != name]
         missing = [c for c in columns if c not in frame.columns]
         if missing:

@@ -22,6 +22,17 @@ def history_of(
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
     and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending".
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
+    >>> print(bandit.history[["time", "x0", "reward", "kind"]])  # made by history_of
+       time   x0  reward    kind
+    0   1.0  0.0     0.2  reward
+    1   1.0  1.0     NaN  failed
     """
     parts = [
         _seen(rewards, "bandit", "reward"),

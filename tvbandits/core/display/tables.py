@@ -19,6 +19,12 @@ def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     title : str
     rows : iterable of (str, object)
         A float is shown with four digits, anything else as its `str`, cut at 200 characters.
+
+    Examples
+    --------
+    >>> from tvbandits.core.display import as_html
+    >>> print(as_html("Info", [("told", 3)])[:6])
+    <table
     """
     lines = "".join(
         f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
@@ -33,6 +39,12 @@ def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """`<title: name value, name value>` on one line of at most 200 characters.
 
     Parameters are those of `as_html`. What does not fit is left out from the end, with "..." for it.
+
+    Examples
+    --------
+    >>> from tvbandits.core.display import as_text
+    >>> print(as_text("Info", [("told", 3), ("failed", 0)]))
+    <Info: told 3, failed 0>
     """
     parts = [" ".join(f"{name} {_shown(value)}".split()) for name, value in rows]
     head = " ".join(title.split())

@@ -27,7 +27,15 @@ TOLERANCE = 1e-9
 
 
 def as_bounds(bounds: ArrayLike) -> Array:
-    """Return `bounds` as a float array of shape (d, 2) with low < high in every row."""
+    """Return `bounds` as a float array of shape (d, 2) with low < high in every row.
+
+    Examples
+    --------
+    >>> from tvbandits.core.domains import as_bounds
+    >>> print(as_bounds([(0, 10), (-1, 1)]))
+    [[ 0. 10.]
+     [-1.  1.]]
+    """
     intervals = as_points(bounds, 2, name="bounds")
     if len(intervals) == 0:
         raise ValueError("bounds must have at least one row, got shape (0, 2)")
@@ -61,6 +69,14 @@ class Box:
     -----
     `maximise` takes about 100 calls of the acquisition: 1,000 to 2,000 points at d = 1, 2,000 to
     5,000 at d = 2, 25,000 to 40,000 at d = 6. Its accuracy is not known beyond d = 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits import Box
+    >>> box = Box([(0, 10), (-1, 1)])
+    >>> print(box.dimension, box.sample(2, np.random.default_rng(0)).shape)
+    2 (2, 2)
     """
 
     bounds: Array

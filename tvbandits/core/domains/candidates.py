@@ -37,6 +37,13 @@ class Candidates:
     ValueError
         If `X` is not a finite matrix with a row and a column, or has two equal rows; or `context` is
         not made of different columns of it, with at least one left to choose.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates
+    >>> grid = Candidates.grid([(0, 10), (0, 4)], points_per_axis=5)
+    >>> print(grid.X.shape, grid.index([[2.5, 1.0]]))
+    (25, 2) [6]
     """
 
     X: Array

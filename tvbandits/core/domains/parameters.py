@@ -38,7 +38,14 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Real:
-    """All numbers from `low` to `high`, both included."""
+    """All numbers from `low` to `high`, both included.
+
+    Examples
+    --------
+    >>> from tvbandits.core.domains import Real
+    >>> print(Real(10.0, 80.0).width)
+    1
+    """
 
     low: float
     high: float
@@ -101,7 +108,15 @@ def _exactly(number: float) -> str:
 
 @dataclass(frozen=True)
 class Integer:
-    """The whole numbers from `low` to `high`, both included."""
+    """The whole numbers from `low` to `high`, both included.
+
+    Examples
+    --------
+    >>> from tvbandits import Integer, Space
+    >>> space = Space(stirrers=Integer(1, 4))
+    >>> print(space.size, space.encode({"stirrers": 3}))
+    4 [[3.]]
+    """
 
     low: int
     high: int
@@ -163,7 +178,14 @@ class Integer:
 
 @dataclass(frozen=True)
 class Category:
-    """One of several texts, which have no order."""
+    """One of several texts, which have no order.
+
+    Examples
+    --------
+    >>> from tvbandits.core.domains import Category
+    >>> print(Category(("water", "ethanol")).size)
+    2
+    """
 
     levels: tuple[str, ...]
 

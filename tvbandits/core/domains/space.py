@@ -12,14 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
-    as_points,
-    finite_number,
-    is_infinite,
-    positive_number,
-)
+from tvbandits.core.arrays import Array, Index, as_points
 from tvbandits.core.coercion import several, shown
 from tvbandits.core.domains.box import Box
 from tvbandits.core.domains.box_search import Acquisition, _argmax, checked_values, search_mixed
@@ -34,6 +27,7 @@ from tvbandits.core.domains.parameters import (
     has_names,
     rows_by_name,
 )
+from tvbandits.core.domains.starting_kernel import starting_kernel
 
 ENUMERATED = 20_000
 """A finite space of at most so many points is searched exactly."""
@@ -68,6 +62,13 @@ class Space:
     `maximise` looks at every point of a finite space of at most 20,000. Spaces of intervals alone are
     searched like a `Box`, others by evolution, refinement of the intervals and moves to neighbours in
     the rest, in 100 to 200 calls of the acquisition.
+
+    Examples
+    --------
+    >>> from tvbandits import Integer, Space
+    >>> space = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])
+    >>> print(space.encode({"temperature": 40, "count": 2, "mode": "b"}))
+    [[40.  2.  0.  1.]]
     """
 
     names: tuple[str, ...]
@@ -250,20 +251,7 @@ class Space:
         ValueError
             If `nu` or `share` is not positive, or `share` is not finite.
         """
-        if not is_infinite(nu):
-            nu = positive_number("nu", nu)
-        share = finite_number("share", share, above=0.0, high=1e6)
-        scales, bounds = [], []
-        for part in self.parameters:
-            if isinstance(part, Category):
-                scale, low, high = 1.0, 0.2, 20.0
-            else:
-                scale, low, high = share * part.extent, 0.01 * part.extent, 10 * part.extent
-                low = max(low, 0.2) if part.size else low
-            scales.append(min(max(scale, low), high))
-            bounds.append((low, high))
-        parts = tuple(zip(self.names, (part.width for part in self.parameters), strict=True))
-        return PerParameter(np.array(scales), np.array(bounds), parts, float(nu))
+        return starting_kernel(self.names, self.parameters, nu, share)
 
     def candidates(self, *, context: Sequence[str] = ()) -> Table:
         """All points of a finite space of at most 20,000, as candidates.
@@ -314,6 +302,15 @@ class Table(Candidates):
     space : Space
     X, context
         As of `Candidates`: the points inside, and their columns of context.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits import Space
+    >>> space = Space(site=["mill", "weir"])
+    >>> print(space.table(pd.DataFrame({"site": ["weir"]})).decode([[0.0, 1.0]]))
+       site
+    0  weir
     """
 
     space: Space

@@ -48,6 +48,12 @@ class ReadLimits:
         Bytes of a file after unpacking it, or of the cells of a Parquet file at 8 bytes each.
     rows : int
     columns : int
+
+    Examples
+    --------
+    >>> from tvbandits.core.files import ReadLimits
+    >>> print(ReadLimits(rows=1000).rows)
+    1000
     """
 
     unpacked_bytes: int = 500_000_000
@@ -79,6 +85,12 @@ def current_limits() -> ReadLimits:
     ------
     ValueError
         If an environment variable is no whole number.
+
+    Examples
+    --------
+    >>> from tvbandits.core.files import current_limits
+    >>> print(current_limits().columns)
+    20000
     """
     given = _limits.get()
     if given is not None:
@@ -103,6 +115,13 @@ def reading_limits(**changes: int) -> Iterator[ReadLimits]:
     ------
     ValueError
         If there is no such limit, or it is no whole number of at least 1.
+
+    Examples
+    --------
+    >>> from tvbandits.core.files import current_limits, reading_limits
+    >>> with reading_limits(rows=50_000_000):
+    ...     print(current_limits().rows)
+    50000000
     """
     known = [field.name for field in fields(ReadLimits)]
     for name in changes:
@@ -118,7 +137,19 @@ def reading_limits(**changes: int) -> Iterator[ReadLimits]:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn what reading a file may raise into a `ValueError` of one line that names it and why."""
+    """Turn what reading a file may raise into a `ValueError` of one line that names it and why.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.core.files import naming
+    >>> try:
+    ...     with naming(Path("sites.csv")):
+    ...         raise ValueError("no column id")
+    ... except ValueError as error:
+    ...     print(error)
+    sites.csv: no column id
+    """
     try:
         yield
     except pd.errors.EmptyDataError:
@@ -143,7 +174,15 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def check_regular(path: Path) -> None:
-    """Raise a `ValueError` for what is no file that ends: a device, a pipe, a folder."""
+    r"""Raise a `ValueError` for what is no file that ends: a device, a pipe, a folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.core.files import check_regular
+    >>> written = Path("sites.csv").write_text("id,x,y\n")
+    >>> check_regular(Path("sites.csv"))  # says nothing; a device or a folder is refused
+    """
     found = path.stat()
     mode = found.st_mode
     if stat.S_ISDIR(mode):
@@ -155,7 +194,15 @@ def check_regular(path: Path) -> None:
 
 
 class Counted(io.RawIOBase):
-    """A stream that is read until more than the limit of unpacked bytes has come."""
+    """A stream that is read until more than the limit of unpacked bytes has come.
+
+    Examples
+    --------
+    >>> import io
+    >>> from tvbandits.core.files import Counted, ReadLimits
+    >>> Counted(io.BytesIO(b"four"), ReadLimits(unpacked_bytes=4)).read(4)
+    b'four'
+    """
 
     def __init__(self, stream: IO[bytes], limits: ReadLimits | None = None) -> None:
         self._stream, self._limits = stream, limits or current_limits()
@@ -181,18 +228,37 @@ class Counted(io.RawIOBase):
 
 
 def bounded(stream: IO[bytes]) -> io.BufferedReader:
-    """A stream that counts what comes out of it, to read tables from."""
+    r"""A stream that counts what comes out of it, to read tables from.
+
+    Examples
+    --------
+    >>> import io
+    >>> from tvbandits.core.files import bounded
+    >>> bounded(io.BytesIO(b"time,a\n")).readline()
+    b'time,a\n'
+    """
     return io.BufferedReader(Counted(stream), 1 << 16)
 
 
 @contextlib.contextmanager
 def unpacked(path: Path) -> Iterator[io.BufferedReader]:
-    """What is in a file, unpacked (.gz, .bz2, .xz, or a .zip of one file) and counted.
+    r"""What is in a file, unpacked (.gz, .bz2, .xz, or a .zip of one file) and counted.
 
     Raises
     ------
     ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError
         If it is no regular file, or cannot be unpacked; see `naming`.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> from pathlib import Path
+    >>> from tvbandits.core.files import unpacked
+    >>> with gzip.open("values.csv.gz", "wb") as file:
+    ...     written = file.write(b"time,a\n1,0.5\n")
+    >>> with unpacked(Path("values.csv.gz")) as stream:
+    ...     print(stream.readline())
+    b'time,a\n'
     """
     check_regular(path)
     limits = current_limits()
@@ -211,7 +277,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.DataFrame:
-    """The table of a csv, its size checked while it is read.
+    r"""The table of a csv, its size checked while it is read.
 
     Parameters
     ----------
@@ -221,6 +287,14 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
         Which of these is the commonest in the first line separates the cells.
     options
         As of `pandas.read_csv`.
+
+    Examples
+    --------
+    >>> import io
+    >>> from tvbandits.core.files import read_csv
+    >>> print(read_csv(io.BytesIO(b"id;x\n007;1.5\n"), separators=",;", dtype={"id": str}))
+        id    x
+    0  007  1.5
     """
     limits = current_limits()
     heading = stream.readline(_LONGEST_HEADING)
@@ -251,7 +325,16 @@ class _Rejoined(io.RawIOBase):
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file is in the Parquet format, by its first bytes or its name."""
+    r"""Whether a file is in the Parquet format, by its first bytes or its name.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.core.files import is_parquet
+    >>> written = Path("sites.csv").write_text("id,x,y\n")
+    >>> print(is_parquet(Path("sites.csv")))
+    False
+    """
     check_regular(path)
     with path.open("rb") as file:
         start = file.read(4)
@@ -265,6 +348,16 @@ def read_parquet(path: Path) -> pd.DataFrame:
     ------
     ValueError
         If it is too large, or pyarrow, which reads it, is not there: what to install.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> from tvbandits.core.files import read_parquet
+    >>> pd.DataFrame({"x": [1.5]}).to_parquet("sites.parquet")
+    >>> print(read_parquet(Path("sites.parquet")))
+         x
+    0  1.5
     """
     check_regular(path)
     try:

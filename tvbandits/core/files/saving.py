@@ -80,6 +80,16 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
         If it is no such file, or is not as it was written; the message names the file and the reason.
     OSError
         If it cannot be read.
+
+    Examples
+    --------
+    >>> import tvbandits
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.tv_gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit.save("campaign.saved")
+    >>> print(tvbandits.load("campaign.saved").state == bandit.state)
+    True
     """
     found = load_value(path, trusted)
     if not (hasattr(found, "ask") and hasattr(found, "tell")):

@@ -286,6 +286,15 @@ def log_evidence(
 
     `Z` (n, p) are the rows that the kernel sees (see `inputs`), `y` and `variance` are (n,). With
     `eval_gradient`, the gradient with respect to `kernel.theta` comes second.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.gp.fitting.evidence import log_evidence
+    >>> Z, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 0.8, 0.9])
+    >>> print(f"{log_evidence(RBF(1.0), Z, y, np.full(3, 0.1)):.3f}")
+    -3.003
     """
     value, gradient, _ = profiled_evidence(kernel, Z, y, variance, 0.0, eval_gradient)
     return (value, gradient) if eval_gradient else value

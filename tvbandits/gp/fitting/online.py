@@ -62,6 +62,13 @@ class Every:
         those of a fit, and from all that come after it. Under the model, the mean of a reward that was
         given some of the observations differs from that given all of them by a root mean square of
         sqrt(v - w), where v and w are its two variances: less than the deviation that is stated.
+
+    Examples
+    --------
+    >>> from tvbandits import Every
+    >>> rule = Every(30)
+    >>> print(rule.steps, rule.first)
+    30 (4, 8, 12, 18, 26, 40)
     """
 
     steps: int = 30

@@ -65,13 +65,33 @@ class _Restricted(Kernel):  # type: ignore[misc]
 
 
 class OnSpace(_Restricted):
-    """k((x, t), (x', t')) = kernel(x, x'): a kernel on all columns but the last."""
+    """k((x, t), (x', t')) = kernel(x, x'): a kernel on all columns but the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.gp.kernels.space_time import OnSpace
+    >>> print(OnSpace(RBF(1.0))(np.array([[0.0, 0.0], [1.0, 10.0]])).round(3))
+    [[1.    0.607]
+     [0.607 1.   ]]
+    """
 
     _part = slice(None, -1)
 
 
 class OnTime(_Restricted):
-    """k((x, t), (x', t')) = kernel(t, t'): a kernel on the last column, as points (n, 1)."""
+    """k((x, t), (x', t')) = kernel(t, t'): a kernel on the last column, as points (n, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.gp.kernels.space_time import OnTime
+    >>> print(OnTime(RBF(10.0))(np.array([[0.0, 0.0], [1.0, 10.0]])).round(3))
+    [[1.    0.607]
+     [0.607 1.   ]]
+    """
 
     _part = slice(-1, None)
 
@@ -87,6 +107,16 @@ class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
         Rate of forgetting for a unit of time, 0 <= epsilon < 1; 0 only with fixed bounds.
     epsilon_bounds : pair of floats or "fixed"
         Where a fit may look for epsilon.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.gp.kernels.space_time import Drift, OnSpace
+    >>> kernel = OnSpace(RBF(1.0)) * Drift(0.1)
+    >>> print(kernel(np.array([[0.0, 0.0], [0.0, 10.0]])).round(3))  # one place, ten steps apart
+    [[1.   0.59]
+     [0.59 1.  ]]
     """
 
     def __init__(

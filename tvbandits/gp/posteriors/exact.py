@@ -43,7 +43,19 @@ LARGEST_SPAN = 256
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact posterior."""
+    """The exact posterior.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Exact, Recipe
+    >>> recipe = Recipe(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01, posterior=Exact(), mean=0.0)
+    >>> bandit = Bandit(recipe)
+    >>> info = bandit.tell([[0.0]], [1.0], 1)
+    >>> mean, deviation = bandit.predict([[0.0], [1.0]])
+    >>> print(mean.round(3), deviation.round(3))
+    [0.99  0.601] [0.1   0.797]
+    """
 
     def condition(
         self,

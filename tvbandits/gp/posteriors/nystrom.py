@@ -50,6 +50,18 @@ class Nystrom:
     tolerance : float
         A point whose conditional variance given the dictionary is below this share of its prior
         variance depends on it, and is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Box, Nystrom, policies
+    >>> bandit = policies.sw_gp_ucb(Box([(0, 10)]), RBF(2.0), 0.01, window=50, posterior=Nystrom())
+    >>> X = np.linspace(0, 10, 40)[:, None]
+    >>> info = bandit.tell(X, np.sin(X[:, 0]), 1)
+    >>> x = bandit.ask(2)
+    >>> print(bandit.info.posterior.dictionary_size < 40)
+    True
     """
 
     oversampling: float = 2.0

@@ -41,6 +41,18 @@ class StateSpace:
     ----------
     anchors : array of shape (A, d), optional
         Points that the features are made on, where the domain is not finite.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe, StateSpace
+    >>> from tvbandits.gp.kernels.space_time import Drift, OnSpace
+    >>> kernel = Drift(0.1) * OnSpace(RBF(1.0))
+    >>> recipe = Recipe(Candidates([[0.0], [1.0]]), kernel, 0.01, posterior=StateSpace(), mean=0.0)
+    >>> bandit = Bandit(recipe)
+    >>> info = bandit.tell([[0.0]], [1.0], 1)
+    >>> print(bandit.predict([[0.0]], t=11)[0].round(3))  # what has faded since
+    [0.585]
     """
 
     anchors: Array | None = None

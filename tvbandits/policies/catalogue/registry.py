@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tvbandits.policies import budgeted, expert, ucb_family
+from tvbandits.policies import budgeted, expert
 from tvbandits.policies.model_free import baselines, regularised_evolution
 from tvbandits.policies.rivals import (
     elimination,
@@ -16,6 +16,7 @@ from tvbandits.policies.rivals import (
     wdbo,
 )
 from tvbandits.policies.setting import Policy
+from tvbandits.policies.ucb_family import drifting, forgetting
 
 
 def gathered(policies: Iterable[Policy]) -> dict[str, Policy]:
@@ -37,7 +38,8 @@ def gathered(policies: Iterable[Policy]) -> dict[str, Policy]:
 POLICIES = gathered(
     (
         *baselines.POLICIES,
-        *ucb_family.POLICIES,
+        *forgetting.POLICIES,
+        *drifting.POLICIES,
         *expert.POLICIES,
         *budgeted.POLICIES,
         *regularised_evolution.POLICIES,

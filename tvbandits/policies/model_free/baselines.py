@@ -131,7 +131,19 @@ class EpsilonGreedy(ModelFree):
 
 @described
 def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Uniform:
-    """A point of the domain at random, whatever it is told."""
+    """A point of the domain at random, whatever it is told.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.uniform(sites)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
     return Uniform(domain, minimise=minimise, seed=seed)
 
 
@@ -162,6 +174,17 @@ def eps_greedy(
         The largest probability of a uniform point, in [0, 1].
     decay : float or None
         Step t plays a uniform point with probability min(epsilon, decay / t); None: always epsilon.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.eps_greedy(sites)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     return EpsilonGreedy(domain, epsilon=epsilon, decay=decay, minimise=minimise, seed=seed)
 

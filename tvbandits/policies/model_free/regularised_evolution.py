@@ -168,6 +168,17 @@ def evolution(
         S: so many of them, drawn at random, compete; the best is mutated.
     mutation : int or float, optional
         Number of neighbours of a candidate (10 by default), or share of a side of a box (0.1).
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.evolution(sites, population=5, tournament=2)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     return RegularisedEvolution(
         domain,

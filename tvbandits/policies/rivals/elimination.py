@@ -186,6 +186,18 @@ def r_perp(
         Prior deviation of rewards, where the mean is "online".
     confidence : float
         The width of the bounds, a constant.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.r_perp(sites, RBF(1.0), 0.01, reset_every=20)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     whole_number("reset_every", reset_every)
     whole_number("first", first, at_most=100_000)

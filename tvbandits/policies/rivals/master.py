@@ -233,6 +233,18 @@ def master(
         Factor in both, 6 in the paper.
     scale : float
         Prior deviation of rewards, where the mean is "online".
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.master(sites, RBF(1.0), 0.01, horizon=50)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     whole_number("horizon", horizon)
     finite_number("delta", delta, above=0.0, below=1.0)

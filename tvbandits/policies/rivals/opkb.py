@@ -352,6 +352,12 @@ def ada_opkb(
         Prior deviation of rewards, which they are divided by.
     adaptive : bool
         Whether it replays the past, and restarts.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), RBF(1.0), 0.01)
     """
     for name, value in {"c0": c0, "c1": c1, "c4": c4}.items():
         not_negative(name, value)

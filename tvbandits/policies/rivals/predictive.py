@@ -132,6 +132,18 @@ def predictive_sampling(
         Prior deviation of rewards, where the mean is "online".
     confidence : float
         What the deviations of a draw are multiplied by.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     width = constant(confidence)

@@ -264,6 +264,18 @@ def pe_gp_ucb(
         Prior deviation of rewards, where the mean is "online".
     confidence : float
         The width b, a constant.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.pe_gp_ucb(sites, RBF(1.0), 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     finite_number("delta", delta, above=0.0, high=1.0)
     width, prior = constant(confidence), inward(mean, minimise)
@@ -297,6 +309,18 @@ def hp_gp_ts(
         Prior deviation of rewards, where the mean is "online".
     confidence : float
         What the deviations of a draw are multiplied by.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.hp_gp_ts(sites, RBF(1.0), 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     width, prior = constant(confidence), inward(mean, minimise)
     parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, prior, scale)

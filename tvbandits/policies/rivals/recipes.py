@@ -87,6 +87,17 @@ def time_gp_ucb(
         Time that a run takes, which the time scale's first guess and bounds are shares of.
     learn : Every, int or bool
         When hyperparameters are fitted; a number of rewards between two fits.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.time_gp_ucb(sites, None, 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
     common = Common(confidence, "exact", mean, seed, minimise)
     rule = as_rule(learn, Every(10))
@@ -136,6 +147,18 @@ def mk_gp_ucb(
         Rate of change, in (0, 1).
     confidence : Confidence, float or a name, optional
         Another width than the one that epsilon decides.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.mk_gp_ucb(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
     width = constant_width(epsilon) if confidence is None else confidence
     common = Common(width, "exact", mean, seed, minimise)
@@ -251,6 +274,17 @@ def boba(
         Time that a run takes.
     learn : Every, int or bool
         When hyperparameters are fitted.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.boba(sites, noise_variance=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
     sign = -1.0 if minimise else 1.0
     common = Common(DEFAULT_WIDTH, "exact", "online", seed, minimise)

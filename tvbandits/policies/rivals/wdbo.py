@@ -308,6 +308,17 @@ def w_dbo(
         So many points are uniform.
     refit_every : int
         Rewards between two fits.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.w_dbo(sites, noise_variance=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     _checked(alpha, removal, first, refit_every)
     rule = Relevant(domain, noise_variance, alpha, removal, first, refit_every)
@@ -339,6 +350,17 @@ def bolt(
         So many points are uniform.
     refit_every : int
         Rewards between two fits.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.bolt(sites, noise_variance=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
     """
     not_negative("response", response)
     _checked(alpha, "relevance", first, refit_every)

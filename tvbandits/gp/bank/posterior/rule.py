@@ -44,6 +44,18 @@ class ModelBank:
         The models; those that suit the number of candidates by default.
     capacity : int
         Numbers in the covariances of all models: what a step costs.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> from tvbandits.gp.bank.posterior import ModelBank
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.tv_gp_ucb(sites, None, 0.01, posterior=ModelBank())
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
 
     settings: tuple[Setting, ...] | None = None

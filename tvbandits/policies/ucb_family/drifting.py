@@ -1,12 +1,8 @@
-"""GP-UCB and those of its descendants that forget: one recipe each, and its record beside it.
+"""Descendants of GP-UCB with a model of the drift: a kernel over time, noise that grows, events.
 
 References
 ----------
-N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian process optimization in the bandit setting. 2010.
 I. Bogunovic, J. Scarlett, V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
-X. Zhou and N. Shroff. No-regret algorithms for time-varying Bayesian optimization. CISS 2021.
-Y. Deng, X. Zhou, B. Kim, A. Tewari, A. Gupta and N. Shroff. Weighted Gaussian process bandits for
-    non-stationary environments. AISTATS 2022. (W-GP-UCB)
 P. Brunzema, A. von Rohr, S. Trimpe. On controller tuning with time-varying Bayesian optimization. 2022.
 P. Brunzema, A. von Rohr, F. Solowjow and S. Trimpe. Event-triggered time-varying Bayesian optimization.
     TMLR 2025.
@@ -19,17 +15,16 @@ from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import finite_number, noise_variance_number, whole_number
+from tvbandits.core.arrays import finite_number, noise_variance_number
 from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
-from tvbandits.forgetting.aging import Aging
+from tvbandits.forgetting.ages import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
-from tvbandits.policies import theory
 from tvbandits.policies.learning import box_width, has_several, learned_on_box, learned_parts
 from tvbandits.policies.setting import (
     Common,
@@ -50,176 +45,6 @@ from tvbandits.policies.setting import (
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 """Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
 from the points that it plays alone; under a narrower prior it may never find out that one is short."""
-
-
-@described
-def gp_ucb(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float,
-    *,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> Bandit:
-    """GP-UCB (Srinivas 2010): nothing is ever forgotten."""
-    common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common)
-
-
-GP_UCB = Policy(
-    "gp-ucb",
-    gp_ucb,
-    "never forgets",
-    paper="Srinivas 2010",
-    look=Look("#d55e00", "-", 1.8, "s"),
-    first_comparison=True,
-)
-
-
-@described
-def r_gp_ucb(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float,
-    *,
-    reset_every: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> Bandit:
-    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh, again and again.
-
-    Parameters
-    ----------
-    reset_every : int
-        H: start afresh after so many rewards.
-    """
-    common = Common(confidence, posterior, mean, seed, minimise)
-    period = aging.ResetEvery(whole_number("reset_every", reset_every))
-    return assembled(domain, kernel, noise_variance, common, aging=period)
-
-
-def recommended_r(
-    setting: Setting,
-    reset_every: int | None = None,
-    period: Literal["variation", "bogunovic"] = "variation",
-) -> Mapping[str, Any]:
-    """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
-    choice("period", period, ("variation", "bogunovic"))
-    if reset_every is not None:
-        return {"reset_every": reset_every}
-    if period == "bogunovic":
-        return {"reset_every": theory.reset_period_under_drift(setting.horizon, setting.epsilon)}
-    return {"reset_every": theory.reset_period(*setting.budgets)}
-
-
-R_GP_UCB = Policy(
-    "r-gp-ucb",
-    r_gp_ucb,
-    "starts afresh every reset_every rewards, period=variation|bogunovic",
-    paper="Bogunovic 2016",
-    look=Look("#0072b2", "--", 1.8, "D"),
-    recommended=recommended_r,
-    first_comparison=True,
-)
-
-
-@described
-def sw_gp_ucb(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float,
-    *,
-    window: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> Bandit:
-    """SW-GP-UCB (Zhou & Shroff 2021): a sliding window.
-
-    Parameters
-    ----------
-    window : int
-        W: the last so many rewards count, and no others.
-    """
-    common = Common(confidence, posterior, mean, seed, minimise)
-    latest = aging.Window(last=whole_number("window", window))
-    return assembled(domain, kernel, noise_variance, common, aging=latest)
-
-
-def recommended_sw(setting: Setting, window: int | None = None) -> Mapping[str, Any]:
-    """The window of Zhou & Shroff 2021 for the variation of the problem."""
-    return {"window": theory.window_length(*setting.budgets) if window is None else window}
-
-
-SW_GP_UCB = Policy(
-    "sw-gp-ucb",
-    sw_gp_ucb,
-    "the last window rewards",
-    paper="Zhou & Shroff 2021",
-    look=Look("#00805d", "-.", 1.8, "^"),
-    recommended=recommended_sw,
-    first_comparison=True,
-)
-
-
-@described
-def w_gp_ucb(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float,
-    *,
-    discount: float | None = None,
-    learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> Bandit:
-    """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
-
-    Parameters
-    ----------
-    discount : float, optional
-        In (0, 1). Without it, it is learned while the bandit plays.
-    """
-    common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(
-        domain,
-        kernel,
-        noise_variance,
-        common,
-        learn=learning_rule("discount", discount, learn),
-        aging=aging.Exponential(0.95 if discount is None else discount),
-    )
-
-
-def recommended_w(
-    setting: Setting, discount: float | None = None, learn: Learn | None = None
-) -> Mapping[str, Any]:
-    """The discount of Deng 2022 for the variation of the problem, unless it is to be learned."""
-    if learn:
-        return {"discount": discount, "learn": learn}
-    return {"discount": theory.discount(*setting.budgets) if discount is None else discount}
-
-
-W_GP_UCB = Policy(
-    "w-gp-ucb",
-    w_gp_ucb,
-    "weights discount^age",
-    paper="Deng 2022",
-    look=Look("#b8478d", ":", 2.4, "v"),
-    recommended=recommended_w,
-    first_comparison=True,
-)
 
 
 @described
@@ -252,6 +77,18 @@ def tv_gp_ucb(
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
         A Kalman filter where the drift is learned, but on a box, and the exact one elsewhere. A bank
         is now the better one and now the poorer (`docs/bank-of-models.md`).
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.tv_gp_ucb(sites, RBF(1.0), 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
     if epsilon is None and kernel is None and posterior is None and has_several(domain):
         width = box_width(domain) if confidence is None else confidence
@@ -323,6 +160,18 @@ def ui_gp_ucb(
         Of the growth. Without it, it is learned while the bandit plays.
     growth : "wiener" or "linear"
         s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.ui_gp_ucb(sites, RBF(1.0), 0.01, rate=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
     choice("growth", growth, ("wiener", "linear"))
     noise_variance_number("noise_variance", noise_variance)
@@ -383,6 +232,18 @@ def et_gp_ucb(
     ----------
     delta : float
         Probability of a reset without a cause.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.et_gp_ucb(sites, RBF(1.0), 0.01, delta=0.1)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
     """
     common = Common(confidence, posterior, mean, seed, minimise)
     return assembled(domain, kernel, noise_variance, common, reset=EventTrigger(delta))
@@ -397,4 +258,4 @@ ET_GP_UCB = Policy(
 )
 
 
-POLICIES = (GP_UCB, R_GP_UCB, SW_GP_UCB, W_GP_UCB, TV_GP_UCB, UI_GP_UCB, ET_GP_UCB)
+POLICIES = (TV_GP_UCB, UI_GP_UCB, ET_GP_UCB)

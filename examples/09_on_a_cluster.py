@@ -1,0 +1,73 @@
+"""A comparison on a cluster: three problems, four policies, two workers of Dask, the same rows.
+
+`--cluster local:2` starts two workers on this machine; with the address of a scheduler in its place the
+same command plays on as many machines as there are. Every run that is done is on the disk at once. Here
+the rows of the cluster are held against those of one process. It takes the extra `dask`:
+`pip install 'tvbandits[dask]'`.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from tvbandits import compare
+from tvbandits.datasets import DriftingBump
+
+HERE = Path(__file__).resolve().parent
+PROBLEMS = [
+    "drifting-bump:candidates=101",
+    "gp-drift:points_per_axis=7",
+    "switching:candidates=101",
+]
+POLICIES = ["uniform", "sw-gp-ucb", "tv-gp-ucb", "frugal-gp-ucb:budget=2"]
+STEPS, SEEDS = 80, 2
+
+
+def on_two_workers(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Every step, and a line for each problem and policy, played on the cluster."""
+    command = [sys.executable, "-m", "tvbandits", "compare", *PROBLEMS, "--cluster", "local:2"]
+    command += [word for name in POLICIES for word in ("--policy", name)]
+    command += ["--horizon", str(STEPS), "--seeds", str(SEEDS), "--out", str(folder)]
+    said = subprocess.run(
+        [*command, "--format", "json"], check=True, capture_output=True, text=True
+    ).stdout
+    return pd.read_csv(folder / "rows.csv.gz"), pd.DataFrame(json.loads(said)["summary"])
+
+
+def main(out: Path = HERE) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        rows, summary = on_two_workers(Path(folder) / "results")
+    regret = summary.pivot(index="problem", columns="policy", values="average_regret")
+    regret = regret.loc[PROBLEMS, POLICIES]
+    print(regret.round(3).to_string())
+
+    problem = DriftingBump(candidates=101)
+    here = pd.DataFrame(compare(problem, ["sw-gp-ucb"], seeds=SEEDS, horizon=STEPS))
+    there = rows[(rows["problem"] == PROBLEMS[0]) & (rows["policy"] == "sw-gp-ucb")]
+    same = bool(np.array_equal(here["reward"], there["reward"]))
+    print(f"{len(rows)} steps; those played here as well have the same rewards: {same}")
+
+    of_uniform = regret.div(regret["uniform"], axis=0)
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    x = np.arange(len(PROBLEMS))
+    for i, name in enumerate(POLICIES[1:]):
+        grey = str(0.85 - 0.32 * i)
+        axes.bar(x + 0.27 * (i - 1), of_uniform[name], 0.25, color=grey, edgecolor="k", label=name)
+    axes.axhline(1.0, color="k", linestyle=":", linewidth=1)
+    axes.annotate("uniform choice", (x[-1] + 0.4, 1.0), ha="right", va="bottom", fontsize="small")
+    axes.set_xticks(x, [name.partition(":")[0] for name in PROBLEMS])
+    axes.set(ylabel="regret over that of uniform choice", ylim=(0, 1.1))
+    figure.legend(loc="outside upper right", ncols=3, frameon=False)
+    figure.savefig(out / "09_on_a_cluster.png", dpi=120)
+    return float(of_uniform["frugal-gp-ucb:budget=2"].mean()) if same else float("nan")
+
+
+if __name__ == "__main__":
+    main()
