@@ -3,10 +3,11 @@
     python -m benchmarks.kills --times 20                # --cluster local:2
     python -m benchmarks.kills --times 20 --scheduler    # a scheduler and two workers of their own
 
-What is killed by SIGKILL is drawn each time: the client (in which a local cluster has its scheduler; its
-workers are left to find out by themselves), a worker, or the scheduler that has a process of its own. After a
-client or scheduler the same command is said again, until it has ended by itself and the kills are used up.
-The board is `paper`, cut down: all its problems, policies that need seconds, fewer steps and seeds.
+What is killed by SIGKILL is drawn each time: the client (in which a local cluster has its scheduler;
+its workers are left to find out by themselves), a worker, or the scheduler that has a process of its
+own. After a client or scheduler the same command is said again, until it has ended by itself and the
+kills are used up. The board is `paper`, cut down: all its problems, policies that need seconds, fewer
+steps and seeds.
 """
 
 from __future__ import annotations
