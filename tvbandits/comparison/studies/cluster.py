@@ -1,8 +1,8 @@
 """Runs on Dask distributed: workers of this machine, or of any number of them.
 
 Dask gives a task whose worker has died to another one; one that it gives up on, after several workers,
-is submitted again here, a few times. A run that is done is yielded at once. If the scheduler goes, what was
-being played is lost, and is played when the same command is said again.
+is submitted again here, a few times. A run that is done is yielded at once. If the scheduler goes, what
+was being played is lost, and is played when the same command is said again.
 """
 
 from __future__ import annotations
