@@ -43,9 +43,8 @@ def spent() -> float:
 def turn(workers: int, horizon: int) -> Turn:
     """Play the 40 runs."""
     plan = Comparison(DriftingBump(candidates=401), list(POLICIES), SEEDS, horizon)
-    before, arrived = spent(), []
-    for _ in Cluster(f"local:{workers}", lambda _: None)(tasks_of(plan)):
-        arrived.append(time.perf_counter())
+    before, play = spent(), Cluster(f"local:{workers}", lambda _: None)
+    arrived = [time.perf_counter() for _ in play(tasks_of(plan))]
     return Turn(arrived[-1] - arrived[0], spent() - before, os.getloadavg()[0])
 
 
