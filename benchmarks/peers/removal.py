@@ -117,7 +117,8 @@ def as_they_compute(case: Case) -> Array:
         seen[i, i] = case["variance"]
         Q = precision(seen, noise)
         u, a, q = Q[:, i], Q[i] @ y, Q[i, i]
-        found.append(math.sqrt((u @ C @ u) * (a**2 / q + 1) / q / whole))
+        share = float((u @ C @ u) * (a**2 / q + 1) / q / whole)
+        found.append(math.sqrt(share) if share >= 0 else -1.0)  # cut at 1, C need not be positive
     return np.array(found)
 
 
@@ -299,16 +300,21 @@ def main() -> None:
     parser.add_argument("--horizon", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--python", default=".venv-peers/bin/python", help="of their environment")
+    parser.add_argument("--only", choices=["scores", "runs"], help="one of the two tables")
     given = parser.parse_args()
-    served = Served(given.python, "wdbo-algo", [[0, 1]], 1, 0)
-    print(f"wdbo-algo {served.version}")
-    print(score_table(served).to_string(index=False, float_format=lambda v: f"{v:.3g}"))
-    served.close()
+    if given.only != "runs":
+        served = Served(given.python, "wdbo-algo", [[0, 1]], 1, 0)
+        print(f"wdbo-algo {served.version}")
+        print(score_table(served).to_string(index=False, float_format=lambda v: f"{v:.3g}"))
+        served.close()
+    if given.only == "scores":
+        return
     problem = make_problem(given.problem, [], given.horizon)
     runs = []
     for seed in range(given.seeds):
         theirs = by_theirs(given.python, problem, seed, given.horizon)
         runs.append((seed, theirs, by_ours(problem, seed, given.horizon)))
+        print(trajectory_table(runs[-1:]).to_json(orient="records"), flush=True)
     print(f"\n{given.problem}, {given.horizon} steps; processor time, medians of later steps")
     print(trajectory_table(runs).to_string(index=False, float_format=lambda v: f"{v:.3g}"))
 
