@@ -77,14 +77,14 @@ def half_interval(means: Array) -> float:
 def main() -> None:
     """Print the table, a row as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("functions", nargs="*", default=list(PRINTED), choices=[*PRINTED, []])
+    parser.add_argument("functions", nargs="*", help=f"of {', '.join(PRINTED)}; all by default")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--share", type=float, default=0.025 * 0.025, help="noise / variance")
     given = parser.parse_args()
     print(f"noise variance {given.share:g} of the function's, {given.seeds} seeds\n")
     print("| function | policy | ours | 95% +- | smallest to largest | printed | +- | | s a run |")
     print("|---|---|---:|---:|---:|---:|---:|---|---:|")
-    for name in given.functions:
+    for name in given.functions or PRINTED:
         for policy, (mean, printed) in zip(("GP-UCB", "W-DBO"), PRINTED[name], strict=True):
             begun = time.process_time()
             runs = np.array([regret(policy, name, given.share, s) for s in range(given.seeds)])
