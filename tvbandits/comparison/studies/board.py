@@ -17,6 +17,7 @@ import pandas as pd
 from tvbandits._version import __version__
 from tvbandits.comparison.files import PACKAGES
 from tvbandits.comparison.studies.metrics import (
+    Ranks,
     by_problem,
     held_table,
     paired,
@@ -145,9 +146,7 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
         "",
         "## Mean ranks",
         "",
-        f"Over {found.problems} problems; mean ranks that differ by less than "
-        f"{_number(found.critical_difference)} do not differ at the 5% level (Nemenyi); "
-        f"Friedman p = {found.p_value:.2g}.",
+        _tested(found),
         "",
         *_markdown(
             ["policy", "mean rank"],
@@ -181,6 +180,17 @@ def _section(problem: str, part: pd.DataFrame) -> list[str]:
             ],
         ),
     ]
+
+
+def _tested(found: Ranks) -> str:
+    """What the ranks say, and what of it could be chance."""
+    if found.problems < 2:
+        return "Over one problem alone: nothing can be tested."
+    return (
+        f"Over {found.problems} problems; mean ranks that differ by less than "
+        f"{_number(found.critical_difference)} do not differ at the 5% level (Nemenyi); "
+        f"Friedman p = {_number(found.p_value)}."
+    )
 
 
 def _number(value: float) -> str:
