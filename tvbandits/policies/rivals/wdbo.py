@@ -141,8 +141,7 @@ class Relevant(Held):
         width = math.sqrt(0.2 * self._domain.dimension * math.log(2 * len(y)))
 
         points = self._low + self._data.X * self._side
-        bound = Optimism(self, now, Q, weights, centre, scale, width, points)
-        return allowed.best(bound, rng)
+        return allowed.best(Optimism(self, now, Q, weights, centre, scale, width, points), rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Add rewards, fit, and clean as of the latest time."""
