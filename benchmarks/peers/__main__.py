@@ -1,11 +1,12 @@
-"""Peers against ours: the same problem, noise and number of plays; one table.
+"""Peers against ours: the same problems, noise and number of plays; one table.
 
     make peers                                   # their environment, .venv-peers
     python -m benchmarks.peers --problem exoskeleton:candidates=0 --seeds 3
 
 Each peer runs in a process of its own environment and is asked and told over a pipe; only its own time
-counts. A peer that fails is asked no more, and the failure stands in the table; so does the gap of one
-that is not installed, or cannot be.
+counts, processor time of one thread. A peer that fails is asked no more, and the failure stands in the
+table; so does the gap of one that is not installed, or cannot be. Every run is a line of runs.jsonl in
+`--out` as soon as it is done, and is not played again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.peers.adapters import GAPS, PEERS
+from tvbandits._version import __version__
 from tvbandits.cli.problems import make_problem
-from tvbandits.comparison.compare import Comparison, iterate
-from tvbandits.comparison.setup import REWARD_NOISE, begun, played, prepare
+from tvbandits.comparison.compare import Comparison
+from tvbandits.comparison.playing import play_one
+from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
 from tvbandits.comparison.studies.board import Made
+from tvbandits.comparison.studies.tasks import tasks_of
 from tvbandits.core.domains import Box
 
 HERE = Path(__file__).parent
@@ -88,7 +93,7 @@ def one_run(python: str, name: str, prepared: Any) -> dict[str, Any]:
             rewards, told = played(problem, X, np.array([float(t)]), seed, REWARD_NOISE)
             regrets.append(best - float(rewards[0]))
             order = {"tell": [X[0].tolist(), float(told[0]), float(t)]}
-            seconds.append(asked["seconds"] + peer.call(order)["seconds"])
+            seconds.append(asked["worked"] + peer.call(order)["worked"])
     except (RuntimeError, OSError) as error:
         failure = f"step {len(regrets) + 1}: {error}"
     finally:
@@ -109,76 +114,110 @@ def nearest(candidates: Any, X: Any) -> Any:
     return candidates[((candidates[None] - X[:, None]) ** 2).sum(axis=2).argmin(axis=1)]
 
 
-def ours(problem: Any, names: list[str], seeds: int, horizon: int) -> list[dict[str, Any]]:
+def our_run(text: str, problem: Any, prepared: Prepared, name: str) -> dict[str, Any]:
     """The same of ours, in this process."""
-    found = []
-    for run in iterate(Comparison(problem, names, seeds, horizon)):
-        regrets = [row["regret"] for row in run.rows]
-        seconds = [row["seconds"] for row in run.rows]
-        found.append(
-            {
-                "policy": run.policy,
-                "version": "ours",
-                "seed": run.seed,
-                "regrets": regrets,
-                "seconds": seconds,
-                "failure": "",
-            }
-        )
-    return found
+    [task] = tasks_of(Comparison({text: problem}, [name], [prepared.seed], prepared.horizon))
+    begun = time.process_time()
+    run = play_one(prepared, name, task.maker, task.conditions)
+    worked = (time.process_time() - begun) / len(run.rows)
+    return {
+        "policy": name,
+        "version": f"tvbandits {__version__}",
+        "seed": run.seed,
+        "regrets": [row["regret"] for row in run.rows],
+        "seconds": [worked] * len(run.rows),
+        "failure": "",
+    }
+
+
+class Kept:
+    """Runs in a file, a line each."""
+
+    def __init__(self, out: Path | None) -> None:
+        self.path = None if out is None else out / "runs.jsonl"
+        self.runs: list[dict[str, Any]] = []
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.is_file():
+                self.runs = [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def add(self, run: dict[str, Any]) -> None:
+        """Keep one more."""
+        self.runs.append(run)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(run) + "\n")
+
+    def has(self, problem: str, policy: str, seed: int) -> bool:
+        """Whether it is there."""
+        key = (problem, policy, seed)
+        return any((run["problem"], run["policy"], run["seed"]) == key for run in self.runs)
 
 
 def table_of(runs: list[dict[str, Any]], horizon: int) -> pd.DataFrame:
-    """A line a policy: seeds, whole runs, regret of whole runs, median time a step, failures."""
+    """A line a problem and policy: runs, regret of whole ones, time a step, failures; gaps last."""
     lines = []
-    for name in dict.fromkeys(run["policy"] for run in runs):
-        mine = [run for run in runs if run["policy"] == name]
+    for problem, name in dict.fromkeys((run["problem"], run["policy"]) for run in runs):
+        mine = [run for run in runs if (run["problem"], run["policy"]) == (problem, name)]
         whole = [float(np.mean(run["regrets"])) for run in mine if len(run["regrets"]) == horizon]
         seconds = [second for run in mine for second in run["seconds"]]
         failures = [run["failure"] for run in mine if run["failure"]]
         lines.append(
             {
+                "problem": problem,
                 "policy": name,
                 "version": mine[0]["version"],
                 "runs": len(mine),
                 "whole runs": len(whole),
                 "average regret": np.mean(whole) if whole else np.nan,
-                "sd": np.std(whole, ddof=1) if len(whole) > 1 else np.nan,
-                "median ms a step": 1e3 * float(np.median(seconds)) if seconds else np.nan,
+                "smallest": min(whole, default=np.nan),
+                "largest": max(whole, default=np.nan),
+                "ms a step": 1e3 * float(np.mean(seconds)) if seconds else np.nan,
                 "failures": failures[0] if failures else "",
             }
         )
-    return pd.DataFrame(lines)
+    table = pd.DataFrame(lines)
+    gaps = [{"policy": name, "failures": why} for name, why in GAPS.items()]
+    order = list(dict.fromkeys(table["problem"]))
+    table = table.sort_values(
+        ["problem", "average regret"],
+        key=lambda c: c.map(order.index) if c.name == "problem" else c,
+    )
+    return pd.concat([table, pd.DataFrame(gaps)], ignore_index=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problem", default="exoskeleton:candidates=0")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--problem", action="append", help="exoskeleton:candidates=0 by default")
     parser.add_argument("--peer", action="append", choices=list(PEERS))
     parser.add_argument("--policy", action="append")
-    parser.add_argument("--horizon", type=int)
+    parser.add_argument("--horizon", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--python", default=".venv-peers/bin/python", help="of their environment")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    problem = make_problem(given.problem, [], given.horizon)
-    horizon = given.horizon or problem.horizon
-    runs = ours(problem, given.policy or list(OURS), given.seeds, horizon)
+    kept, horizon = Kept(given.out), given.horizon
+    texts = given.problem or ["exoskeleton:candidates=0"]
     for seed in range(given.seeds):
-        prepared = prepare(given.problem, problem, seed, horizon)
-        for name in given.peer or PEERS:
-            runs.append(one_run(given.python, name, prepared))
-            print(f"{name}, seed {seed}: {runs[-1]['failure'] or 'done'}", file=sys.stderr)
-    table = table_of(runs, horizon)
-    gaps = pd.DataFrame([{"policy": name, "failures": why} for name, why in GAPS.items()])
-    table = pd.concat([table, gaps], ignore_index=True)
-    print(table.to_string(index=False))
+        for text in texts:
+            problem = make_problem(text, [], horizon)
+            prepared = prepare(text, problem, seed, horizon)
+            for name in [*(given.policy or OURS), *(given.peer or PEERS)]:
+                if kept.has(text, name, seed):
+                    continue
+                peer = name in PEERS
+                run = (
+                    one_run(given.python, name, prepared)
+                    if peer
+                    else our_run(text, problem, prepared, name)
+                )
+                kept.add({"problem": text, **run})
+                print(f"{text}, {name}, seed {seed}: {run['failure'] or 'done'}", file=sys.stderr)
+    table = table_of(kept.runs, horizon)
+    print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
     if given.out is not None:
-        given.out.mkdir(parents=True, exist_ok=True)
-        table.to_csv(given.out / "peers.csv", index=False)
-        made = Made.now(
-            f"peers on {given.problem}", " ".join(["python -m benchmarks.peers", *sys.argv[1:]])
-        )
+        table.to_csv(given.out / "peers.csv", index=False, float_format="%.5g")
+        made = Made.now("peers", " ".join(["python -m benchmarks.peers", *sys.argv[1:]]))
         (given.out / "made.json").write_text(json.dumps(vars(made), indent=2) + "\n")
 
 

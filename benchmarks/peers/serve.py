@@ -1,8 +1,9 @@
 """One peer in its own environment: a line of JSON in, a line out. Started by `benchmarks.peers`.
 
 {"make": name, "bounds": ..., "horizon": ..., "seed": ...}  ->  {"ok": version}
-{"ask": t}                                                   ->  {"x": [...], "seconds": ...}
-{"tell": [x, y, t]}                                          ->  {"seconds": ...}
+{"ask": t}                                                   ->  {"x": [...], "seconds", "worked"}
+{"tell": [x, y, t]}                                          ->  the same without x
+{"scores": case}, {"notes": true}: see authors.py
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+NOTED = "wdbo-algo, noted"
 
 
 def main() -> None:
@@ -25,16 +27,21 @@ def main() -> None:
     peer = None
     for line in sys.stdin:
         order = json.loads(line)
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         try:
             if "make" in order:
                 from adapters import PEERS
 
-                kind = PEERS[order["make"]]
+                name = order["make"]
+                kind = importlib.import_module("authors").Noted if name == NOTED else PEERS[name]
                 peer = kind(order["bounds"], order["horizon"], order["seed"])
                 answer = {"ok": importlib.metadata.version(kind.package)}
             elif "ask" in order:
                 answer = {"x": [float(value) for value in peer.ask(order["ask"])]}
+            elif "scores" in order:
+                answer = importlib.import_module("authors").scores(order["scores"])
+            elif "notes" in order:
+                answer = {"notes": peer.notes, "sizes": peer.sizes}
             else:
                 x, y, t = order["tell"]
                 peer.tell(x, y, t)
@@ -43,6 +50,7 @@ def main() -> None:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"[:300]}
         answer["seconds"] = time.perf_counter() - started
+        answer["worked"] = time.process_time() - worked
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 
 from tvbandits.core.arrays import Array, positive_number, whole_number
 from tvbandits.core.coercion import text
-from tvbandits.core.domains import Box
+from tvbandits.core.domains import Box, Candidates
 from tvbandits.datasets.lifted.functions import DIMENSIONS, FUNCTIONS, Function
 
 DESCENTS = 4
@@ -38,6 +38,9 @@ class Lifted:
     horizon : int
     noise_share : float
         Noise variance as a share of the variance of f over the box and time.
+    candidates : int
+        So many scattered points (of a scrambled Sobol sequence) instead of the cube, for policies that
+        need a finite domain; 0: the cube.
 
     Raises
     ------
@@ -46,7 +49,8 @@ class Lifted:
 
     Notes
     -----
-    `best` is found by descents from points near the minima, to 1e-6 of the deviation.
+    `best` is found by descents from points near the minima, to 1e-6 of the deviation; among candidates
+    it is the largest of their values. `moves` speaks of the cube.
 
     Examples
     --------
@@ -60,12 +64,14 @@ class Lifted:
     horizon: int = 200
     noise_share: float = 0.025
     unit: str = ""
+    candidates: int = 0
 
     def __post_init__(self) -> None:
         function_of(text("function", self.function))
         text("unit", self.unit)
         whole_number("horizon", self.horizon, at_most=1_000_000)
         positive_number("noise_share", self.noise_share)
+        whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
 
     @property
     def name(self) -> str:
@@ -73,10 +79,15 @@ class Lifted:
         return f"lifted-{self.function}"
 
     @cached_property
-    def domain(self) -> Box:
-        """The cube of all coordinates but the last."""
+    def domain(self) -> Box | Candidates:
+        """The cube of all coordinates but the last, or points that are scattered over it."""
         known, d = function_of(self.function)
-        return Box(np.array([known.bounds] * (d - 1)))
+        low, high = known.bounds
+        if self.candidates == 0:
+            return Box(np.array([[low, high]] * (d - 1)))
+        power = (self.candidates - 1).bit_length()
+        found = qmc.Sobol(d - 1, scramble=True, seed=0).random_base2(power)
+        return Candidates(low + (high - low) * found[: self.candidates])
 
     @property
     def kernel(self) -> None:
@@ -102,7 +113,7 @@ class Lifted:
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on 1,024 points."""
         bits = qmc.Sobol(self.domain.dimension, scramble=False).random_base2(10)
-        low, high = self.domain.bounds.T
+        low, high = function_of(self.function)[0].bounds
         X = low + bits * (high - low)
         path = np.array([self.value(X, t) for t in range(1, self.horizon + 1)])
         return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
@@ -114,7 +125,9 @@ class Lifted:
         return -known.formula(np.column_stack([X, np.full(len(X), self._last(t))]))
 
     def best(self, t: float) -> float:
-        """Largest reward over the box at time `t`."""
+        """Largest reward over the domain at time `t`."""
+        if isinstance(self.domain, Candidates):
+            return float(self.value(self.domain.X, t).max())
         return -_minimum(self.function, self._last(t))
 
     def _last(self, t: float) -> float:

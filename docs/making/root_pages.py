@@ -16,6 +16,7 @@ PAGES = {
     "CHANGELOG.md": "changes.md",
     "CODE_OF_CONDUCT.md": "conduct.md",
     "README.md": "index.md",
+    "benchmarks/results/quick/board.md": "board-quick.md",
 }
 LINK = re.compile(r"\]\(((?:\.\./)?[^)#:\s]+)(#[^)]*)?\)")
 

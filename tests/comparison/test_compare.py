@@ -416,9 +416,39 @@ def test_refusals_of_another_kind(arguments: Mapping[str, Any], message: str) ->
 
 @pytest.mark.parametrize("made", [None, 3, Recorder])
 def test_a_maker_that_makes_no_player(made: object) -> None:
-    message = f'the maker of "mine" must return a player with ask, tell and info, got {made!r}'
+    message = f'the maker of "mine" must return a player with ask and tell, got {made!r}'
     with pytest.raises(TypeError, match=re.escape(message)):
         list(compare(BUMP, {"mine": lambda _: made}, 1))  # type: ignore[dict-item, return-value]
+
+
+class Silent:
+    """Asks and tells, and says nothing of itself."""
+
+    def ask(self, t: float) -> Any:
+        return np.full((1, 1), 0.0 * t)
+
+    def tell(self, X: Any, y: Any, t: Any) -> None:
+        assert np.isfinite([*X[0], *y, t]).all()
+
+
+def silent(setting: Any, *, more: float) -> Silent:
+    assert setting.domain is not None
+    assert more > 0
+    return Silent()
+
+
+def test_ask_and_tell_are_enough() -> None:
+    rows = list(compare(DriftingBump(0, horizon=3), {"silent": lambda _: Silent()}, 1))  # type: ignore[dict-item, return-value]
+    assert [row["x0"] for row in rows] == [0.0, 0.0, 0.0]
+    assert [row["queries"] for row in rows] == [0, 0, 0]
+
+
+def test_a_maker_that_lacks_something_is_refused_before_anything_is_played() -> None:
+    path = f"{__name__}:silent"
+    with pytest.raises(ValueError, match=r"called with a Setting, .*there is nothing for more"):
+        compare(BUMP, ["uniform", path], 1, 1)
+    rows = list(compare(DriftingBump(0, horizon=3), [f"{path}:more=2"], 1, 1))
+    assert rows[0]["policy"] == f"{path}:more=2"
 
 
 def test_a_player_that_asks_for_nonsense() -> None:

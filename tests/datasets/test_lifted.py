@@ -109,6 +109,22 @@ def test_it_keeps_to_the_protocol(name: str) -> None:
     np.testing.assert_array_equal(again.value(X, 2), problem.value(X, 2))
 
 
+def test_candidates_are_scattered_over_the_cube() -> None:
+    cube, few = Lifted("schwefel4", horizon=9), Lifted("schwefel4", horizon=9, candidates=100)
+    X = few.domain.sample(100, np.random.default_rng(0))
+    assert len(np.unique(X, axis=0)) > 50
+    assert X.min() < -450
+    assert X.max() > 450
+    assert len(few.domain) == 100  # type: ignore[arg-type]
+    for t in (1, 5, 9):
+        np.testing.assert_array_equal(few.value(X, t), cube.value(X, t))
+        everywhere = few.value(few.domain.X, t)  # type: ignore[union-attr]
+        assert few.best(t) == everywhere.max() <= cube.best(t)
+    assert few.variation == cube.variation
+    with pytest.raises(ValueError, match="candidates must be"):
+        Lifted(candidates=-1)
+
+
 def test_time_is_the_last_coordinate() -> None:
     problem = Lifted("schwefel4", horizon=11)
     formula = FUNCTIONS["schwefel"].formula

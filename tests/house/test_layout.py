@@ -36,6 +36,7 @@ ORDER = [
     "policies.ucb_family",
     "policies.model_free",
     "policies.rivals",
+    "policies.rivals.designed",
     "policies.catalogue",
     "experts",
     "datasets",

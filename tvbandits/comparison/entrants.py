@@ -69,7 +69,21 @@ class Named:
             raise ValueError(
                 f'"{path}" must be a policy, or a function of a Setting; got {shown(maker)}'
             )
-        return parse_call(parameters_of(maker, given=1), self.text)
+        known = parameters_of(maker, given=1)
+        given = parse_call(known, self.text)
+        lacking = [
+            name
+            for name, parameter in known.items()
+            if parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            and name not in given
+        ]
+        if lacking:
+            raise ValueError(
+                f'"{self.text}": a maker is called with a Setting, and with what the text gives; '
+                f"there is nothing for {', '.join(lacking)}"
+            )
+        return given
 
     def __call__(self, setting: Setting) -> Player:
         """Make it; a `ValueError` speaks of the text."""
@@ -179,10 +193,10 @@ def _toy(expert: MakeExpert | None) -> Setting:
 _MEMBERS = [name for name in dir(Problem) if not name.startswith("_")]
 
 
-OF_A_PLAYER = ("ask", "tell", "info")
+OF_A_PLAYER = ("ask", "tell")
 
 
-PLAYER = "player with ask, tell and info"
+PLAYER = "player with ask and tell"
 
 
 NOT_SEVERAL = (str, type, np.ndarray)

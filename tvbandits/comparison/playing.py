@@ -163,7 +163,7 @@ def _next_batch(prepared: Prepared, player: Player, step: int) -> _Batch:
     X = as_points(player.ask(float(step)), problem.domain.dimension)
     X = X[: prepared.horizon - step + 1]
     asked = time.perf_counter() - started
-    beta = player.info.beta
+    beta = _info_of(player).beta
     times = np.arange(float(step), float(step + len(X)))
     best, pairs = np.empty(len(X)), np.empty((len(X), 2))
     for i in range(len(X)):
@@ -173,8 +173,15 @@ def _next_batch(prepared: Prepared, player: Player, step: int) -> _Batch:
         pairs[i] = np.ravel(played(problem, X[one], times[one], prepared.seed, REWARD_NOISE))
     rewards, told = pairs.T.copy()
     started = time.perf_counter()
-    info = player.tell(X, told, float(times[0]) if len(X) == 1 else times)
-    return _Batch(step, X, rewards, best, beta, info, asked + time.perf_counter() - started)
+    player.tell(X, told, float(times[0]) if len(X) == 1 else times)
+    seconds = asked + time.perf_counter() - started
+    return _Batch(step, X, rewards, best, beta, _info_of(player), seconds)
+
+
+def _info_of(player: Player) -> Info:
+    """What a player says of itself; one that says nothing has no width, and asks nobody."""
+    info: Info | None = getattr(player, "info", None)
+    return Info() if info is None else info
 
 
 def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:

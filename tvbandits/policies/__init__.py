@@ -10,9 +10,9 @@ from tvbandits.policies.catalogue.registry import AS_IN_THE_PAPER, FIRST_COMPARI
 from tvbandits.policies.expert import frugal_gp_ucb, sparq_gp_ucb
 from tvbandits.policies.model_free.baselines import eps_greedy, uniform
 from tvbandits.policies.model_free.regularised_evolution import evolution
+from tvbandits.policies.rivals.designed.opkb import ada_opkb
 from tvbandits.policies.rivals.elimination import r_perp
 from tvbandits.policies.rivals.master import master
-from tvbandits.policies.rivals.opkb import ada_opkb
 from tvbandits.policies.rivals.predictive import predictive_sampling
 from tvbandits.policies.rivals.priors import hp_gp_ts, pe_gp_ucb
 from tvbandits.policies.rivals.recipes import boba, mk_gp_ucb, time_gp_ucb

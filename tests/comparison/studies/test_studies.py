@@ -17,10 +17,11 @@ from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.studies import suites
+from tvbandits.comparison.studies.board import Board
 from tvbandits.comparison.studies.cluster import Cluster
 from tvbandits.comparison.studies.store import RunStore, file_name
 from tvbandits.comparison.studies.tasks import Here, Task, play_task, tasks_of
-from tvbandits.datasets import DriftingBump, GPDrift
+from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import known_spec
 
@@ -169,6 +170,17 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
     assert {"suite", "versions", "machine", "date"} <= set(made)
     for name in ("ranks.png", "profile.png"):
         assert (out / name).stat().st_size > 5000
+
+
+def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
+    problem = Exoskeleton(candidates=11)
+    plan = Comparison(problem, ["mk-gp-ucb", "gp-ucb"], 3, 8)
+    rows = pd.DataFrame([row for run in iterate(plan) for row in run.rows])
+    assert rows["confidence"].nunique() > 2
+    summary = Board.of(rows, {problem.name: problem}).summary
+    assert summary["policy"].to_list() == ["mk-gp-ucb", "gp-ucb"]
+    assert summary["seeds"].to_list() == [3, 3]
+    assert summary["confidence"].to_list() == ["by seed", "2"]
 
 
 def test_unknown_suites_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:

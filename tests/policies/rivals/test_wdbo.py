@@ -185,6 +185,28 @@ def test_a_point_has_the_largest_bound() -> None:
         player.tell(x, np.sin(5 * x[:, 0] + 0.1 * t) + 0.1 * rng.standard_normal(1), float(t))
 
 
+def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
+    player: Any = policies.w_dbo(Box([[0, 1], [-2, 3]]), noise_variance=0.01, first=5)
+    rng = np.random.default_rng(3)
+    seen: list[Any] = []
+    for t in range(1, 13):
+        player.tell(rng.uniform([0, -2], [1, 3], (1, 2)), rng.standard_normal(1), float(t))
+
+    class Looking:
+        def best(self, bound: Any, _: Any) -> Any:
+            seen.append(bound)
+            return np.zeros(2)
+
+    player.rule.choose(13.5, Looking(), rng)
+    [bound] = seen
+    X = rng.uniform([0, -2], [1, 3], (7, 2))
+    found = bound.slopes(X)
+    for j, step in enumerate(1e-6 * np.eye(2)):
+        numeric = (bound(X + step) - bound(X - step)) / 2e-6
+        np.testing.assert_allclose(found[:, j], numeric, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(bound.near, player.rule.data.X * [1, 5] - [0, 2])
+
+
 @pytest.mark.parametrize("removal", ["oldest", "random"])
 def test_controls_remove_as_many_others(removal: Any) -> None:
     box = Box([[0, 1]])

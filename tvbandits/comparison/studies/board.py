@@ -17,6 +17,7 @@ import pandas as pd
 from tvbandits._version import __version__
 from tvbandits.comparison.files import PACKAGES
 from tvbandits.comparison.studies.metrics import (
+    Ranks,
     by_problem,
     held_table,
     paired,
@@ -79,7 +80,11 @@ class Board:
     @classmethod
     def of(cls, rows: pd.DataFrame, problems: Mapping[str, Problem]) -> Board:
         """Out of the rows of all runs."""
-        summary = summarise(rows)
+        # A width that is found out by seed must not make a policy of every seed.
+        widths = rows.groupby(["problem", "policy"])["confidence"].transform("nunique")
+        summary = summarise(
+            rows.assign(confidence=rows["confidence"].where(widths == 1, "by seed"))
+        )
         held = held_table(rows, problems)
         means = held.groupby(["problem", "policy"], sort=False)["held_regret"].mean()
         where = pd.MultiIndex.from_frame(summary[["problem", "policy"]])
@@ -141,9 +146,7 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
         "",
         "## Mean ranks",
         "",
-        f"Over {found.problems} problems; mean ranks that differ by less than "
-        f"{_number(found.critical_difference)} do not differ at the 5% level (Nemenyi); "
-        f"Friedman p = {found.p_value:.2g}.",
+        _tested(found),
         "",
         *_markdown(
             ["policy", "mean rank"],
@@ -177,6 +180,17 @@ def _section(problem: str, part: pd.DataFrame) -> list[str]:
             ],
         ),
     ]
+
+
+def _tested(found: Ranks) -> str:
+    """What the ranks say, and what of it could be chance."""
+    if found.problems < 2:
+        return "Over one problem alone: nothing can be tested."
+    return (
+        f"Over {found.problems} problems; mean ranks that differ by less than "
+        f"{_number(found.critical_difference)} do not differ at the 5% level (Nemenyi); "
+        f"Friedman p = {_number(found.p_value)}."
+    )
 
 
 def _number(value: float) -> str:

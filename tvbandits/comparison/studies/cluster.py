@@ -1,13 +1,16 @@
 """Runs on Dask distributed: workers of this machine, or of any number of them.
 
 Dask gives a task whose worker has died to another one; one that it gives up on, after several workers,
-is submitted again here, a few times. A run that is done is yielded at once.
+is submitted again here, a few times. A run that is done is yielded at once. If the scheduler goes, what
+was being played is lost, and is played when the same command is said again.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,31 +55,32 @@ class Cluster:
         _distributed()
 
     def __call__(self, tasks: list[Task]) -> Iterator[Run]:
-        """The runs, as they are done."""
+        """The runs, as they are done.
+
+        Raises
+        ------
+        ConnectionError
+            If the scheduler goes while they are played.
+        """
         dask = _distributed()
         with ExitStack() as stack:
             client = stack.enter_context(self._client(dask, stack))
             self.say(f"dashboard: {client.dashboard_link}")
-            left = {}
-            for i, task in enumerate(tasks):
-                # Early tasks first, so that those of one problem and seed meet in one worker.
-                left[client.submit(play_task, task, pure=False, priority=-i)] = (task, AGAIN)
-            done = dask.as_completed(list(left))
-            for future in done:
-                task, again = left.pop(future)
-                error = future.exception()
-                if error is None:
-                    yield future.result()
-                elif isinstance(error, dask.KilledWorker) and again > 0:
-                    once_more = client.submit(play_task, task, pure=False)
-                    left[once_more] = (task, again - 1)
-                    done.add(once_more)
-                else:
-                    raise error
+            try:
+                yield from _as_done(dask, client, tasks)
+            except (CancelledError, dask.comm.CommClosedError) as error:
+                raise ConnectionError(
+                    f"the scheduler at {self.where} is gone; runs that are done are kept: when it is "
+                    "there again, say the same command again"
+                ) from error
 
     def _client(self, dask: Any, stack: ExitStack) -> Any:
         local = LOCAL.fullmatch(self.where)
         if local is None:
+            # What Dask says of a lost scheduler are pages; here it is one line.
+            log = logging.getLogger("distributed.client")
+            stack.callback(log.setLevel, log.level)
+            log.setLevel(logging.CRITICAL)
             try:
                 return dask.Client(self.where, timeout=10)
             except OSError as error:
@@ -90,6 +94,27 @@ class Cluster:
             silence_logs=50,
         )
         return dask.Client(stack.enter_context(cluster))
+
+
+def _as_done(dask: Any, client: Any, tasks: list[Task]) -> Iterator[Run]:
+    """The runs of tasks that a client submits, again where Dask has given up on one."""
+    left = {}
+    for i, task in enumerate(tasks):
+        # Early tasks first, so that those of one problem and seed meet in one worker.
+        left[client.submit(play_task, task, pure=False, priority=-i)] = (task, AGAIN)
+    done = dask.as_completed(list(left))
+    for future in done:
+        task, again = left.pop(future)
+        # Of a future whose scheduler has gone there is a result that cannot be had, but no exception.
+        error = None if future.cancelled() else future.exception()
+        if error is None:
+            yield future.result()
+        elif isinstance(error, dask.KilledWorker) and again > 0:
+            once_more = client.submit(play_task, task, pure=False)
+            left[once_more] = (task, again - 1)
+            done.add(once_more)
+        else:
+            raise error
 
 
 def _distributed() -> Any:

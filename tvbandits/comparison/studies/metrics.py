@@ -195,14 +195,19 @@ def held_table(
     rows: pd.DataFrame, problems: Mapping[str, Problem], *, parts: int = 2
 ) -> pd.DataFrame:
     """Time-average regret of the held action of each run: problem, policy, seed, held_regret."""
-    found = []
-    for (problem, policy, seed), group in rows.groupby(["problem", "policy", "seed"], sort=False):
+    keys = ["problem", "policy", "seed"]
+    runs = dict(iter(rows.groupby(keys, sort=False)))
+    found: dict[object, float] = {}
+    # A realisation may cost more than all that is done with it: those of one seed follow each other.
+    for (problem, seed), part in rows.groupby(["problem", "seed"], sort=False):
         played = problems[str(problem)]
         realise = getattr(played, "realise", None)
         realised = played if realise is None else realise(int(str(seed)))
-        records: list[Row] = [
-            {str(name): value for name, value in row.items()}
-            for row in group.to_dict(orient="records")
-        ]
-        found.append((problem, policy, seed, held_regret(realised, records, parts=parts)))
-    return pd.DataFrame(found, columns=["problem", "policy", "seed", "held_regret"])
+        for policy in part["policy"].unique():
+            records: list[Row] = [
+                {str(name): value for name, value in row.items()}
+                for row in runs[problem, policy, seed].to_dict(orient="records")
+            ]
+            found[problem, policy, seed] = held_regret(realised, records, parts=parts)
+    lines = [(*key, found[key]) for key in runs]
+    return pd.DataFrame(lines, columns=[*keys, "held_regret"])

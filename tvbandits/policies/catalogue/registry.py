@@ -9,12 +9,12 @@ from tvbandits.policies.model_free import baselines, regularised_evolution
 from tvbandits.policies.rivals import (
     elimination,
     master,
-    opkb,
     predictive,
     priors,
     recipes,
     wdbo,
 )
+from tvbandits.policies.rivals.designed import opkb
 from tvbandits.policies.setting import Policy
 from tvbandits.policies.ucb_family import drifting, forgetting
 

@@ -140,13 +140,8 @@ class Relevant(Held):
         weights = Q @ y
         width = math.sqrt(0.2 * self._domain.dimension * math.log(2 * len(y)))
 
-        def bound(X: Array) -> Array:
-            cross = self._cross(self._unit(X), now)
-            spread = self._found.variance - np.einsum("ij,ij->i", cross @ Q, cross)
-            deviation = np.sqrt(np.maximum(spread, 0.0) + self._found.noise)
-            return np.asarray(centre + scale * (cross @ weights + width * deviation))
-
-        return allowed.best(bound, rng)
+        points = self._low + self._data.X * self._side
+        return allowed.best(Optimism(self, now, Q, weights, centre, scale, width, points), rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Add rewards, fit, and clean as of the latest time."""
@@ -169,9 +164,18 @@ class Relevant(Held):
         scale = float(y.std()) or 1.0
         return (y - y.mean()) / scale, float(y.mean()), scale
 
-    def _cross(self, X: Array, now: float) -> Array:
-        """Kernel between points (m, d) of the unit cube at a time and the data, (m, n)."""
-        return self._between(X, np.full(len(X), now))
+    def cross(self, X: Array, now: float) -> Array:
+        """Kernel between points (m, d) of the domain at a time and the data, (m, n)."""
+        return self._between(self._unit(X), np.full(len(X), now))
+
+    def cross_slopes(self, X: Array, now: float) -> Array:
+        """Its slopes by coordinates of the points, (m, n, d)."""
+        found, data = self._found, self._data
+        apart = self._unit(X)[:, None] - data.X
+        s = math.sqrt(5.0) / found.space * np.sqrt((apart**2).sum(axis=2))
+        fall = -5.0 / (3.0 * found.space**2) * found.variance * (1.0 + s) * np.exp(-s)
+        fall = fall * matern(np.array([[now]]), data.t[:, None], found.time, TIME_NU)
+        return np.asarray(fall[:, :, None] * apart / self._side)
 
     def _kernel(self) -> Array:
         return self._between(self._data.X, self._data.t)
@@ -243,6 +247,38 @@ class Relevant(Held):
         if self._removal == "oldest":
             return np.sort(np.argsort(self._data.t, kind="stable")[gone:])
         return np.sort(rng.permutation(n)[gone:])
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """What a point is chosen by: mean + width deviations of a reading, with its slopes ([WD] 5)."""
+
+    rule: Relevant
+    now: float
+    Q: Array
+    weights: Array
+    centre: float
+    scale: float
+    width: float
+    near: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Values (m,) at points (m, d)."""
+        cross = self.rule.cross(X, self.now)
+        gain = cross @ self.weights + self.width * self._deviation(cross @ self.Q, cross)
+        return np.asarray(self.centre + self.scale * gain)
+
+    def slopes(self, X: Array) -> Array:
+        """Slopes (m, d) at points (m, d)."""
+        cross, steep = self.rule.cross(X, self.now), self.rule.cross_slopes(X, self.now)
+        reach = cross @ self.Q
+        wider = -np.einsum("mnd,mn->md", steep, reach) / self._deviation(reach, cross)[:, None]
+        return np.asarray(self.scale * (self.weights @ steep + self.width * wider))
+
+    def _deviation(self, reach: Array, cross: Array) -> Array:
+        found = self.rule.hyperparameters
+        spread = found.variance - np.einsum("ij,ij->i", reach, cross)
+        return np.asarray(np.sqrt(np.maximum(spread, 0.0) + found.noise))
 
 
 def best_size(response: float, length: float, largest: int = 2000) -> int:

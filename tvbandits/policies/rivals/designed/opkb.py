@@ -41,73 +41,12 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.domains import Candidates
-from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
+from tvbandits.policies.rivals.designed.simplex import inverse_moment, strategy
 from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, finite
 from tvbandits.policies.rivals.spectral import features_of
 from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
-
-SWEEPS, ENOUGH = 2000, 1e-3
-"""Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
-
-
-def inverse_moment(features: Array, P: Array, ridge: float) -> Array:
-    """S(P)^-1, shape (r, r)."""
-    S = (features.T * P) @ features
-    S[np.diag_indices_from(S)] += ridge
-    lower = inverse_lower(cholesky(S, "second moment").L)
-    return np.asarray(lower + np.tril(lower, -1).T)
-
-
-def strategy(features: Array, gaps: Array, weight: float, ridge: float) -> Array:
-    """Argmin over the simplex of P . gaps - weight log det S(P), shape (A,).
-
-    By pairwise Frank-Wolfe steps: mass goes from the arm of the largest slope that has some to the arm
-    of the least slope, as much as is best along that line. Gaps of zero give the D-optimal design.
-    """
-    P = np.full(len(features), 1.0 / len(features))
-    for _ in range(SWEEPS):
-        inverse = inverse_moment(features, P, ridge)
-        slope = gaps - weight * np.einsum("ar,ar->a", features @ inverse, features)
-        to = int(np.argmin(slope))
-        if float(P @ slope - slope[to]) <= ENOUGH * max(weight, 1e-12):
-            break
-        held = np.flatnonzero(P > 0)
-        source = int(held[np.argmax(slope[held])])
-        x, z = features[to], features[source]
-        products = (float(x @ inverse @ x), float(z @ inverse @ z), float(x @ inverse @ z))
-        share = _share(products, float(gaps[to] - gaps[source]), weight, float(P[source]))
-        P[to] += share
-        P[source] = 0.0 if share == P[source] else P[source] - share
-    return np.asarray(P / P.sum())
-
-
-def _share(
-    products: tuple[float, float, float], from_here: float, weight: float, most: float
-) -> float:
-    """How much goes from one arm to another.
-
-    With a = x^T S^-1 x, b = z^T S^-1 z, c = x^T S^-1 z, log det S grows by
-    log((1 + s a) (1 - s b) + s^2 c^2) as s goes from z to x: its slope is found to be zero by halving.
-    """
-    a, b, c = products
-    less = c**2 - a * b
-
-    def slope(s: float) -> float:
-        grown = 1 + s * (a - b) + s**2 * less
-        if grown <= 0:  # nothing else spans that arm's direction: log det falls without end
-            return math.inf
-        return from_here - weight * (a - b + 2 * s * less) / grown
-
-    # All of an arm's mass goes only if that is best.
-    if slope(most) <= 0:
-        return most
-    low, high = 0.0, most
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return low
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Policies that solve an optimisation problem for whom to play."""
