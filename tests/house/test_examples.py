@@ -20,6 +20,7 @@ def test_examples_are_found():
         "07",
         "08",
         "09",
+        "10",
     ]
 
 

@@ -90,6 +90,7 @@ EXAMPLES = {
     "pool_size": "20",
     "budget": "2",
     "plan": "random",
+    "season": "24",
     "oversampling": "3",
     "keep": "false",
     "ratio_bound": "3",

@@ -11,6 +11,7 @@ E. Mauduit, E. Berthier and A. Simonetto. Time-varying Gaussian process bandit o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
@@ -23,7 +24,7 @@ from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.policies.learning import learned_parts
+from tvbandits.policies.learning import learned_parts, seasonal_bank
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -190,6 +191,7 @@ def frugal_gp_ucb(
     learn: Learn | None = None,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
+    season: float | None = None,
     mean: Mean = "online",
     consult: Consult = "after tell",
     minimise: bool = False,
@@ -222,6 +224,9 @@ def frugal_gp_ucb(
         Instead of the plan of that name and budget.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
         A bank of models or a Kalman filter by default.
+    season : float, optional
+        Time after which a part of the reward comes again: 24 for a day where times count hours. Models
+        with a season stand beside models without in the bank then.
 
     Examples
     --------
@@ -245,6 +250,8 @@ def frugal_gp_ucb(
     common = Common(confidence, posterior, mean, seed, minimise)
     start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank=True)
     with_bank = isinstance(common.posterior, ModelBank)
+    if season is not None:
+        common = replace(common, posterior=seasonal_bank(common.posterior, season))
     if plan is None:
         plan = "next" if with_bank else "plausible"
     return assembled(

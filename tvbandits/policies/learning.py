@@ -57,6 +57,16 @@ def learned_parts(
     return start, None, common
 
 
+def seasonal_bank(posterior: Any, season: float) -> ModelBank:
+    """A bank with models of a season, if it is a bank of models."""
+    if not isinstance(posterior, ModelBank):
+        raise ValueError(
+            f"season={shown(season)} needs a bank of models, which is played on candidates where no "
+            "kernel, learn, mean or other posterior is given"
+        )
+    return replace(posterior, season=season)
+
+
 def _suits_a_bank(domain: Domain, confidence: Width) -> bool:
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
     small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]

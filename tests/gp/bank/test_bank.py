@@ -15,6 +15,7 @@ from tvbandits.gp.bank.bank import FORGETTING, THINNED_AT, Bank
 from tvbandits.gp.bank.filters import Filters, filters_of
 from tvbandits.gp.bank.layout import CONSTANT
 from tvbandits.gp.bank.settings import (
+    Season,
     Setting,
     Space,
     function_settings,
@@ -31,7 +32,16 @@ SMOOTH = Setting(
     Space("rbf", 0.4), Space("rbf", 0.4), 0.4, 0.6, 0.1, 0.05, math.inf, 6.0, 8.0, smooth=True
 )
 MIXED = Setting(Space("matern52", 0.2), Space("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0)
-SETTINGS = {"rough": ROUGH, "smooth": SMOOTH, "mixed": MIXED}
+DAY = Season(7.3, 0.6, Space("matern32", 0.4), harmonics=2, lasts=3.0)
+SEASONAL = replace(ROUGH, season=DAY)
+BOTH = replace(SMOOTH, season=DAY)
+SETTINGS = {
+    "rough": ROUGH,
+    "smooth": SMOOTH,
+    "mixed": MIXED,
+    "seasonal": SEASONAL,
+    "smooth and seasonal": BOTH,
+}
 
 
 def dense(setting: Setting, rows: Array, times: Array) -> Array:
@@ -42,8 +52,17 @@ def dense(setting: Setting, rows: Array, times: Array) -> Array:
     lag = np.abs(times[:, None] - times[None])
     rate = math.sqrt(3.0) * lag / setting.drift_scale
     fades = (1.0 + rate) * np.exp(-rate) if setting.smooth else np.exp(-lag / setting.drift_scale)
+    again: Array | float = 0.0
+    if (season := setting.season) is not None:
+        waves = sum(
+            variance * np.cos(2.0 * np.pi * (j + 1) * lag / season.period)
+            for j, variance in enumerate(season.variances)
+        )
+        shared = 0.5 + 0.5 * season.space.correlation(distance, extent)
+        again = waves * np.exp(-lag / (season.lasts * season.period)) * shared
     return np.asarray(
-        CONSTANT
+        again
+        + CONSTANT
         + setting.level * np.exp(-lag / setting.level_scale)
         + setting.slow
         * setting.slow_space.correlation(distance, extent)
@@ -84,14 +103,14 @@ def test_a_member_is_the_dense_process(name: str) -> None:
     data = K[:n, :n] + setting.white * np.eye(n)
     solved = np.linalg.solve(data, K[:n, n:])
     # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
-    close = 2e-3 if name == "smooth" else 1e-7
+    close = 2e-3 if setting.smooth else 1e-7
     np.testing.assert_allclose(H @ ahead.mean[0, :, 0], solved.T @ y, atol=5 * close)
     left = np.diag(ahead.layout.left[0])
     expected = K[n:, n:] - K[n:, :n] @ solved
     np.testing.assert_allclose(H @ ahead.covariance[0] @ H.T + left, expected, atol=close)
 
 
-@pytest.mark.parametrize("name", ["rough", "mixed"])
+@pytest.mark.parametrize("name", ["rough", "mixed", "seasonal"])
 def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
     setting = SETTINGS[name]
     rows, times, y = history()
@@ -103,12 +122,59 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
     assert log_density == pytest.approx(float(student.logpdf(y)), rel=1e-6)
 
 
-def test_moving_twice_is_moving_once() -> None:
+@pytest.mark.parametrize("setting", [SMOOTH, SEASONAL, BOTH])
+def test_moving_twice_is_moving_once(setting: Setting) -> None:
     rows, times, y = history()
-    filters, _ = filtered(SMOOTH, rows, times, y)
+    filters, _ = filtered(setting, rows, times, y)
     twice, once = filters.moved(0.7).moved(1.6), filters.moved(2.3)
     np.testing.assert_allclose(twice.mean, once.mean, atol=1e-12)
     np.testing.assert_allclose(twice.covariance, once.covariance, atol=1e-12)
+
+
+def test_harmonics_are_those_of_the_periodic_kernel() -> None:
+    season, phase = (
+        Season(24.0, 2.0, Space("identity"), harmonics=30),
+        np.linspace(0, 2 * np.pi, 50),
+    )
+    kernel = np.exp(-2.0 * np.sin(phase / 2) ** 2 / season.length**2)
+    mean = np.exp(-2.0 * np.sin(np.linspace(0, np.pi, 4096, endpoint=False)) ** 2 / 0.49).mean()
+    series = np.cos(np.outer(phase, np.arange(1, 31))) @ season.variances
+    np.testing.assert_allclose(series, 2.0 * (kernel - mean) / (1.0 - mean), atol=1e-9)
+
+
+@pytest.mark.parametrize("step", [None, 0.5])
+def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
+    bank = Bank.of(POINTS, 0.04, [SEASONAL], step=step)
+    for t in range(6):
+        bank = bank.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
+    found = bank.members[0].season
+    assert found is not None
+    assert found.period == pytest.approx(7.3 / 0.5)
+    twin = Bank.of(POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))], step=1.0)
+    for t in range(6):
+        twin = twin.observe([t], np.array([np.sin(t)]), None, float(t))
+    np.testing.assert_allclose(bank.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
+
+
+def test_a_day_is_found_where_there_is_one_and_not_where_there_is_none() -> None:
+    rng = np.random.default_rng(5)
+    height, peak = rng.normal(2.0, 0.5, len(POINTS)), rng.uniform(0, 2 * np.pi, len(POINTS))
+    for day, low, high in ((1.0, 0.95, 1.0), (0.0, 0.0, 0.5)):
+        bank = Bank.of(POINTS, 0.01, season=12.0)
+        for t in range(72):
+            truth = day * height * np.cos(2 * np.pi * t / 12 - peak) + rng.normal(0, 0.3, len(peak))
+            rows = rng.choice(len(POINTS), 4, replace=False)
+            bank = bank.observe(rows, truth[rows], None, float(t))
+        seasonal = [each.season is not None for each in bank.members]  # of those awake
+        assert low <= bank.weights[seasonal].sum() <= high + 1e-9
+
+
+def test_with_a_season_there_are_as_many_models_with_it_as_without() -> None:
+    for points in (POINTS, np.linspace(0, 1, 101)[:, None]):
+        chosen = settings_for(points, 24.0)
+        assert len(chosen) == 16
+        assert chosen[8:] == tuple(replace(each, season=None) for each in chosen[:8])
+        assert set(chosen[8:]) <= set(settings_for(points))
 
 
 def played(bank: Bank, steps: int, jump_at: int | None = None, wander: float = 0.1) -> Bank:

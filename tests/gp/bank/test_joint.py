@@ -10,7 +10,7 @@ import pytest
 
 from tvbandits.gp.bank.filters import Filters, filters_of
 from tvbandits.gp.bank.joint import Read, Said, after
-from tvbandits.gp.bank.settings import Setting, Space
+from tvbandits.gp.bank.settings import Season, Setting, Space
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
 TINY = 1e-13
@@ -21,10 +21,19 @@ SMOOTH = Setting(
     Space("rbf", 0.4), Space("rbf", 0.4), 0.4, 0.6, 0.1, 0.05, math.inf, 6.0, 8.0, smooth=True
 )
 MIXED = Setting(Space("matern52", 0.2), Space("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0)
+DAY = Season(7.3, 0.6, Space("matern32", 0.4), harmonics=2, lasts=3.0)
 GROUPS = {
     "rough": [ROUGH, replace(ROUGH, drift_space=Space("matern12", 0.9), drift_scale=7.0)],
     "smooth": [SMOOTH, replace(SMOOTH, drift_scale=2.5, level=0.4)],
     "mixed": [MIXED, replace(MIXED, white=0.4)],
+    "seasonal": [
+        replace(ROUGH, season=DAY),
+        replace(ROUGH, season=replace(DAY, period=4.0, variance=0.2, lasts=9.0)),
+    ],
+    "smooth and seasonal": [
+        replace(SMOOTH, season=DAY),
+        replace(SMOOTH, season=replace(DAY, length=0.4)),
+    ],
 }
 
 

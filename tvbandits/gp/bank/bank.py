@@ -31,14 +31,15 @@ from tvbandits.gp.bank.evidence import (
     surprises,
 )
 from tvbandits.gp.bank.filters import Filters, filters_of
-from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, settings_for
+from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, in_steps, settings_for
 from tvbandits.gp.bank.sleeping import STARTLING, TURN, Missed, Sleep, thinned
 from tvbandits.gp.bank.views import Forecast, Heard, Mixture, mixtures_of
 from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.lookahead import Beliefs
 
-POWERS = (1.0, 0.5, 0.0, 1.5, 2.0)
-"""Of the transforms that a network's rewards may need; the first says what the sensor's noise is."""
+POWERS = (1.0, 0.5, 0.0)
+"""Of the transforms that a network's rewards may need, for a longer upper tail; the first says what the
+sensor's noise is. Powers of 3/2 and 2 did harm on ozone."""
 
 UNIT_LEARNED_AT = (4, 16)
 """After so many steps a bank begins again, in the unit that the readings suggest."""
@@ -129,6 +130,7 @@ class Bank:
         step: float | None = None,
         capacity: int = CAPACITY,
         powers: Sequence[float] | None = None,
+        season: float | None = None,
     ) -> Bank:
         """Before any observation.
 
@@ -145,23 +147,24 @@ class Bank:
         powers : sequence of float, optional
             Of the transforms that rewards may need (see `Transform`), tried side by side. None: `POWERS`
             for a network whose models are not given, else rewards are taken as they are.
+        season : float, optional
+            Time after which a part of the reward comes again, for `settings_for`.
         """
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or len(points) == 0:
             raise ValueError(f"points must have shape (A, d), A at least 1, got {points.shape}")
-        for name, value in (("noise_variance", noise_variance), ("step", step)):
+        given = {"noise_variance": noise_variance, "step": step, "season": season}
+        for name, value in given.items():
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be positive and finite, got {value}")
-        chosen = settings_for(points) if settings is None else tuple(settings)
+        chosen = settings_for(points, season) if settings is None else tuple(settings)
         if not chosen:
             raise ValueError("a bank needs at least one setting, got none")
-        given = float("nan") if step is None else step
         network = settings is None and len(points) <= SMALL_NETWORK
         tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
         guess = 1.0 if network or settings is not None else GUESS_OF_A_FUNCTION
-        return cls(
-            points, chosen, float(noise_variance), given, capacity, powers=tried, guess=guess
-        )
+        unit = float("nan") if step is None else step
+        return cls(points, chosen, float(noise_variance), unit, capacity, powers=tried, guess=guess)
 
     @property
     def members(self) -> tuple[Setting, ...]:
@@ -276,23 +279,17 @@ class Bank:
     def _heard(self, t: float, present: bool) -> Heard:
         low, high = self.seen
         reach = max(high - low, self.unit)
-        return Heard.of(
-            self._mixtures(t, present),
-            self.transforms,
-            (low - reach, high + reach),
-            self.origin,
-            self.widening,
-        )
+        mixtures, within = self._mixtures(t, present), (low - reach, high + reach)
+        return Heard.of(mixtures, self.transforms, within, self.origin, self.widening)
 
     def _in_unit(self, origin: float, variance: float) -> Bank:
         unit = math.sqrt(variance)
         transforms = tuple(Transform(power, unit) for power in self.powers)
-        filters = filters_of(self.settings, self.points, variance, len(transforms), self.guess)
+        settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
+        filters = filters_of(settings, self.points, variance, len(transforms), self.guess)
         score = np.zeros((len(self.settings), len(transforms)))
         bank = replace(self, filters=filters, origin=origin, unit=unit, transforms=transforms)
-        bank = replace(
-            bank, seen=(0.0, 0.0), _score=score, _error_variance=np.zeros(len(transforms))
-        )
+        bank = replace(bank, seen=(0.0, 0.0), _score=score, _error_variance=score.sum(axis=0))
         return replace(bank, _present=bank._fresh())
 
     def _is_early(self) -> bool:
@@ -346,6 +343,8 @@ class Bank:
         )
         bank = bank._thinned()._rested(self, error_variance)
         h = (t - self.time) / step
+        if not np.isfinite(self.step):
+            bank = replace(bank, filters=tuple(each.counted_in(step) for each in bank.filters))
         bank = replace(bank, filters=tuple(each.moved(h) for each in bank.filters))
         return replace(bank, _present=bank._fresh())
 

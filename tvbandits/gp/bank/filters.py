@@ -25,7 +25,7 @@ from scipy.special import gammaln
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.bank.layout import Layout, kind
-from tvbandits.gp.bank.settings import Setting
+from tvbandits.gp.bank.settings import Setting, in_steps
 
 MEMORY = 400.0
 """How many innovations the scale remembers."""
@@ -149,6 +149,11 @@ class Filters:
         mean, covariance, squares, count = (np.concatenate(pair) for pair in pairs)
         layout = self.layout.joined(other.layout)
         return Filters(layout, mean, covariance, squares, count, self.group)
+
+    def counted_in(self, step: float) -> Filters:
+        """The same, with periods of seasons in steps of such a length."""
+        settings = in_steps(self.settings, step)
+        return replace(self, layout=replace(self.layout, settings=settings))
 
     def moved(self, h: float) -> Filters:
         """After h >= 0 steps without an observation."""

@@ -239,7 +239,7 @@ class _Fading:
 
     @property
     def smooth(self) -> bool:
-        return self.layout.derivative < self.layout.size
+        return self.layout.derivative < self.layout.season
 
     def _kept(self, scale: Array, h: Array) -> Array:
         return np.asarray(np.exp(-h / scale[:, None]))
@@ -267,7 +267,11 @@ class _Fading:
         drift = H[:, layout.drift : layout.derivative].T
         out[:, layout.drift : layout.derivative] = value[:, None] * drift
         if self.smooth:
-            out[:, layout.derivative :] = up[:, None] * drift
+            out[:, layout.derivative : layout.season] = up[:, None] * drift
+        if layout.season < layout.size:
+            cosine, sine = self._turned(h)
+            wave = H[:, layout.waves].T
+            out[:, layout.season :] = np.concatenate([cosine * wave, sine * wave], axis=1)
         return out
 
     def since(self, H: Array, h: Array) -> Array:
@@ -283,8 +287,21 @@ class _Fading:
         drift = self._towards(H, slice(a, b))
         out[:, a:b] = value[:, None] * drift
         if self.smooth:
-            out[:, b:] = down[:, None] * drift
+            out[:, b : layout.season] = down[:, None] * drift
+        if layout.season < layout.size:
+            cosine, sine = self._turned(h)
+            variance = np.einsum("mii->mi", prior)[:, layout.waves, None]
+            wave = variance * H[:, layout.waves].T
+            out[:, layout.season :] = np.concatenate([cosine * wave, -sine * wave], axis=1)
         return out
+
+    def _turned(self, h: Array) -> tuple[Array, Array]:
+        """What a value of a season keeps, and what it takes of the other of its pair, (M, r, n)."""
+        found = [self.layout.transition_of_season(float(each)) for each in h]
+        return (
+            np.stack([cosine for cosine, _ in found], axis=2),
+            np.stack([sine for _, sine in found], axis=2),
+        )
 
     def _towards(self, H: Array, part: slice) -> Array:
         """Prior covariance (M, r, n) of a part of the states with rewards at one time."""
@@ -317,4 +334,11 @@ class _Fading:
         drift = self._between(H, slice(a, b))
         drift *= np.take(self._drift(apart)[0], lag, axis=1)
         out += drift
+        if layout.season < layout.size:
+            once, where = np.unique(apart, return_inverse=True)
+            variance = np.einsum("mii->mi", prior)[:, layout.waves]
+            kept = variance[:, :, None] * self._turned(once)[0]
+            rows = H[:, layout.waves]
+            again = np.einsum("ar,br,mrl->mabl", rows, rows, kept)
+            out += np.take_along_axis(again, where[lag][None, :, :, None], axis=3)[..., 0]
         return np.asarray(out)

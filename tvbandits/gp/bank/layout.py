@@ -27,6 +27,8 @@ MOST_FEATURES = 96
 TOLERANCE = 1e-4
 """Features end when no point keeps more than this share of its prior variance."""
 
+MOST_OF_A_SEASON = 12
+"""Features of a season at the most: each of them has two numbers for each harmonic."""
 
 ROUNDING = 1e-9
 """Noise below this share of the prior variance would be lost, and the filter with it."""
@@ -36,30 +38,34 @@ class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
     `own` (M, S) is what a number keeps of itself. For a smooth drift, `up` (M, 1) is what a value takes
-    of its derivative, and `down` (M, 1) what a derivative takes of its value. Without derivatives,
-    `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
+    of its derivative, and `down` (M, 1) what a derivative takes of its value. For a season, `turned`
+    (M, n) is what each of its n values takes of the other number of its pair, and that gives back.
+    Without both, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
     """
 
     own: Array
     up: Array
     down: Array
+    turned: Array
     outer: Array | None = None
     fresh: Array | None = None
 
 
 @dataclass(frozen=True)
 class Layout:
-    """States [constant, level, slow, drift, derivatives of a smooth drift] of M models.
+    """States [constant, level, slow, drift, derivatives of a smooth drift, season] of M models.
+
+    A season is [values of all harmonics, the other numbers of the pairs that turn].
 
     Attributes
     ----------
     settings : tuple of M Setting
     basis : array of shape (A, c)
-        What observes the folded state [constant + level, slow, drift], where slow and drift are added if
-        they have the same features.
+        What observes the folded state [constant + level, slow, drift, season], where slow and drift are
+        added if they have the same features, and the harmonics of a season are added.
     fold : array of shape (S, c)
         Folds a state: its reward is basis @ fold.T @ state.
-    drift, derivative : int
+    drift, derivative, season : int
         Where these begin.
     prior : array of shape (M, S, S)
         Prior covariances, which are those of the stationary process.
@@ -72,6 +78,7 @@ class Layout:
     fold: Array
     drift: int
     derivative: int
+    season: int
     prior: Array
     left: Array
     _latest: list[tuple[float, Transition]] = field(
@@ -92,7 +99,8 @@ class Layout:
             [_prior(each, np.eye(slow.shape[1]), np.eye(drift.shape[1])) for each in settings]
         )
         left = np.array([s.slow * slow_left + s.drift * drift_left for s in settings])
-        return cls._with(settings, (slow,) if same else (slow, drift), prior, left)
+        seasonal = season_features(first, distance, extent)
+        return cls._with(settings, (slow,) if same else (slow, drift), seasonal, prior, left)
 
     @classmethod
     def _rough(cls, settings: Sequence[Setting], distance: Array, extent: float) -> Layout:
@@ -108,20 +116,45 @@ class Layout:
             ]
         )
         left = np.zeros((len(settings), len(distance)))
-        return cls._with(settings, (np.eye(len(distance)),), prior, left)
+        seasonal = season_features(settings[0], distance, extent)
+        return cls._with(settings, (np.eye(len(distance)),), seasonal, prior, left)
 
     @classmethod
     def _with(
-        cls, settings: Sequence[Setting], made: Sequence[Array], prior: Array, left: Array
+        cls,
+        settings: Sequence[Setting],
+        made: Sequence[Array],
+        seasonal: tuple[Array, Array],
+        prior: Array,
+        left: Array,
     ) -> Layout:
-        """With features (A, r) of the slow part and (A, q) of the drift, or the same of both."""
+        """With features (A, r) of the slow part and (A, q) of the drift, or the same of both.
+
+        `seasonal` are features (A, s) of the season, and the share (A,) of its variance that they leave.
+        """
         r, q = made[0].shape[1], made[-1].shape[1]
-        basis = np.column_stack([np.ones((len(made[0]), 1)), *made])
-        fold = np.zeros((2 + r + (2 * q if settings[0].smooth else q), basis.shape[1]))
+        waves, unknown = seasonal
+        basis = np.column_stack([np.ones((len(made[0]), 1)), *made, waves])
+        season = 2 + r + (2 * q if settings[0].smooth else q)
+        fold = np.zeros((season, basis.shape[1]))
         fold[:2, 0] = 1.0
         fold[2 + np.arange(r), 1 + np.arange(r)] = 1.0
         fold[2 + r + np.arange(q), (1 if len(made) == 1 else 1 + r) + np.arange(q)] = 1.0
-        return cls(tuple(settings), basis, fold, 2 + r, 2 + r + q, prior, left)
+        s = waves.shape[1]
+        if settings[0].season is not None:
+            harmonics = settings[0].season.harmonics
+            value = np.zeros((s, basis.shape[1]))
+            value[np.arange(s), basis.shape[1] - s + np.arange(s)] = 1.0
+            other = np.zeros((harmonics * s, basis.shape[1]))
+            fold = np.vstack([fold, *[value] * harmonics, other])
+            prior = np.array(
+                [
+                    block_diag(own, np.diag(np.tile(np.repeat(variances, s), 2)))
+                    for own, variances in zip(prior, _harmonics(settings), strict=True)
+                ]
+            )
+            left = left + _harmonics(settings).sum(axis=1)[:, None] * unknown
+        return cls(tuple(settings), basis, fold, 2 + r, 2 + r + q, season, prior, left)
 
     @property
     def size(self) -> int:
@@ -145,10 +178,10 @@ class Layout:
 
     @cached_property
     def independent(self) -> bool:
-        """Whether all features of a part are independent, and of the same prior variance."""
+        """Whether all features are independent, and those of a part, but a season, vary as much."""
         numbers = np.einsum("mii->mi", self.prior)
-        parts = np.split(numbers, [1, 2, self.drift, self.derivative], axis=1)
-        same = all((each == each[:, :1]).all() for each in parts)
+        parts = np.split(numbers, [1, 2, self.drift, self.derivative, self.season], axis=1)
+        same = all((each == each[:, :1]).all() for each in parts[:-1])
         return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
 
     @cached_property
@@ -168,14 +201,14 @@ class Layout:
 
     def _of(self, settings: tuple[Setting, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
-        parts = self.basis, self.fold, self.drift, self.derivative
+        parts = self.basis, self.fold, self.drift, self.derivative, self.season
         made = Layout(settings, *parts, prior, left)
         made.__dict__["_observing"] = self._observing
         return made
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
-        names = ("settings", "basis", "fold", "drift", "derivative", "prior", "left")
+        names = ("settings", "basis", "fold", "drift", "derivative", "season", "prior", "left")
         return {name: self.__dict__[name] for name in names} | {"_latest": []}
 
     def joined(self, other: Layout) -> Layout:
@@ -192,13 +225,26 @@ class Layout:
 
     def folded(self, states: Array) -> Array:
         """fold.T @ states (S, n), without the product with zeros."""
-        slow = self.drift - 2
-        shared = self.basis.shape[1] == 1 + slow
+        slow, waves = self.drift - 2, self._waves
+        shared = self.basis.shape[1] - waves == 1 + slow
         ends = self.drift if shared else self.derivative
-        out = np.concatenate([states[:1] + states[1:2], states[2:ends]])
+        values = states[self.season : self.season + (self.size - self.season) // 2]
+        season = values.reshape(-1, waves, states.shape[1]).sum(axis=0) if waves else values
+        out = np.concatenate([states[:1] + states[1:2], states[2:ends], season])
         if shared:
-            out[1:] += states[self.drift : self.derivative]
+            out[1 : 1 + slow] += states[self.drift : self.derivative]
         return np.asarray(out)
+
+    @property
+    def waves(self) -> slice:
+        """The values of a season in a state."""
+        return slice(self.season, (self.season + self.size) // 2)
+
+    @property
+    def _waves(self) -> int:
+        """Features of the season."""
+        season = self.settings[0].season
+        return 0 if season is None else (self.size - self.season) // (2 * season.harmonics)
 
     def transition(self, h: float) -> Transition:
         """Over a time of h >= 0 steps; the latest is remembered, since most are equally long."""
@@ -211,34 +257,56 @@ class Layout:
     def _transition(self, h: float) -> Transition:
         own = np.ones(self.prior.shape[:2])
         up, down = np.zeros((len(own), 1)), np.zeros((len(own), 1))
+        cosine, turned = self.transition_of_season(h)
+        own[:, self.season :] = np.tile(cosine, 2)
         for m, each in enumerate(self.settings):
             own[m, 1] = math.exp(-h / each.level_scale)
             own[m, 2 : self.drift] = math.exp(-h / each.slow_scale)
             if not each.smooth:
-                own[m, self.drift :] = math.exp(-h / each.drift_scale)
+                own[m, self.drift : self.season] = math.exp(-h / each.drift_scale)
                 continue
             # Matern-3/2 as a stochastic differential equation (Hartikainen & Sarkka 2010, eq. 14).
             rate = math.sqrt(3.0) / each.drift_scale
             fall = math.exp(-rate * h)
             own[m, self.drift : self.derivative] = fall * (1.0 + rate * h)
-            own[m, self.derivative :] = fall * (1.0 - rate * h)
+            own[m, self.derivative : self.season] = fall * (1.0 - rate * h)
             up[m], down[m] = fall * h, -fall * rate**2 * h
         if self.derivative < self.size:
-            return Transition(own, up, down)
+            return Transition(own, up, down, turned)
         outer = own[:, :, None] * own[:, None, :]
-        return Transition(own, up, down, outer, (1.0 - outer) * self.prior)
+        return Transition(own, up, down, turned, outer, (1.0 - outer) * self.prior)
+
+    def transition_of_season(self, h: float) -> tuple[Array, Array]:
+        """What the values (M, n) of a season keep in h steps, and take of the others of their pairs."""
+        kept = np.ones((len(self.settings), (self.size - self.season) // 2), dtype=np.complex128)
+        for m, each in enumerate(self.settings):
+            if each.season is not None:
+                once = complex(-1.0 / each.season.lasts, 2.0 * math.pi) * h / each.season.period
+                turns = 1j * once.imag * np.arange(1, each.season.harmonics + 1) + once.real
+                kept[m] = np.repeat(np.exp(turns), self._waves)
+        return kept.real, kept.imag
 
     def moved(self, states: Array, h: float) -> Array:
         """States (M, S), or matrices (M, S, n) with states as columns, after h steps."""
-        own, up, down, *_ = self.transition(h)
-        if states.ndim == 3:
-            own, up, down = own[:, :, None], up[:, :, None], down[:, :, None]
-        out = own * states
-        if self.derivative < self.size:
-            value, slope = slice(self.drift, self.derivative), slice(self.derivative, None)
-            out[:, value] += up * states[:, slope]
-            out[:, slope] += down * states[:, value]
+        change = self.transition(h)
+        if states.ndim == 2:
+            return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
+        out = change.own[:, :, None] * states
+        for part, much, of in self._taken(change):
+            out[:, part] += much[:, :, None] * states[:, of]
         return np.asarray(out)
+
+    def _taken(self, change: Transition) -> list[tuple[slice, Array, slice]]:
+        """Which part of a state takes how much (M, n) or (M, 1) of which other part."""
+        middle = (self.season + self.size) // 2
+        value, slope = slice(self.drift, self.derivative), slice(self.derivative, self.season)
+        wave, other = slice(self.season, middle), slice(middle, None)
+        taken = []
+        if self.derivative < self.season:
+            taken += [(value, change.up, slope), (slope, change.down, value)]
+        if self.season < self.size:
+            taken += [(wave, change.turned, other), (other, -change.turned, wave)]
+        return taken
 
     def moved_covariance(self, covariance: Array, h: float) -> Array:
         """Covariances (M, S, S) after h steps, with what is new by then.
@@ -259,24 +327,40 @@ class Layout:
         if change.outer is not None:
             known *= change.outer
             return
-        value, slope = slice(self.drift, self.derivative), slice(self.derivative, None)
-        up, down = change.up[:, :, None], change.down[:, :, None]
-        to_value, to_slope = up * known[:, slope], down * known[:, value]
-        known *= change.own[:, :, None]
-        known[:, value] += to_value
-        known[:, slope] += to_slope
-        to_value, to_slope = up * known[:, :, slope], down * known[:, :, value]
-        known *= change.own[:, None, :]
-        known[:, :, value] += to_value
-        known[:, :, slope] += to_slope
+        own = change.own[:, :, None]
+        for _ in range(2):
+            # From the left; and, turned over, from the right.
+            moved = [
+                (part, much[:, :, None] * known[:, of]) for part, much, of in self._taken(change)
+            ]
+            known *= own
+            for part, much in moved:
+                known[:, part] += much
+            known = known.transpose(0, 2, 1)
 
 
-def features(space: Space, distance: Array, extent: float) -> tuple[Array, Array]:
+def features(
+    space: Space, distance: Array, extent: float, at_most: int = MOST_FEATURES
+) -> tuple[Array, Array]:
     """Features (A, r) by pivoted Cholesky, and the variance (A,) that they leave out."""
     K = space.correlation(distance, extent)
-    most = min(MOST_FEATURES, len(K))
+    most = min(at_most, len(K))
     made = linalg.pivoted_cholesky(np.diagonal(K).copy(), lambda i: K[i].copy(), most, TOLERANCE)
     return np.asarray(made.G.T), np.asarray(made.residual)
+
+
+def season_features(setting: Setting, distance: Array, extent: float) -> tuple[Array, Array]:
+    """Features (A, s) of a season of variance 1, half of it shared, and the variance they leave."""
+    points = len(distance)
+    if setting.season is None:
+        return np.zeros((points, 0)), np.zeros(points)
+    made, left = features(setting.season.space, distance, extent, MOST_OF_A_SEASON)
+    return math.sqrt(0.5) * np.column_stack([np.ones((points, 1)), made]), 0.5 * left
+
+
+def _harmonics(settings: Sequence[Setting]) -> Array:
+    """Variances (M, harmonics) of settings that have seasons with as many of them."""
+    return np.array([each.season.variances for each in settings if each.season is not None])
 
 
 def is_rough(setting: Setting, points: int) -> bool:
@@ -290,7 +374,8 @@ def is_rough(setting: Setting, points: int) -> bool:
 def kind(setting: Setting, points: int) -> object:
     """Settings of one kind have the same features, and can share a layout."""
     spaces = None if is_rough(setting, points) else (setting.slow_space, setting.drift_space)
-    return spaces, setting.smooth
+    season = setting.season
+    return spaces, setting.smooth, season and (season.space, season.harmonics)
 
 
 def _prior(setting: Setting, slow: Array, drift: Array) -> Array:

@@ -2,24 +2,26 @@
 
 Each is a reward
 
-    constant + level(t) + slow(x, t) + drift(x, t) + white(x, t)
+    constant + level(t) + slow(x, t) + drift(x, t) + season(x, t) + white(x, t)
 
 in units of one prior deviation that the bank learns: a constant nobody knows, a level that all places
-share, places that differ for long, weather that comes and goes, and what is new at every place at every
-time. The white part is noise of an answer as much as of a forecast; the noise of the sensor comes on top
-of it and is never learned away.
+share, places that differ for long, weather that comes and goes, a day or a year where there is one, and
+what is new at every place at every time. The white part is noise of an answer as much as of a forecast;
+the noise of the sensor comes on top of it and is never learned away.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
 import numpy as np
+from scipy.special import ive
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.coercion import shown
 
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
@@ -57,6 +59,49 @@ class Space:
 
 
 @dataclass(frozen=True)
+class Season:
+    """What comes again: a day, a week, a year, with a course of its own at each place.
+
+    Half of its variance is shared by all places. In time it is quasi-periodic: of the kernel
+    exp(-2 sin^2(pi lag / period) / l^2) the first harmonics, of weights I_j(1 / l^2) (Solin & Sarkka
+    2014), times exp(-lag / (lasts * period)). The mean of a period is left to the lasting differences.
+
+    Attributes
+    ----------
+    period : float
+        In the unit of time of a `Bank`, and in steps once that knows how long a step is.
+    variance : float
+        In units of the squared prior deviation.
+    space : Space
+        Correlation of the half that is not shared.
+    harmonics : int
+        How many.
+    length : float
+        The kernel's l: how sharp its peaks may be.
+    lasts : float
+        Periods after which the course is another one, up to 1/e.
+    """
+
+    period: float
+    variance: float
+    space: Space
+    harmonics: int = 3
+    length: float = 0.7
+    lasts: float = 20.0
+
+    def __post_init__(self) -> None:
+        whole_number("harmonics", self.harmonics, at_most=50)
+        for name in ("period", "variance", "length", "lasts"):
+            _positive(name, getattr(self, name))
+
+    @property
+    def variances(self) -> Array:
+        """Of each harmonic, shape (harmonics,), of sum `variance`."""
+        weights = ive(np.arange(1, self.harmonics + 1), self.length**-2)
+        return np.asarray(self.variance * weights / weights.sum())
+
+
+@dataclass(frozen=True)
 class Setting:
     """One model of a bank; time scales count in steps.
 
@@ -73,6 +118,8 @@ class Setting:
     hazard : float
         Chance in a step that all but the constant starts afresh: such a member is a rival of its twin
         that never does, and their weights say which of them is right.
+    season : Season, optional
+        What comes again.
     """
 
     slow_space: Space
@@ -86,6 +133,7 @@ class Setting:
     level_scale: float
     smooth: bool = False
     hazard: float = 0.0
+    season: Season | None = None
 
     def __post_init__(self) -> None:
         for name in ("slow", "drift", "level", "white"):
@@ -175,9 +223,40 @@ def _on(
     return Setting(space, space, slow, drift, 0.1, NOTHING, math.inf, scale, 10.0, smooth, hazard)
 
 
-def settings_for(points: Array) -> tuple[Setting, ...]:
-    """`network_settings` for a few points (A, d), `function_settings` for many."""
-    return network_settings() if len(points) <= SMALL_NETWORK else function_settings()
+def settings_for(points: Array, season: float | None = None) -> tuple[Setting, ...]:
+    """`network_settings` for a few points (A, d), `function_settings` for many.
+
+    With a season, a period in the unit of time: eight of them with a season, and the same without. All
+    of the others beside them would have the weight until the second period, and the time of a step.
+    """
+    network = len(points) <= SMALL_NETWORK
+    chosen = network_settings() if network else function_settings()
+    if season is None:
+        return chosen
+    plain = tuple(filter(_holds_a_network if network else _holds_a_function, chosen))
+    again = Season(season, 0.5, Space("matern32", 0.3))
+    return (*(replace(each, season=again) for each in plain), *plain)
+
+
+def _holds_a_network(setting: Setting) -> bool:
+    """Eight of the network's: places differ alone, weather is not the most local and lasts."""
+    wide = setting.drift_space.length >= 0.3 and setting.slow_space.shape == "identity"
+    return wide and setting.drift_scale >= 3.0 and not setting.smooth
+
+
+def _holds_a_function(setting: Setting) -> bool:
+    """Eight of the function's: half of it stays, the other half lasts twenty steps."""
+    return setting.slow == 0.5 and setting.drift_scale == 20.0
+
+
+def in_steps(settings: Sequence[Setting], step: float) -> tuple[Setting, ...]:
+    """With seasons in steps of such a length; nothing else depends on it."""
+    return tuple(
+        each
+        if each.season is None
+        else replace(each, season=replace(each.season, period=each.season.period / step))
+        for each in settings
+    )
 
 
 def _matern32(r: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index, whole_number
+from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.observations import Observations
 from tvbandits.gp.bank.bank import CAPACITY, Bank
 from tvbandits.gp.bank.posterior.recent import Readings, Recent, faded, moved
@@ -44,6 +44,8 @@ class ModelBank:
         The models; those that suit the number of candidates by default.
     capacity : int
         Numbers in the covariances of all models: what a step costs.
+    season : float, optional
+        Time after which a part of the reward comes again; for models that are not given.
 
     Examples
     --------
@@ -60,9 +62,16 @@ class ModelBank:
 
     settings: tuple[Setting, ...] | None = None
     capacity: int = CAPACITY
+    season: float | None = None
 
     def __post_init__(self) -> None:
         whole_number("capacity", self.capacity)
+        if self.season is not None:
+            positive_number("season", self.season)
+            if self.settings is not None:
+                raise ValueError(
+                    f"season is for models that are not given, got season={self.season} and settings"
+                )
 
     def start(
         self, kernel: Any, surface: Surface, noise_variance: float, sign: float = 1.0
@@ -80,7 +89,13 @@ class ModelBank:
         sign : float
             -1 where the values it will be told are rewards turned round.
         """
-        bank = Bank.of(surface.points, noise_variance, self.settings, capacity=self.capacity)
+        bank = Bank.of(
+            surface.points,
+            noise_variance,
+            self.settings,
+            capacity=self.capacity,
+            season=self.season,
+        )
         return BankPosterior(kernel, surface, Recent(bank), (self, noise_variance, sign))
 
 

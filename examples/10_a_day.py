@@ -1,0 +1,75 @@
+"""A day that comes again: the same bandit told that there is one, and not told.
+
+Sixteen places of a hall warm up at hours of their own, and weather moves over them. A bandit plays the
+warmest place every hour and asks about two more. `season=24`, in the unit of its times, puts models of
+which a part comes again after a day beside those without; their weights say by how well they predict
+which of them is right, so that a season that is not there costs little.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tvbandits import Answers, policies
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.datasets import TableProblem
+
+HERE = Path(__file__).resolve().parent
+DAYS, NOISE = 8, 0.01
+
+
+def hall(seed: int) -> TableProblem:
+    """Degrees at 16 places, hour by hour: offsets, a day, weather of ten hours."""
+    rng = np.random.default_rng(seed)
+    places = rng.uniform(0, 40, (16, 2))
+    hours = np.arange(24 * DAYS)[:, None]
+    near = np.exp(-np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) / 15)
+    root = np.linalg.cholesky(near)
+    day = rng.uniform(1.0, 2.5, 16) * np.cos(2 * np.pi * (hours - rng.uniform(8, 20, 16)) / 24)
+    keep, weather = np.exp(-1 / 10), [root @ rng.standard_normal(16)]
+    for _ in hours[1:]:
+        fresh = np.sqrt(1 - keep**2) * root @ rng.standard_normal(16)
+        weather.append(keep * weather[-1] + fresh)
+    level = 20 + 0.5 * rng.standard_normal(16) + day + 0.6 * np.array(weather)
+    return TableProblem(level, places, name="hall", unit="degrees", noise_variance=NOISE)
+
+
+def play(problem: TableProblem, season: float | None, seed: int) -> np.ndarray:
+    """Regret of every hour."""
+
+    class Sensors:
+        def query(self, X: np.ndarray, t: float) -> Answers:
+            return Answers(problem.value(X, t) + NOISE**0.5 * keyed_normal(seed, 2, X, t), NOISE)
+
+    bandit = policies.frugal_gp_ucb(
+        problem.domain, None, NOISE, expert=Sensors(), budget=2, season=season, seed=seed
+    )
+    missed = []
+    for hour in range(1, problem.horizon + 1):
+        x = bandit.ask(hour)
+        level = problem.value(x, hour)
+        bandit.tell(x, level + NOISE**0.5 * keyed_normal(seed, 1, x, hour), hour)
+        missed.append(problem.best(hour) - level[0])
+    return np.array(missed)
+
+
+def main(out: Path = HERE) -> float:
+    curves = {"told of the day": [], "not told": []}
+    for seed in range(2):
+        problem = hall(seed)
+        for (name, runs), season in zip(curves.items(), (24.0, None), strict=True):
+            runs.append(play(problem, season, seed).reshape(DAYS, 24).mean(axis=1))
+            print(f"{name}, seed {seed}: {runs[-1].mean():.3f} degrees an hour")
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    axes, days = figure.subplots(), np.arange(1, DAYS + 1)
+    for (name, runs), style in zip(curves.items(), ("ko-", "ks--"), strict=True):
+        axes.plot(days, np.mean(runs, axis=0), style, fillstyle="none", label=name)
+    axes.set(xlabel="day", ylabel="regret of an hour (degrees)", ylim=(0, None))
+    axes.legend(frameon=False)
+    figure.savefig(out / "10_a_day.png", dpi=120)
+    return float(np.mean(curves["told of the day"]))
+
+
+if __name__ == "__main__":
+    main()
