@@ -37,6 +37,7 @@ ORDER = [
     "policies.model_free",
     "policies.rivals",
     "policies.rivals.designed",
+    "policies.rivals.removing",
     "policies.catalogue",
     "experts",
     "datasets",

@@ -16,7 +16,7 @@ from tvbandits.policies.rivals.master import master
 from tvbandits.policies.rivals.predictive import predictive_sampling
 from tvbandits.policies.rivals.priors import hp_gp_ts, pe_gp_ucb
 from tvbandits.policies.rivals.recipes import boba, mk_gp_ucb, time_gp_ucb
-from tvbandits.policies.rivals.wdbo import bolt, w_dbo
+from tvbandits.policies.rivals.removing.wdbo import bolt, w_dbo
 from tvbandits.policies.setting import Look, Policy, Setting
 from tvbandits.policies.ucb_family import (
     et_gp_ucb,

@@ -11,7 +11,8 @@ from scipy.integrate import quad
 
 from tests.oracles.plain_rivals import matern32, matern52, relevances_by_leaving_out
 from tvbandits import Box, Candidates, policies
-from tvbandits.policies.rivals.relevance import (
+from tvbandits.policies.rivals.removing.dataset import Relevant, best_size, future_weight
+from tvbandits.policies.rivals.removing.relevance import (
     over_candidates,
     over_future,
     over_space,
@@ -19,7 +20,6 @@ from tvbandits.policies.rivals.relevance import (
     relevance,
     without,
 )
-from tvbandits.policies.rivals.wdbo import Relevant, best_size, future_weight
 
 
 def example(n: int = 10, d: int = 2) -> tuple[Any, ...]:

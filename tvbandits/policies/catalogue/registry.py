@@ -12,9 +12,9 @@ from tvbandits.policies.rivals import (
     predictive,
     priors,
     recipes,
-    wdbo,
 )
 from tvbandits.policies.rivals.designed import opkb
+from tvbandits.policies.rivals.removing import wdbo
 from tvbandits.policies.setting import Policy
 from tvbandits.policies.ucb_family import drifting, forgetting
 

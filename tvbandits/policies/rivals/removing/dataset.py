@@ -1,4 +1,4 @@
-"""W-DBO, the controls that remove other data than it does, and BOLT's size of the data.
+"""A dataset that loses what no longer matters: W-DBO's rule, its controls, and BOLT's size.
 
 [WD] = A. Bardou, P. Thiran and G. Ranieri. This too shall pass: removing stale observations in dynamic
 Bayesian optimization. NeurIPS 2024.
@@ -17,14 +17,14 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, Index, not_negative, whole_number
-from tvbandits.core.coercion import choice, shown
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.maximum_likelihood import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.policies.rivals.relevance import (
+from tvbandits.policies.rivals.removing.relevance import (
     matern,
     over_candidates,
     over_future,
@@ -33,8 +33,7 @@ from tvbandits.policies.rivals.relevance import (
     relevance,
     without,
 )
-from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds
-from tvbandits.policies.setting import Look, Policy, Seed, described
+from tvbandits.policies.rivals.ruled import Held, Kinds
 
 SPACE_NU, TIME_NU = 2.5, 1.5
 FEWEST = 2
@@ -307,116 +306,3 @@ def future_weight(n: int, response: float, length: float) -> float:
     step = max(1.0, response * (n / 100.0) ** 3)
     a = math.sqrt(3.0) / length * step * np.arange(1, n + 1)
     return float((((1 + a) * np.exp(-a)) ** 2).sum())
-
-
-def _checked(alpha: float, removal: str, first: int, refit_every: int) -> None:
-    not_negative("alpha", alpha)
-    whole_number("first", first)
-    whole_number("refit_every", refit_every)
-    choice("removal", removal, ("relevance", "oldest", "random"))
-
-
-@described
-def w_dbo(
-    domain: Domain,
-    *,
-    noise_variance: float,
-    alpha: float = 0.25,
-    removal: Removal = "relevance",
-    first: int = 15,
-    refit_every: int = 1,
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> ByRule:
-    """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
-
-    A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
-    variance and scales; all relevances are computed at once. Within one cleaning the hyperparameters
-    stay, where the authors' program fits after every removal.
-
-    Parameters
-    ----------
-    alpha : float
-        The budget of removal grows by (1 + alpha) in one time scale.
-    removal : "relevance", "oldest" or "random"
-        What goes: the least relevant; or, for a control, as many of the oldest, or of any.
-    first : int
-        So many points are uniform.
-    refit_every : int
-        Rewards between two fits.
-
-    Examples
-    --------
-    >>> from tvbandits import Candidates, policies
-    >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.w_dbo(sites, noise_variance=0.01)
-    >>> for t in range(1, 11):
-    ...     X = bandit.ask(t)
-    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
-    10 (1, 1)
-    """
-    _checked(alpha, removal, first, refit_every)
-    rule = Relevant(domain, noise_variance, alpha, removal, first, refit_every)
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
-
-
-@described
-def bolt(
-    domain: Domain,
-    *,
-    noise_variance: float,
-    response: float = 1.0,
-    alpha: float = 0.25,
-    first: int = 15,
-    refit_every: int = 1,
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> ByRule:
-    """W-DBO with BOLT's largest size of the data (Bardou & Thiran 2025).
-
-    Parameters
-    ----------
-    response : float
-        Time that a decision takes with 100 observations, in the unit of time; it grows as n^3. The paper
-        measures it, so that its runs depend on the machine.
-    alpha : float
-        As for W-DBO.
-    first : int
-        So many points are uniform.
-    refit_every : int
-        Rewards between two fits.
-
-    Examples
-    --------
-    >>> from tvbandits import Candidates, policies
-    >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.bolt(sites, noise_variance=0.01)
-    >>> for t in range(1, 11):
-    ...     X = bandit.ask(t)
-    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
-    10 (1, 1)
-    """
-    not_negative("response", response)
-    _checked(alpha, "relevance", first, refit_every)
-    rule = Relevant(domain, noise_variance, alpha, "relevance", first, refit_every, response)
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
-
-
-POLICIES = (
-    Policy(
-        "w-dbo",
-        w_dbo,
-        "removes what the future can do without, removal=relevance|oldest|random",
-        paper="Bardou 2024",
-        look=Look("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
-    ),
-    Policy(
-        "bolt",
-        bolt,
-        "W-DBO with the size of the data that its response time allows",
-        paper="Bardou & Thiran 2025",
-        look=Look("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "+"),
-    ),
-)

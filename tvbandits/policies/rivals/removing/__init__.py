@@ -1,0 +1,1 @@
+"""Policies that remove observations of which the future needs nothing."""
