@@ -8,7 +8,7 @@ from tests.house.test_documents import FENCED, PAGES
 from tests.places import ROOT
 
 KNOWN = {"CPU", "CSV", "GB", "GPU", "HTML", "HTTP", "ID", "JSON", "KB", "MB", "MIT", "OK", "README"}
-KNOWN |= {"SECURITY", "SIGTERM", "SQL", "TOML", "URL", "UTC", "UTF-8"}
+KNOWN |= {"SECURITY", "SIGKILL", "SIGTERM", "SQL", "TOML", "URL", "UTC", "UTF-8"}
 """What everybody knows who reads documentation of software."""
 
 WORD = re.compile(r"\b[A-Z][A-Z0-9]+(?:-[A-Z0-9]+)*\b")
