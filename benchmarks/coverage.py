@@ -10,6 +10,8 @@ how much larger that is than the density of a model fitted by hand, and the shar
 intervals that hold. That model is a level that all points share, what stays, and two fields that drift,
 with white noise; its parameters have the largest evidence on readings of the whole run at random points.
 It is conditioned on all that the bandit was told, by dense algebra.
+
+On more than 2,000 candidates, as those of bogunovic, both policies have a learned kernel.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ PROBLEMS: dict[str, tuple[str, list[Path]]] = {
     "gp-drift": ("gp-drift", []),
     "switching": ("switching", []),
     "mandl": ("mandl", []),
+    "exoskeleton": ("exoskeleton", []),
+    "bogunovic": ("bogunovic", []),
     "ozone-network": ("ozone-network", []),
     "ar-arms": ("ar-arms", []),
     "switching-arms": ("switching-arms", []),

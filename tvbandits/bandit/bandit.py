@@ -22,6 +22,7 @@ from tvbandits.bandit.resuming import first_state, state_for
 from tvbandits.bandit.state import Info, State
 from tvbandits.bandit.told import (
     Told,
+    calibrated,
     checked_answers,
     checked_told,
     visited_with,
@@ -272,6 +273,7 @@ class Bandit(Looking):
     def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
         """The state once it knows what was told."""
         model = self._model
+        calibration = calibrated(self._recipe, state, told.rewards, model.expected)
         spent = state.spent + model.information(state, told.rewards)
         state = model.reset_at_events(state, told.rewards, rng)
         before = len(state.rewards)
@@ -290,6 +292,7 @@ class Bandit(Looking):
             time=told.latest if state.time is None else max(state.time, told.latest),
             asked_for=state.asked_for if out else None,
             spent=spent,
+            calibration=calibration,
             questions=replace(
                 state.questions,
                 pool=model.members(state, visited),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.resuming import generator_of
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
 from tvbandits.bandit.told import told_to_bank
 from tvbandits.core.arrays import Array, flag, is_finite_number
@@ -94,14 +95,10 @@ class Model:
             known = _Conditioned(told, state.since, state.time, now, before, after, made)
             self._latest = known
         rng.bit_generator.state = known.after
-        info = replace(
-            state.info,
-            posterior=known.made.info.posterior,
-            model=known.made.info.model,
-            expensive=known.made.info.expensive,
-            seconds={**state.info.seconds, **known.made.info.seconds},
-        )
-        made = known.made
+        made, about = known.made, known.made.info
+        seconds = {**state.info.seconds, **about.seconds}
+        info = replace(state.info, posterior=about.posterior, model=about.model, seconds=seconds)
+        info = replace(info, expensive=about.expensive)
         return replace(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
@@ -112,10 +109,11 @@ class Model:
         if type(model.aging) is Constant and state.since == (0, 0):
             self._continuing.keep(state.rewards, state.answers, model, posterior)
         centre = self._sign * model.scaling.centre(posterior.products, self._origin(state))
+        known = replace(state.info.model, centre=centre, scale=model.scaling.scale)
         info = replace(
             state.info,
             posterior=about,
-            model=replace(state.info.model, centre=centre, scale=model.scaling.scale),
+            model=replace(known, widening=state.calibration.widening),
             seconds={"posterior": time.perf_counter() - started},
             expensive=self._forewarning.given(state.info.expensive, posterior, self._finite),
         )
@@ -189,7 +187,13 @@ class Model:
             scale=scaled.scale,
             origin=origin,
             now=now,
+            widening=state.calibration.widening,
         )
+
+    def expected(self, state: State, X: Array, t: float) -> tuple[Array, Array]:
+        """Mean and deviation (n,), larger being better, at points (n, d) and a time; nothing changes."""
+        known = self.conditioned(state, t, generator_of(state.random))
+        return self.view(known, t).predict(X)
 
     def beta(self, state: State) -> float:
         """The width of a conditioned state."""
@@ -200,8 +204,7 @@ class Model:
         situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
         beta = self._recipe.confidence(situation)
         if not (is_finite_number(beta) and beta >= 0):
-            source = shown(self._recipe.confidence)
-            said = f"got {shown(beta)} of {source}"
+            said = f"got {shown(beta)} of {shown(self._recipe.confidence)}"
             raise ValueError(f"a width must be finite and not negative, {said}")
         return beta
 

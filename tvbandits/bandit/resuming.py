@@ -13,6 +13,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.forgetting.ages import Paced
+from tvbandits.gp.fitting.calibration import Calibration
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.queries.pool import Members
@@ -98,6 +99,7 @@ def _with_kernel_of(recipe: Recipe, state: State) -> State:
         if len(given) == len(known) and all(map(same_form, known, given)):
             return replace(state, model=replace(state.model, kernel=learned.kernel))
     model = replace(state.model, kernel=recipe.kernel, learned=None)
+    state = replace(state, calibration=Calibration())
     if learned is None:
         return replace(state, model=model)
     about = replace(state.info.model, terms=())

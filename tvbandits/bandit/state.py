@@ -16,6 +16,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.ages import Aging
 from tvbandits.gp.bank.settings import Setting
+from tvbandits.gp.fitting.calibration import Calibration
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
@@ -88,6 +89,8 @@ class ModelInfo:
         Deviation of what a bank of models has found to be new at every place at every time; 0 elsewhere.
     members : tuple of pairs (weight, Setting)
         The models of a bank that count most; empty elsewhere.
+    widening : float
+        Factor on the deviations shown, above 1 where a learned kernel or a bank was over-confident.
     """
 
     centre: float = 0.0
@@ -98,6 +101,7 @@ class ModelInfo:
     resets: int = 0
     white: float = 0.0
     members: tuple[tuple[float, Setting], ...] = ()
+    widening: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,7 @@ class QueryInfo:
 
     def after(self, choice: Choice, asked: Consultation) -> QueryInfo:
         """With one query more."""
-        said = asked.said
-        points, answered = len(choice.rows), int(said.answered.sum())
+        said, points, answered = asked.said, len(choice.rows), int(asked.said.answered.sum())
         return QueryInfo(
             asked=points,
             answered=answered,
@@ -306,6 +309,8 @@ class State:
         Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB.
     since : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
+    calibration : Calibration
+        How well the deviations of a learned kernel have held.
     expert : mapping or None
         What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     info : Info
@@ -336,6 +341,7 @@ class State:
     domain: Domain
     spent: float = 0.0
     since: tuple[int, int] = (0, 0)
+    calibration: Calibration = field(default_factory=Calibration)
     expert: Mapping[str, Any] | None = None
     info: Info = field(default_factory=Info, compare=False)
 

@@ -1,9 +1,10 @@
-"""What is told: checked before anything moves, and handed to a bank of models."""
+"""What is told: checked before anything moves, held against predictions, handed to a bank of models."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from tvbandits.core.arrays import Array, as_times, as_values, as_variances
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
+from tvbandits.gp.fitting.calibration import Calibration
 from tvbandits.gp.posteriors.candidate_cache import Surface
 
 
@@ -137,6 +139,32 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
+Expected = Callable[[State, Array, float], tuple[Array, Array]]
+"""Mean and deviation of the reward at points (n, d) and a time, by what a state knows."""
+
+
+def calibrated(recipe: Recipe, state: State, told: Observations, expected: Expected) -> Calibration:
+    """How well the deviations of a learned kernel hold, once more rewards are told.
+
+    Each is held against what is said of its own time by all that was told before it, late or not: how
+    many are told at once does not matter. One where the last one was says little (see `Calibration`),
+    and before the first fit there is nothing to watch.
+    """
+    known, learned = state.calibration, state.model.learned
+    if recipe.learn is None or learned is None or learned.fits == 0:
+        return known
+    X = np.concatenate([state.rewards.X[-1:], told.X])
+    sign = -1.0 if recipe.minimise else 1.0
+    for i in np.flatnonzero((X[1:] != X[:-1]).any(axis=1)):
+        first = told.take(slice(0, i))
+        times = first.t if state.time is None else np.append(first.t, state.time)
+        before = replace(state, rewards=state.rewards.append(first), time=float(times.max()))
+        mean, deviation = expected(before, told.X[i : i + 1], float(told.t[i]))
+        error = sign * float(told.y[i]) - float(mean[0])
+        known = known.after(error, float(deviation[0]) ** 2 + float(told.variance[i]))
+    return known
+
+
 def told_to_bank(recipe: Recipe, state: State, surface: Surface | None, now: float) -> State:
     """The state with its bank told what it does not know yet, speaking about the time `now`.
 
@@ -164,6 +192,7 @@ def told_to_bank(recipe: Recipe, state: State, surface: Surface | None, now: flo
             scale=posterior.scale,
             white=math.sqrt(posterior.white),
             members=posterior.heaviest,
+            widening=posterior.bank.widening,
         ),
         seconds={"posterior": time.perf_counter() - started},
     )

@@ -261,7 +261,8 @@ class StateSpacePosterior:
     def continued(self, rows: Data, now: float) -> StateSpacePosterior | None:
         """With observations more, speaking about the time `now`; None if one is of the past."""
         if len(rows) == 0:
-            return replace(self, now=now)
+            # What was computed for this time is not computed again.
+            return self if now == self.now else replace(self, now=now)
         order = np.argsort(rows.Z[:, -1], kind="stable")
         rows = Data(rows.Z[order], rows.Y[order], rows.variance[order])
         if rows.Z[0, -1] < self.last:
@@ -301,7 +302,7 @@ class StateSpacePosterior:
             variances[early] = spread + left[early]
         for t in np.unique(Z[~early, -1]):
             at = Z[:, -1] == t
-            mean, P = self._at(float(t))
+            mean, P = self._present if t == self.now else self._at(float(t))
             means[at] = H[at] @ mean
             variances[at] = np.einsum("ij,ij->i", H[at] @ P, H[at]) + left[at]
         return means, np.maximum(variances, 0.0)

@@ -59,6 +59,8 @@ class View:
     white : float
         Variance of the reward beyond that of what can be learned, which a width leaves out: of what is
         new at every place at every time.
+    widening : float
+        Factor on the deviation of the reward, which a width leaves out too: what innovations have shown.
     """
 
     posterior: Posterior
@@ -69,10 +71,12 @@ class View:
     origin: float
     now: float = math.nan
     white: float = 0.0
+    widening: float = 1.0
 
     def reward(self, X: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the reward at points (n, d): with what nobody can learn."""
+        """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn."""
         mean, deviation = self.predict(X)
+        deviation = self.widening * deviation
         return mean, np.sqrt(deviation**2 + self.white) if self.white else deviation
 
     def predict(self, X: Array) -> tuple[Array, Array]:

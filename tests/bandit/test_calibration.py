@@ -1,0 +1,131 @@
+"""Deviations of a learned kernel, as they are shown, are widened by what predictions have missed."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Bandit, Box, Candidates, load, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.gp.fitting.calibration import Calibration
+
+SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
+INTERVAL = Box([(0.0, 3.0), (0.0, 3.0)])
+NOISE = 0.01
+
+
+def reward(X: Array, t: float) -> Array:
+    """It changes faster and faster, so that what was learned early is over-confident."""
+    level = np.sin(2.0 * X[:, 0] + (t / 12.0) ** 2) + 0.3 * np.cos(X.sum(axis=1) + t / 3.0)
+    return np.asarray(5.0 + level + 0.1 * keyed_normal(0, 1, X, t))
+
+
+def learning(domain: Any = SITES, **more: Any) -> Bandit:
+    return policies.tv_gp_ucb(domain, None, NOISE, **more)
+
+
+def play(bandit: Bandit, times: range, sign: float = 1.0) -> Bandit:
+    for t in times:
+        X = bandit.ask(t)
+        bandit.tell(X, sign * reward(X, t), t)
+    return bandit
+
+
+def widening(bandit: Bandit) -> float:
+    return bandit.state.calibration.widening
+
+
+@pytest.mark.parametrize("domain", [SITES, INTERVAL], ids=["candidates", "box"])
+def test_it_holds_rewards_at_changed_places_against_what_was_said_before(domain: Any) -> None:
+    bandit, plain, last, seen = learning(domain), Calibration(), None, 0
+    for t in range(1, 46):
+        x = bandit.ask(t)
+        y = reward(x, t)
+        mean, deviation = bandit.predict(x, t)
+        if bandit.info.model.fits and last is not None and (x != last).any():
+            # What is shown is widened; what it is held against is not.
+            stated = float(deviation[0]) / widening(bandit)
+            plain, seen = plain.after(float(y[0] - mean[0]), stated**2 + NOISE), seen + 1
+        bandit.tell(x, y, t)
+        last = x
+    assert seen > 8
+    assert widening(bandit) == pytest.approx(plain.widening, rel=1e-9)
+    assert widening(bandit) > 1.0
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_how_many_are_told_at_once_does_not_matter(late: bool) -> None:
+    X = SITES.X[[0, 3, 3, 7, 1, 1]]
+    t = np.array([31.0, 33.0, 32.0, 35.0, 34.0, 36.0] if late else [31.0, 32, 32, 33, 34, 35])
+    y = np.concatenate([reward(X[[i]], t[i]) for i in range(len(t))])
+    together, apart = (play(learning(), range(1, 31)) for _ in range(2))
+    before = together.state.calibration
+    together.tell(X, y, t)
+    for i in range(len(t)):
+        apart.tell(X[[i]], y[[i]], t[i])
+    assert together.state.calibration == apart.state.calibration != before
+
+
+def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
+    kernel = RBF(1.0)
+    for given in (
+        policies.gp_ucb(SITES, kernel, NOISE),
+        policies.w_gp_ucb(SITES, kernel, NOISE, discount=0.95),
+        policies.tv_gp_ucb(SITES, None, NOISE, posterior="bank"),
+    ):
+        assert play(given, range(1, 21)).state.calibration == Calibration()
+    few = play(learning(), range(1, 4))
+    assert few.info.model.fits == 0
+    assert few.state.calibration == Calibration()
+
+
+def test_it_is_shown_and_decides_nothing() -> None:
+    bandit, calm = play(learning(), range(1, 41)), learning()
+    factor = widening(bandit)
+    state = pickle.loads(pickle.dumps(bandit.state))
+    object.__setattr__(state, "calibration", Calibration())
+    calm = Bandit.from_state(bandit.recipe, state)
+    (mean, wide), (same, narrow) = (each.predict(SITES.X, 42.0) for each in (bandit, calm))
+    np.testing.assert_array_equal(mean, same)
+    np.testing.assert_allclose(wide, factor * narrow, rtol=1e-12)
+    np.testing.assert_array_equal(bandit.ask(), calm.ask())
+    assert bandit.info.model.widening == factor
+
+
+def test_it_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    bandit = play(learning(), range(1, 25))
+    bandit.save(tmp_path / "saved")
+    loaded = load(tmp_path / "saved")
+    assert loaded.state == bandit.state
+    for each in (bandit, loaded):
+        play(each, range(25, 45))
+    assert loaded.state.calibration == bandit.state.calibration
+    assert loaded.state == bandit.state
+
+
+def test_what_another_kernel_has_missed_does_not_count() -> None:
+    bandit = play(learning(), range(1, 41))
+    assert widening(bandit) > 1.0
+    same = Bandit.from_state(bandit.recipe, bandit.state)
+    assert same.state.calibration == bandit.state.calibration
+    other = policies.gp_ucb(SITES, RBF(1.0), NOISE).recipe
+    assert Bandit.from_state(other, bandit.state).state.calibration == Calibration()
+
+
+def test_turned_round_it_is_the_same() -> None:
+    up, down = play(learning(), range(1, 41)), play(learning(minimise=True), range(1, 41), -1.0)
+    assert up.state.calibration == down.state.calibration
+
+
+def test_a_call_that_fails_leaves_it_as_it_was() -> None:
+    bandit = play(learning(), range(1, 31))
+    before = bandit.state
+    with pytest.raises(ValueError, match="y"):
+        bandit.tell(SITES.X[:2], [1.0, np.inf], 31.0)
+    assert bandit.state == before

@@ -1,0 +1,57 @@
+"""Whether a fitted kernel's deviations hold: rewards at a changed place against what was said of them.
+
+A kernel that was fitted to what a bandit plays knows the places it stays at, and may be over-confident
+about all others. A reward where the bandit has just been tests little but the noise; one at another
+place tests what is shown of all of them. So only the latter are watched.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+FADING = 0.02
+"""What the tally loses at each reward that is watched."""
+
+PRIOR_COUNT = 2.0
+"""So many rewards just as large as expected are taken for granted."""
+
+LARGEST = 25.0
+"""A squared standardised innovation counts for at most this: one outlier is no bad model."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A faded mean of squared standardised innovations: errors of predictions made before the reward.
+
+    With z_i = (y_i - mu_i) / sqrt(sigma_i^2 + noise_i) of the watched rewards, the latest first, and
+    the fading f, it is (n + sum_i (1 - f)^i min(z_i^2, 25)) / (n + sum_i (1 - f)^i) for i = 0, 1, ...,
+    where n is the prior count; under the right model, 1 on average.
+
+    Attributes
+    ----------
+    squares, count : float
+        The two sums, without the prior.
+    """
+
+    squares: float = 0.0
+    count: float = 0.0
+
+    def after(self, error: float, variance: float) -> Calibration:
+        """With one more reward.
+
+        Parameters
+        ----------
+        error : float
+            Reward less what was expected of it.
+        variance : float
+            Of the error, as it was expected: with the noise of the reading.
+        """
+        kept, square = 1.0 - FADING, min(error**2 / variance, LARGEST)
+        return Calibration(kept * self.squares + square, kept * self.count + 1.0)
+
+    @property
+    def widening(self) -> float:
+        """Factor on deviations: above 1 where innovations have been larger than they should be."""
+        mean = (PRIOR_COUNT + self.squares) / (PRIOR_COUNT + self.count)
+        return math.sqrt(max(mean, 1.0))
