@@ -4,6 +4,7 @@ from tvbandits.core.files import ReadLimits, reading_limits
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.drifting.arms import AutoregressiveArms, SwitchingArms, WearingArms
 from tvbandits.datasets.drifting.exoskeleton import Exoskeleton
+from tvbandits.datasets.drifting.new_peak import NewPeak
 from tvbandits.datasets.drifting.peaks import GeneralisedMovingPeaks, MovingPeaks
 from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
@@ -27,6 +28,7 @@ __all__ = [
     "GeneralisedMovingPeaks",
     "Lifted",
     "MovingPeaks",
+    "NewPeak",
     "ReadLimits",
     "Switching",
     "SwitchingArms",

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvbandits import Box, Candidates, Problem
-from tvbandits.datasets import DriftingBump, GPDrift, Switching
+from tvbandits.datasets import DriftingBump, GPDrift, NewPeak, Switching
 
 PROBLEMS: list[Any] = [
     DriftingBump(candidates=51),
     DriftingBump(candidates=0),
     GPDrift(points_per_axis=4, horizon=30),
     Switching(every=7, candidates=21, horizon=30),
+    DriftingBump(candidates=51, amplitude=40.0, speed=0.3),
+    NewPeak(candidates=51, appears=3, growth=2, horizon=30),
 ]
 
 
@@ -173,7 +175,7 @@ def test_a_reward_without_a_switch_does_not_vary() -> None:
 # --- realisations ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("problem", PROBLEMS[2:], ids=lambda problem: problem.name)
+@pytest.mark.parametrize("problem", PROBLEMS[2:4], ids=lambda problem: problem.name)
 def test_a_realisation_is_its_seed(problem: Any) -> None:
     X = problem.domain.X
     first, again, other = problem.realise(5), problem.realise(5), problem.realise(6)
@@ -229,3 +231,28 @@ def test_bad_parameters() -> None:
             GPDrift(epsilon)
     with pytest.raises(ValueError, match="every must be a whole number of at least 1, got 0"):
         Switching(every=0)
+
+
+@pytest.mark.parametrize("amplitude", [0.0, 5.0, 25.0, 40.0, 50.0])
+def test_the_best_of_a_bump_that_wanders_far(amplitude: float) -> None:
+    problem = DriftingBump(candidates=0, amplitude=amplitude, speed=0.07)
+    grid = np.linspace(-50.0, 50.0, 200_001)[:, None]
+    for t in (1.0, 9.0, 22.0, 40.0, 67.0):
+        assert problem.best(t) == pytest.approx(problem.value(grid, t).max(), abs=1e-7)
+
+
+def test_a_peak_appears() -> None:
+    problem = NewPeak(candidates=101, appears=10, growth=4, height=3.0, horizon=20)
+    places = [
+        float(problem.domain.X[problem.value(problem.domain.X, t).argmax(), 0]) for t in (9, 30)
+    ]
+    assert places == [10.0, -35.0]
+    heights = [problem.best(t) for t in (1, 10, 12, 13, 14, 20)]
+    np.testing.assert_allclose(heights, [1.0, 1.0, 1.5, 2.25, 3.0, 3.0])
+    assert problem.variation == pytest.approx(3.0 / 19)
+    with pytest.raises(ValueError, match=r"appears must be a whole number of at least 0, got -1"):
+        NewPeak(appears=-1)
+    with pytest.raises(ValueError, match=r"height must be positive and finite, got 0"):
+        NewPeak(height=0.0)
+    with pytest.raises(ValueError, match=r"amplitude must lie in \[0, 50\], got 51"):
+        DriftingBump(amplitude=51.0)
