@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
+from benchmarks.attack.cells import RECORDS, framed
 from benchmarks.attack.recordings import make as make_recording
 from tvbandits import (
     Bandit,
@@ -118,6 +119,7 @@ def folder() -> Path:
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
     ozone().to_csv(path / "ozone.csv", index=False)
+    (path / "cells.tfrecord").write_bytes(framed(RECORDS))
     regression(
         ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
         ("viscera_weight", "shell_weight", "rings"),
@@ -316,6 +318,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     ),
     "experts.CachedLogExpert.from_csv.path": at("log.csv"),
     "experts.CachedLogExpert.from_parquet.path": at("log.csv"),
+    "datasets.nas_bench.files": at("cells.tfrecord"),
     "datasets.sensor_field_from_files.files": lambda: [
         folder() / "readings.csv",
         folder() / "places.csv",

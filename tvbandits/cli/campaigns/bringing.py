@@ -37,7 +37,18 @@ def bring(
     """Tell a reading or bring an answer, or all of a table."""
     one = "--reward" if verb == "tell" else "--value"
     if (csv is None) == (site is None or value is None):
-        raise ValueError(f"give --site and {one}, or --csv")
+        given = {
+            "--site": site,
+            one: value,
+            "--csv": csv,
+            "--at": at,
+            "--variance": variance,
+            "--key": call.key,
+        }
+        there = [name for name, each in given.items() if each is not None]
+        raise ValueError(
+            f"{verb} needs --site and {one}, or --csv; got {' and '.join(there) or 'none of them'}"
+        )
     if csv is not None and call.key is not None:
         raise ValueError("--key is for one reading; a table has a column key")
     with call.opened() as sites:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tvbandits._version import __version__
+from tvbandits.core.coercion import file_path
 from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure, write_whole
 from tvbandits.core.files.reading import check_regular
 from tvbandits.core.files.values import Decoder, Encoder, Trusted
@@ -56,11 +57,11 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
     Raises
     ------
     ValueError
-        If a part of it cannot be saved.
+        If a part of it cannot be saved, or the path is none.
     OSError
         If the file cannot be written; one of that name stays as it was.
     """
-    write_whole(Path(path), to_bytes(value))
+    write_whole(file_path("path", path), to_bytes(value))
 
 
 def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
@@ -104,10 +105,12 @@ def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> 
     ------
     SavedFileError
         If it is no such file, or is not as it was written; the message names the file and the reason.
+    ValueError
+        If the path is none.
     OSError
         If it cannot be read.
     """
-    file = Path(path)
+    file = file_path("path", path)
     try:
         check_regular(file)
         return from_bytes(file.read_bytes(), trusted)
