@@ -216,7 +216,7 @@ def read_table(
             ) from error
     if isinstance(connection, str | PathLike):
         with reading_sqlite(connection, seconds) as opened:
-            return pd.read_sql_query(query, opened, params=params)
+            return _rows(query, opened, params)
     if not isinstance(connection, sqlite3.Connection) and not hasattr(connection, "connect"):
         usable = hasattr(connection, "cursor") or hasattr(connection, "execute")
         if isinstance(connection, type) or not usable:
@@ -224,7 +224,17 @@ def read_table(
                 "connection must be the path of a SQLite file, a database URL or a connection, "
                 f"got {shown(connection)}"
             )
-    return pd.read_sql_query(query, connection, params=params)
+    return _rows(query, connection, params)
+
+
+def _rows(query: str, connection: Any, params: Any) -> pd.DataFrame:
+    """What the database returns; its error names the parameters, which may be what it is about."""
+    try:
+        return pd.read_sql_query(query, connection, params=params)
+    except pd.errors.DatabaseError as error:
+        if params is None:
+            raise
+        raise pd.errors.DatabaseError(f"{error}; params was {shown(params)}") from error
 
 
 def open_sqlite(

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -540,3 +541,12 @@ def test_a_bandit_asks_a_log() -> None:
         bandit.tell(bandit.ask(t), math.sin(t / 9), t)
     assert bandit.info.queries.total_asked > 0
     assert bandit.info.queries.total_refused == 0
+
+
+def test_an_error_of_the_database_names_the_parameters(tmp_path: Path) -> None:
+    as_sqlite(tmp_path).close()
+    place = tmp_path / "log.db"
+    with closing(sqlite3.connect(place)) as opened:
+        for connection, kind in ((place, ValueError), (opened, pd.errors.DatabaseError)):
+            with pytest.raises(kind, match=r"params was \[7\]"):
+                CachedLogExpert.from_sql("SELECT * FROM log", connection, params=[7])
