@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import bank as played
-from benchmarks import decisions
-from tvbandits.core.arrays import Array
+from benchmarks import decisions, predictive
+from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.gp.bank.filters import Filters, filters_of
@@ -45,7 +45,7 @@ def dense(model: Setting, rows: Array, times: Array) -> Array:
     )
 
 
-def read(model: Setting) -> tuple[Filters, Array, Array]:
+def read(model: Setting) -> tuple[Filters, Index, Array]:
     """One model at the decision's time, after twelve readings, their rows and times."""
     rng = np.random.default_rng(3)
     rows, times = rng.integers(0, len(POINTS), 12), np.repeat(np.arange(6.0), 2)
@@ -74,8 +74,8 @@ def test_what_is_drawn_is_what_the_future_would_show(name: str) -> None:
     future = given[a:, a:] + NOISE * np.eye(len(K) - m)
     expected = given[:a, a:] @ np.linalg.solve(future, given[a:, :a])
     H = filters.layout.rows(every)
-    told = decisions.told_by_later(filters, NOISE, LATER)
-    found = H @ decisions.predictable(filters.covariance[0], told) @ H.T
+    told = predictive.told_by_later(filters, NOISE, LATER)
+    found = H @ predictive.predictable(filters.covariance[0], told) @ H.T
     np.testing.assert_allclose(H @ filters.covariance[0] @ H.T, given[:a, :a], atol=1e-6)
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -87,8 +87,8 @@ def test_an_arm_of_its_own_has_the_variance_in_closed_form(scale: float) -> None
     v, gamma, place = 0.7, math.exp(-1.0 / scale), filters.layout.drift
     covariance = np.zeros((filters.layout.size,) * 2)
     covariance[place, place] = v
-    told = decisions.told_by_later(filters, NOISE, 300)
-    found = decisions.predictable(covariance, told)[place, place]
+    told = predictive.told_by_later(filters, NOISE, 300)
+    found = predictive.predictable(covariance, told)[place, place]
     fresh = 1.0 - gamma**2
     half = fresh + NOISE - gamma**2 * NOISE
     x = 0.5 * (half + math.sqrt(half**2 + 4 * gamma**2 * fresh * NOISE))
@@ -104,13 +104,6 @@ def banked(steps: int = 12) -> Bank:
     return bank
 
 
-def test_draws_have_the_covariance_asked_for() -> None:
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(3, 2))
-    draws = np.array([decisions.drawn(root @ root.T, rng) for _ in range(20_000)])
-    np.testing.assert_allclose(np.cov(draws.T), root @ root.T, atol=0.1)
-
-
 def test_what_is_forgotten_at_once_is_not_explored() -> None:
     """The means of the places are known, and each differs from its mean for less than a step."""
     model = Setting(ALONE, ALONE, 1.0, 0.7, 0.0, 0.01, math.inf, 0.05, 1.0)
@@ -119,10 +112,26 @@ def test_what_is_forgotten_at_once_is_not_explored() -> None:
         values = 0.5 * np.arange(len(POINTS)) + 0.8 * rng.normal(size=len(POINTS))
         bank = bank.observe(np.arange(len(POINTS)), values, None, float(t))
     best = int(bank.predict(40.0).mean.argmax())
-    rules = decisions.Sampling(predictive=True), decisions.Sampling(predictive=False)
+    rules = predictive.sampling(predictive=True), predictive.sampling(predictive=False)
     same = [np.mean([rule(bank, 40.0, rng) == best for _ in range(200)]) for rule in rules]
     assert same[0] > 0.9
     assert same[1] < 0.8
+
+
+def test_a_width_of_what_is_predictable_is_a_share_of_it() -> None:
+    """With one model and no transform it is the root of the predictable variance."""
+    bank, rng = Bank.of(POINTS, 0.1, [MODELS["rough"]]), np.random.default_rng(2)
+    for t in range(20):
+        rows = rng.choice(len(POINTS), 2, replace=False)
+        bank = bank.observe(rows, rng.normal(size=2), None, float(t))
+    (later,) = (each.moved(1.0) for each in bank.filters)
+    squared, H = float(later.variance[0, 0]), later.layout.rows(np.arange(len(POINTS)))
+    told = predictive.told_by_later(later, 0.2 + 0.1 / squared)
+    variance = squared * np.diag(H @ predictive.predictable(later.covariance[0], told) @ H.T)
+    mean = bank.predict(20.0).mean
+    for width in (0.5, 2.0, 20.0):
+        expected = (mean + width * bank.widening * np.sqrt(variance)).argmax()
+        assert predictive.predictive_width(width)(bank, 20.0, rng) == expected
 
 
 def test_rules_see_the_bank() -> None:
@@ -130,7 +139,9 @@ def test_rules_see_the_bank() -> None:
     forecast = bank.predict(12.0)
     upper = forecast.mean + 1.0 * forecast.learnable
     assert decisions.wide(1.0)(bank, 12.0, rng) == upper.argmax()
-    assert decisions.wide(0.0)(bank, 12.0, rng) == played.best_mean(bank, 12.0, rng)
+    best = played.best_mean(bank, 12.0, rng)
+    assert decisions.wide(0.0)(bank, 12.0, rng) == best
+    assert predictive.predictive_width(0.0)(bank, 12.0, rng) == best
 
 
 def test_a_lifetime_of_one_decision_is_the_plan_next(monkeypatch: pytest.MonkeyPatch) -> None:
