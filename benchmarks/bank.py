@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.queries.next_decision import questions
@@ -27,9 +28,38 @@ class Played(NamedTuple):
     seconds: Array
 
 
-def play(problem: TableProblem, answers: int, seed: int) -> Played:
-    """Play the best mean; after each reward ask about so many places, or read all of them."""
-    rng = np.random.default_rng([seed, 7])
+Ask = Callable[[Bank, float, int, int, np.random.Generator], Index]
+"""Places to ask about, of a bank, for a decision at a time: how many, and how many were asked before."""
+
+Decide = Callable[[Bank, float, np.random.Generator], int]
+"""The place to play at a time, of a bank."""
+
+
+def ask_next(
+    bank: Bank,
+    t: float,
+    answers: int,
+    asked: int,
+    rng: np.random.Generator,  # noqa: ARG001 - one face
+) -> Index:
+    """The plan `next`."""
+    return questions(bank.beliefs(t), answers, asked)
+
+
+def best_mean(bank: Bank, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
+    """Greedy on the mean over the bank."""
+    return int(bank.predict(t).mean.argmax())
+
+
+def play(
+    problem: TableProblem,
+    answers: int,
+    seed: int,
+    ask: Ask = ask_next,
+    decide: Decide = best_mean,
+) -> Played:
+    """Play what is decided; after each reward ask about so many places, or read all of them."""
+    rng, chance = np.random.default_rng([seed, 7]), np.random.default_rng([seed, 8])
     noise = np.sqrt(problem.noise_variance)
     values, sites = problem.values, len(problem.points)
     bank, asked, row = Bank.of(problem.points, problem.noise_variance), 0, int(rng.integers(sites))
@@ -39,12 +69,12 @@ def play(problem: TableProblem, answers: int, seed: int) -> Played:
         started = time.perf_counter()
         bank = bank.observe([row], truth[[row]] + noise * rng.standard_normal(1), None, step)
         if answers:
-            rows = questions(bank.beliefs(step + 1.0), answers, asked)
+            rows = ask(bank, step + 1.0, answers, asked, chance)
             asked += len(rows)
             told = truth[rows] + noise * rng.standard_normal(len(rows))
             bank = bank.observe(rows, told, None, step)
         forecast = bank.predict(step + 1.0)
-        row = int(forecast.mean.argmax())
+        row = decide(bank, step + 1.0, chance)
         seconds.append(time.perf_counter() - started)
         if step + 1 < len(values):
             off = np.abs(values[step + 1] - forecast.mean)
