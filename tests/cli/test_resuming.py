@@ -147,7 +147,8 @@ def test_an_interrupt_while_modules_are_imported_leaves_no_trace() -> None:
         time.sleep(wait)
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=60)
-        assert running.returncode == 130, err
+        # Python itself ends by the signal, which a shell shows as 130, too, if it was just making a class.
+        assert running.returncode in (130, -signal.SIGINT), err
         assert "Traceback" not in err
 
 

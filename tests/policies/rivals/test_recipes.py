@@ -64,7 +64,8 @@ def test_the_desired_outcome_is_sought_as_the_formula_says(scaled: bool, minimis
     rng = np.random.default_rng(0)
     for t in range(1, 20):
         if t > 1:
-            m, sd = bandit.predict(LINE.X, float(t))
+            m, shown = bandit.predict(LINE.X, float(t))
+            sd = shown / bandit.state.calibration.widening  # decisions take deviations as they are
             G = plain_boba(sign * m, sd, 1.0, 0.04, 0.7, scaled)
         x = bandit.ask(float(t))
         if t > 1:
