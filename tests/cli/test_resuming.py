@@ -147,7 +147,7 @@ def test_an_interrupt_while_modules_are_imported_leaves_no_trace() -> None:
         time.sleep(wait)
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=60)
-        # Python itself ends by the signal, which a shell shows as 130, too, if it was just making a class.
+        # Just while it makes a class, Python itself ends by the signal: 130 in a shell, too.
         assert running.returncode in (130, -signal.SIGINT), err
         assert "Traceback" not in err
 
