@@ -107,6 +107,9 @@ class Looking:
     def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
+        A learned kernel that has missed more than it said shows wider deviations (`Calibration`);
+        decisions take them as they are.
+
         Parameters
         ----------
         X : array of shape (m, d)
