@@ -8,7 +8,7 @@ from scipy.stats import lognorm, norm, yeojohnson
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.bank.bank import POWERS, Bank
-from tvbandits.gp.fitting.powers import Transform, has_lower_tail
+from tvbandits.gp.fitting.powers import Transform
 
 Y = np.linspace(-9.0, 30.0, 79)
 EVERY_POWER = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -89,29 +89,3 @@ def test_beliefs_of_a_skewed_field_are_in_the_unit_of_reward() -> None:
     assert np.linalg.eigvalsh(among).min() > -1e-8 * np.abs(among).max()
     # What an answer about a point tells about the point itself is less than what it does not know.
     assert (np.abs(np.diag(reach)) < np.diag(among) + forecast.learnable**2).all()
-
-
-def test_a_lower_tail_is_told_from_an_upper_one() -> None:
-    y = norm.ppf((np.arange(48) + 0.5) / 48)
-    assert has_lower_tail(-np.exp(y))
-    for other in (y, np.exp(y), np.ones(5)):
-        assert not has_lower_tail(other)
-    false = [has_lower_tail(np.random.default_rng(i).standard_normal(48)) for i in range(300)]
-    assert np.mean(false) < 0.02
-
-
-def test_costs_are_learned_as_rewards_are() -> None:
-    """Of y and -y a bank says the same, with the sign changed."""
-    rng = np.random.default_rng(1)
-    points = rng.uniform(0, 5, (8, 2))
-    field = np.exp(0.7 * rng.standard_normal(8) + 0.8 * rng.standard_normal((40, 1)))
-    up = down = Bank.of(points, 0.01, step=1.0)
-    for t, y in enumerate(field, start=1):
-        index = rng.choice(8, 5, replace=False)
-        up = up.observe(index, y[index], np.full(5, 0.01), float(t))
-        down = down.observe(index, -y[index], np.full(5, 0.01), float(t))
-    assert [each.power for each in down.transforms] == [2.0 - p for p in POWERS]
-    np.testing.assert_allclose(down.power_weights, up.power_weights, rtol=1e-6, atol=1e-12)
-    ours, theirs = up.predict(41.0), down.predict(41.0)
-    np.testing.assert_allclose(theirs.mean, -ours.mean, rtol=1e-8)
-    np.testing.assert_allclose(theirs.deviation, ours.deviation, rtol=1e-8)

@@ -34,7 +34,7 @@ from tvbandits.gp.bank.filters import Filters, filters_of
 from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, in_steps, settings_for
 from tvbandits.gp.bank.sleeping import STARTLING, TURN, Missed, Sleep, thinned
 from tvbandits.gp.bank.views import Forecast, Heard, Mixture, mixtures_of
-from tvbandits.gp.fitting.powers import Transform, has_lower_tail
+from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.lookahead import Beliefs
 
 POWERS = (1.0, 0.5, 0.0)
@@ -145,8 +145,8 @@ class Bank:
         capacity : int
             Numbers in the covariances of all members, once thinned: what a step costs.
         powers : sequence of float, optional
-            Of the transforms that rewards may need (see `Transform`), tried side by side; mirrored for a
-            long lower tail. None: `POWERS` for a network, without settings, and (1,) otherwise.
+            Of the transforms that rewards may need (see `Transform`), tried side by side. None: `POWERS`
+            for a network whose models are not given, else rewards are taken as they are.
         season : float, optional
             Time after which a part of the reward comes again, for `settings_for`.
         """
@@ -282,9 +282,9 @@ class Bank:
         mixtures, within = self._mixtures(t, present), (low - reach, high + reach)
         return Heard.of(mixtures, self.transforms, within, self.origin, self.widening)
 
-    def _in_unit(self, origin: float, variance: float, lower: bool = False) -> Bank:
+    def _in_unit(self, origin: float, variance: float) -> Bank:
         unit = math.sqrt(variance)
-        transforms = tuple(Transform(2.0 - p if lower else p, unit) for p in self.powers)
+        transforms = tuple(Transform(power, unit) for power in self.powers)
         settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
         filters = filters_of(settings, self.points, variance, len(transforms), self.guess)
         score = np.zeros((len(self.settings), len(transforms)))
@@ -309,8 +309,7 @@ class Bank:
             _present=Step(()),
             _learned_at=self.steps + 1,
         )
-        variance = max(float(y.var()), 4.0 * noise)
-        bank = empty._in_unit(float(np.median(y)), variance, has_lower_tail(y))
+        bank = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise))
         for index, values, variances, t in self._early:
             bank = bank.observe(index, values, variances, t)
         return bank

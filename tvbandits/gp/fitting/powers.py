@@ -14,19 +14,6 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from tvbandits.core.arrays import Array
 
-LOWER_TAIL = -1.0
-"""Rewards of a smaller skewness have a long lower tail, which a few dozen symmetric ones hardly show."""
-
-
-def has_lower_tail(y: Array) -> bool:
-    """Whether few rewards of y (n,) are far below all others, as where costs are turned into rewards.
-
-    Transforms for them are the mirror images of those for an upper tail, so that a model learns from -y
-    what it learns from y.
-    """
-    deviation = float(y.std())
-    return deviation > 0 and float(np.mean(((y - y.mean()) / deviation) ** 3)) < LOWER_TAIL
-
 
 def _signed(u: Array, power: float) -> Array:
     """For u >= 0: ((1 + u)^power - 1) / power, or its limit."""
