@@ -190,10 +190,10 @@ class Model:
             widening=state.calibration.widening,
         )
 
-    def expected(self, state: State, X: Array, t: float) -> tuple[Array, Array]:
-        """Mean and deviation (n,), larger being better, at points (n, d) and a time; nothing changes."""
+    def expected(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:
+        """The state that speaks about a time, and mean and deviation (n,) at points (n, d), signed."""
         known = self.conditioned(state, t, generator_of(state.random))
-        return self.view(known, t).predict(X)
+        return known, *self.view(known, t).predict(X)
 
     def beta(self, state: State) -> float:
         """The width of a conditioned state."""

@@ -139,8 +139,8 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
-Expected = Callable[[State, Array, float], tuple[Array, Array]]
-"""Mean and deviation of the reward at points (n, d) and a time, by what a state knows."""
+Expected = Callable[[State, Array, float], tuple[State, Array, Array]]
+"""A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
 
 def calibrated(recipe: Recipe, state: State, told: Observations, expected: Expected) -> Calibration:
@@ -154,12 +154,15 @@ def calibrated(recipe: Recipe, state: State, told: Observations, expected: Expec
     if recipe.learn is None or learned is None or learned.fits == 0:
         return known
     X = np.concatenate([state.rewards.X[-1:], told.X])
-    sign = -1.0 if recipe.minimise else 1.0
-    for i in np.flatnonzero((X[1:] != X[:-1]).any(axis=1)):
-        first = told.take(slice(0, i))
-        times = first.t if state.time is None else np.append(first.t, state.time)
-        before = replace(state, rewards=state.rewards.append(first), time=float(times.max()))
-        mean, deviation = expected(before, told.X[i : i + 1], float(told.t[i]))
+    sign, count = -1.0 if recipe.minimise else 1.0, 0
+    for i in np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist():
+        more = told.take(slice(count, i))
+        if len(more):
+            times = more.t if state.time is None else np.append(more.t, state.time)
+            state = replace(state, rewards=state.rewards.append(more), time=float(times.max()))
+        # Each goes on from the one before: the time taken would be the square of their number.
+        state, mean, deviation = expected(state, told.X[i : i + 1], float(told.t[i]))
+        count = i
         error = sign * float(told.y[i]) - float(mean[0])
         known = known.after(error, float(deviation[0]) ** 2 + float(told.variance[i]))
     return known
