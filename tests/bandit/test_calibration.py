@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Box, Candidates, load, policies
+from tvbandits.bandit.state import State
+from tvbandits.bandit.told import calibrated
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.calibration import Calibration
 
 SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
@@ -129,3 +133,22 @@ def test_a_call_that_fails_leaves_it_as_it_was() -> None:
     with pytest.raises(ValueError, match="y"):
         bandit.tell(SITES.X[:2], [1.0, np.inf], 31.0)
     assert bandit.state == before
+
+
+def test_what_is_known_goes_on_from_reward_to_reward() -> None:
+    """Of many told at once each is appended once: the state that spoke last is the one asked next."""
+    bandit = play(learning(), range(1, 8))
+    n, before = 20, len(bandit.state.rewards)
+    X = SITES.X[np.arange(n) % len(SITES)]
+    told = Observations(X, np.arange(8.0, 8.0 + n), np.full(n, 5.0), np.full(n, NOISE))
+    known: list[State] = []
+
+    def expected(state: State, _: Array, t: float) -> tuple[State, Array, Array]:
+        assert len(state.rewards) == before + len(known)
+        assert not known or state.posterior is known[-1].posterior
+        assert t == 8.0 + len(known)
+        known.append(replace(state, posterior=object()))  # type: ignore[arg-type]
+        return known[-1], np.full(1, 5.0), np.ones(1)
+
+    calibrated(bandit.recipe, bandit.state, told, expected)
+    assert len(known) == n
