@@ -32,6 +32,7 @@ from tvbandits.policies.setting import (
     Mean,
     Policy,
     Posterior,
+    Season,
     Seed,
     Setting,
     Width,
@@ -191,7 +192,7 @@ def frugal_gp_ucb(
     learn: Learn | None = None,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    season: float | None = None,
+    season: Season = "find",
     mean: Mean = "online",
     consult: Consult = "after tell",
     minimise: bool = False,
@@ -224,9 +225,10 @@ def frugal_gp_ucb(
         Instead of the plan of that name and budget.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
         A bank of models or a Kalman filter by default.
-    season : float, optional
+    season : float, "find" or None
         Time after which a part of the reward comes again: 24 for a day where times count hours. Models
-        with a season stand beside models without in the bank then.
+        with a season stand beside models without in the bank then. "find": on up to 64 candidates a
+        period is looked for in what is read, for 1,024 steps. None: there is none.
 
     Examples
     --------
@@ -250,8 +252,7 @@ def frugal_gp_ucb(
     common = Common(confidence, posterior, mean, seed, minimise)
     start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank=True)
     with_bank = isinstance(common.posterior, ModelBank)
-    if season is not None:
-        common = replace(common, posterior=seasonal_bank(common.posterior, season))
+    common = replace(common, posterior=seasonal_bank(common.posterior, season))
     if plan is None:
         plan = "next" if with_bank else "plausible"
     return assembled(

@@ -20,7 +20,15 @@ from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels,
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.policies.setting import Common, Learn, Width, as_posterior, as_rule, assembled
+from tvbandits.policies.setting import (
+    Common,
+    Learn,
+    Season,
+    Width,
+    as_posterior,
+    as_rule,
+    assembled,
+)
 
 MOST_CANDIDATES = 2000
 """Up to so many candidates a bank of models is the default: its features need all their distances."""
@@ -57,8 +65,11 @@ def learned_parts(
     return start, None, common
 
 
-def seasonal_bank(posterior: Any, season: float) -> ModelBank:
-    """A bank with models of a season, if it is a bank of models."""
+def seasonal_bank(posterior: Any, season: Season) -> Any:
+    """A bank with models of a season, or without; other posteriors have none to be found."""
+    nothing_named = season is None or (isinstance(season, str) and season == "find")
+    if nothing_named and not (season is None and isinstance(posterior, ModelBank)):
+        return posterior
     if not isinstance(posterior, ModelBank):
         raise ValueError(
             f"season={shown(season)} needs a bank of models, which is played on candidates where no "

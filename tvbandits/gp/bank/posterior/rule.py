@@ -11,14 +11,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, positive_number, whole_number
+from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.gp.bank.bank import CAPACITY, Bank
+from tvbandits.gp.bank.posterior import seasons
 from tvbandits.gp.bank.posterior.recent import Readings, Recent, faded, moved
 from tvbandits.gp.bank.settings import Setting
 from tvbandits.gp.bank.views import Forecast
@@ -44,8 +46,9 @@ class ModelBank:
         The models; those that suit the number of candidates by default.
     capacity : int
         Numbers in the covariances of all models: what a step costs.
-    season : float, optional
-        Time after which a part of the reward comes again; for models that are not given.
+    season : float, "find" or None
+        Time after which a part of the reward comes again; for models that are not given. "find": looked
+        for in what is read of up to 64 candidates, for 1,024 steps. None: there is no season.
 
     Examples
     --------
@@ -62,11 +65,16 @@ class ModelBank:
 
     settings: tuple[Setting, ...] | None = None
     capacity: int = CAPACITY
-    season: float | None = None
+    season: float | Literal["find"] | None = "find"
 
     def __post_init__(self) -> None:
         whole_number("capacity", self.capacity)
-        if self.season is not None:
+        named = isinstance(self.season, str)
+        if named and self.season != "find":
+            raise ValueError(
+                f'season must be a positive number, "find" or None, got {shown(self.season)}'
+            )
+        if self.season is not None and not named:
             positive_number("season", self.season)
             if self.settings is not None:
                 raise ValueError(
@@ -94,9 +102,12 @@ class ModelBank:
             noise_variance,
             self.settings,
             capacity=self.capacity,
-            season=self.season,
+            season=None if self.season == "find" else self.season,
         )
-        return BankPosterior(kernel, surface, Recent(bank), (self, noise_variance, sign))
+        looks = self.season == "find" and self.settings is None
+        diary = seasons.diary_of(bank) if looks else None
+        made_for = self, noise_variance, sign
+        return BankPosterior(kernel, surface, Recent(bank), made_for, diary=diary)
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,8 @@ class BankPosterior:
         How many rewards and how many answers it knows.
     now : float
         The time that it speaks about.
+    diary : Diary or None
+        What was read so far, while a season is looked for in it.
     imagined : Beliefs or None
         About that time, if some points more had been observed.
     """
@@ -126,31 +139,35 @@ class BankPosterior:
     made_for: tuple[ModelBank, float, float]
     told: tuple[int, int] = (0, 0)
     now: float = 0.0
+    diary: seasons.Diary | None = None
     imagined: Beliefs | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
-        kept = ("kernel", "surface", "recent", "made_for", "told", "now")
+        kept = ("kernel", "surface", "recent", "made_for", "told", "now", "diary")
         return {name: self.__dict__[name] for name in kept} | {"imagined": None}
 
     # --- what it learns -------------------------------------------------------------------------------
 
     def at(self, now: float) -> BankPosterior:
         """The same about another time."""
-        return self if now == self.now else self._with(self.recent, self.told, now)
+        return self if now == self.now else self._with(self.recent, self.diary, self.told, now)
 
-    def _with(self, recent: Recent, told: tuple[int, int], now: float) -> BankPosterior:
-        return BankPosterior(self.kernel, self.surface, recent, self.made_for, told, now)
+    def _with(
+        self, recent: Recent, diary: seasons.Diary | None, told: tuple[int, int], now: float
+    ) -> BankPosterior:
+        return BankPosterior(self.kernel, self.surface, recent, self.made_for, told, now, diary)
 
     def observed(self, rewards: Observations, answers: Observations, now: float) -> BankPosterior:
         """With rewards and answers that it does not know yet, about the time `now`."""
         fresh = rewards.append(answers)
-        recent, count = self.recent, (self.told[0] + len(rewards), self.told[1] + len(answers))
+        recent, diary = self.recent, self.diary
+        count = self.told[0] + len(rewards), self.told[1] + len(answers)
         for t in np.unique(fresh.t):
             some = fresh.take(fresh.t == t)
             readings = Readings(self.rows(some.X), some.y, some.variance)
-            recent = recent.observed(float(t), readings)
-        return self._with(recent, count, now)
+            recent, diary = seasons.told(recent, diary, float(t), readings)
+        return self._with(recent, diary, count, now)
 
     def rows(self, X: Array) -> Index:
         """Which candidates points (n, d) are."""

@@ -1,0 +1,140 @@
+"""A season that nobody named: found from the readings so far, and then a part of the models.
+
+Until so many steps have passed all readings are kept in a diary. From time to time it is looked through
+for a period (`gp.fitting.periods`); where one is found, or one that was found proves to be none, another
+bank takes the place of the present one, and is told all that the diary holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.posterior.recent import Readings, Recent
+from tvbandits.gp.bank.settings import SMALL_NETWORK
+from tvbandits.gp.fitting import periods
+
+LOOKED_AT = tuple(
+    octave * quarter // 4 for octave in (32, 64, 128, 256, 512) for quarter in (4, 5, 6, 7)
+)
+"""After so many steps the diary is looked through: four times until they have doubled."""
+
+LAST = 1024
+"""And then for the last time: from there on a step costs the same for ever."""
+
+MOST_READINGS = 40_000
+"""A diary that is longer is closed: what is kept, and what it takes to tell it again, is bounded."""
+
+PAGE = 512
+"""Readings of a page; an open page is written anew for each reading, a full one is not."""
+
+REGULAR = 0.9
+"""Share of the steps that must be whole numbers of the usual one for a period to be looked for."""
+
+
+@dataclass(frozen=True)
+class Diary:
+    """All readings so far, and the period that was found in them.
+
+    Attributes
+    ----------
+    bank : Bank
+        Before any reading, without a season.
+    period : float or None
+        In the unit of time.
+    pages : tuple of arrays of shape (n, 4)
+        Time, row, value and noise variance of each reading; the last page is open.
+    steps : int
+        Times so far.
+    latest : float
+        The latest of them.
+    """
+
+    bank: Bank
+    period: float | None = None
+    pages: tuple[Array, ...] = ()
+    steps: int = 0
+    latest: float = -math.inf
+
+    def with_readings(self, t: float, readings: Readings) -> Diary:
+        """With what was read at a time, late or not."""
+        more = np.column_stack(
+            [np.full(len(readings.rows), t), readings.rows, readings.values, readings.variance]
+        )
+        is_open = self.pages and len(self.pages[-1]) < PAGE
+        full, page = (self.pages[:-1], self.pages[-1]) if is_open else (self.pages, more[:0])
+        return replace(
+            self,
+            pages=(*full, np.concatenate([page, more])),
+            steps=self.steps + (t > self.latest),
+            latest=max(self.latest, t),
+        )
+
+    @property
+    def entries(self) -> Array:
+        """All readings (N, 4) in the order of their times."""
+        told = np.concatenate([np.empty((0, 4)), *self.pages])
+        return np.asarray(told[np.argsort(told[:, 0], kind="stable")])
+
+    def looked_through(self) -> Diary:
+        """With the period that the readings show."""
+        told = self.entries
+        told = told[np.isfinite(told[:, 2])]
+        times = np.unique(told[:, 0])
+        if len(times) < 2:
+            return self
+        step = float(np.median(np.diff(times)))
+        steps = np.round((told[:, 0] - times[0]) / step).astype(np.int64)
+        gaps = np.diff(times) / step
+        regular = np.mean(np.abs(gaps - np.round(gaps)) < 0.1) >= REGULAR
+        # Gaps as long as all that was read leave nothing to be compared.
+        if not regular or steps[-1] > 2 * LAST:
+            return replace(self, period=None)
+        course = periods.course(steps, told[:, 1].astype(np.int64), told[:, 2])
+        known = None if self.period is None else self.period / step
+        found = periods.found(course, known)
+        return replace(self, period=None if found is None else found * step)
+
+    def told_again(self) -> Recent:
+        """A bank with that season, that knows all readings."""
+        empty = self.bank
+        bank = Bank.of(
+            empty.points, empty.noise_variance, capacity=empty.capacity, season=self.period
+        )
+        told, recent = self.entries, Recent(bank)
+        ends = [0, *(np.flatnonzero(np.diff(told[:, 0])) + 1).tolist(), len(told)]
+        for start, end in pairwise(ends):
+            time, rows, values, variance = told[start:end].T
+            recent = recent.observed(
+                float(time[0]), Readings(rows.astype(np.int64), values, variance)
+            )
+        return recent
+
+
+def diary_of(bank: Bank) -> Diary | None:
+    """An empty one, for a bank whose season is to be found; None: it is not looked for one.
+
+    On a function of many points a season would take more features than a step can afford.
+    """
+    return Diary(bank) if len(bank.points) <= SMALL_NETWORK else None
+
+
+def told(
+    recent: Recent, diary: Diary | None, t: float, readings: Readings
+) -> tuple[Recent, Diary | None]:
+    """A bank and its diary with what was read at a time."""
+    if diary is None:
+        return recent.observed(t, readings), None
+    if t > diary.latest and diary.steps in (*LOOKED_AT, LAST):
+        looked = diary.looked_through()
+        if looked.period != diary.period:
+            recent = looked.told_again()
+        full = diary.steps >= LAST or sum(map(len, diary.pages)) > MOST_READINGS
+        diary = None if full else looked
+    recent = recent.observed(t, readings)
+    return recent, None if diary is None else diary.with_readings(t, readings)
