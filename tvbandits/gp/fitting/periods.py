@@ -152,8 +152,8 @@ def _regression(series: Array) -> tuple[Index, Array, Array]:
 
     The basis (n, 1 + LAGS) is orthonormal.
     """
-    unit = float(np.nanstd(series)) if np.isfinite(series).any() else 0.0
-    scaled = series / unit if unit > 0 else np.full(len(series), np.nan)
+    largest = np.nanmax(np.abs(series)) if np.isfinite(series).any() else 0.0
+    scaled = series / largest if largest > 0 else np.full(len(series), np.nan)
     last = [scaled[LAGS - k : max(LAGS, len(series)) - k] for k in range(LAGS + 1)]
     index = np.flatnonzero(np.isfinite(np.array(last)).all(axis=0))
     if len(index) <= LAGS + 1:

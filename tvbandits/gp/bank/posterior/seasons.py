@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.gp.bank.posterior.recent import Readings, Recent
 from tvbandits.gp.bank.settings import SMALL_NETWORK
@@ -33,8 +33,8 @@ MOST_READINGS = 40_000
 PAGE = 512
 """Readings of a page; an open page is written anew for each reading, a full one is not."""
 
-REGULAR = 0.9
-"""Share of the steps that must be whole numbers of the usual one for a period to be looked for."""
+REGULAR, OFF = 0.9, 0.1
+"""A period is looked for where this share of steps is a whole number of the usual one, but for `OFF`."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,10 @@ class Diary:
     def looked_through(self) -> Diary:
         """With the period that the readings show."""
         told = self.entries
-        told = told[np.isfinite(told[:, 2])]
-        times = np.unique(told[:, 0])
-        if len(times) < 2:
-            return self
-        step = float(np.median(np.diff(times)))
-        steps = np.round((told[:, 0] - times[0]) / step).astype(np.int64)
-        gaps = np.diff(times) / step
-        regular = np.mean(np.abs(gaps - np.round(gaps)) < 0.1) >= REGULAR
-        # Gaps as long as all that was read leave nothing to be compared.
-        if not regular or steps[-1] > 2 * LAST:
+        at = _steps(told[:, 0])
+        if at is None:
             return replace(self, period=None)
+        step, steps = at
         course = periods.course(steps, told[:, 1].astype(np.int64), told[:, 2])
         known = None if self.period is None else self.period / step
         found = periods.found(course, known)
@@ -114,6 +107,23 @@ class Diary:
                 float(time[0]), Readings(rows.astype(np.int64), values, variance)
             )
         return recent
+
+
+def _steps(times: Array) -> tuple[float, Index] | None:
+    """The usual time between two of the times (N,), and how many of it each is after the first.
+
+    None where there is no such step, or gaps leave nothing to be compared.
+    """
+    different = np.unique(times)
+    if len(different) < 2:
+        return None
+    with np.errstate(over="ignore"):
+        gaps = np.diff(different)
+        step = float(np.median(gaps))
+        after = np.round((times - different[0]) / step)
+        off = np.abs(gaps / step - np.round(gaps / step))
+    regular = math.isfinite(step) and np.mean(off < OFF) >= REGULAR
+    return (step, after.astype(np.int64)) if regular and after[-1] <= 2 * LAST else None
 
 
 def diary_of(bank: Bank) -> Diary | None:
