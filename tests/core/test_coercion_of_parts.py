@@ -43,6 +43,10 @@ def test_a_path_can_be_shown(bad: Any) -> None:
     with pytest.raises(ValueError, match="file must be the path of a file, got"):
         file_path("file", bad)
     assert file_path("file", "a.csv") == Path("a.csv")
+    for address in ("file:///etc/passwd", "s3://bucket/a.csv", "http://host/a.csv"):
+        with pytest.raises(ValueError, match=rf"file must be the path of a file, not .*{address}"):
+            file_path("file", address)
+    assert file_path("file", "a:b//c") == Path("a:b/c")
 
 
 def test_an_array_is_no_plan_though_it_can_choose() -> None:

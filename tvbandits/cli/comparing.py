@@ -25,6 +25,7 @@ from tvbandits.comparison.studies.cluster import Cluster
 from tvbandits.comparison.studies.store import RunStore, can_keep
 from tvbandits.comparison.studies.tasks import tasks_of
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
+from tvbandits.core.coercion import file_path
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON
@@ -222,7 +223,7 @@ def _folder(name: str, text: str) -> Path:
     """An empty text, such as a shell variable that is not set, is not the folder we are in."""
     if not text.strip():
         raise ValueError(f'{name} must name a folder, got "{text}"')
-    return Path(text)
+    return file_path(name, text)
 
 
 def _json(rows: pd.DataFrame, references: dict[str, References]) -> dict[str, Any]:

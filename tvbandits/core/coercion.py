@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import numbers
 import os
+import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
@@ -181,12 +182,14 @@ def file_path(name: str, value: object) -> Path:
     Raises
     ------
     ValueError
-        If it is neither a text nor a path, is empty, or has control characters, which a terminal that
-        shows the path would obey.
+        If it is neither a text nor a path, is empty, is an address such as `file:///tmp`, or has control
+        characters, which a terminal that shows the path would obey.
     """
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path.strip() or has_controls(path):
         raise ValueError(f"{name} must be the path of a file, got {shown(value)}")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path):
+        raise ValueError(f"{name} must be the path of a file, not an address, got {shown(value)}")
     return Path(path)
 
 
