@@ -225,10 +225,10 @@ def frugal_gp_ucb(
         Instead of the plan of that name and budget.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
         A bank of models or a Kalman filter by default.
-    season : float, "find" or None
+    season : float, "find", "none" or None
         Time after which a part of the reward comes again: 24 for a day where times count hours. Models
         with a season stand beside models without in the bank then. "find": on up to 64 candidates a
-        period is looked for in what is read, for 1,024 steps. None: there is none.
+        period is looked for in what is read, for 1,024 steps. None or "none": there is none.
 
     Examples
     --------

@@ -67,9 +67,10 @@ def learned_parts(
 
 def seasonal_bank(posterior: Any, season: Season) -> Any:
     """A bank with models of a season, or without; other posteriors have none to be found."""
-    nothing_named = season is None or (isinstance(season, str) and season == "find")
-    if nothing_named and not (season is None and isinstance(posterior, ModelBank)):
+    if isinstance(season, str) and season == "find":
         return posterior
+    if season is None or (isinstance(season, str) and season == "none"):
+        return replace(posterior, season=None) if isinstance(posterior, ModelBank) else posterior
     if not isinstance(posterior, ModelBank):
         raise ValueError(
             f"season={shown(season)} needs a bank of models, which is played on candidates where no "

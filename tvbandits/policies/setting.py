@@ -44,7 +44,7 @@ Posterior: TypeAlias = (
     Exact | Nystrom | StateSpace | ModelBank | Literal["exact", "nystrom", "bank"]
 )
 Mean: TypeAlias = float | Literal["online"]
-Season: TypeAlias = float | Literal["find"] | None
+Season: TypeAlias = float | Literal["find", "none"] | None
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
 

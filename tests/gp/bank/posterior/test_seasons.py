@@ -207,6 +207,7 @@ def test_who_names_one_or_none_gets_that() -> None:
     assert frugal(posterior=ModelBank(season=6.0), season=None).recipe.posterior == ModelBank(
         season=None
     )
+    assert frugal(season="none").recipe.posterior == ModelBank(season=None)
     none = frugal(season=None)
     played(none, 1, 40)
     assert season_of(none) is None
