@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 
 LATER = 32
@@ -31,11 +32,13 @@ def told_by_later(F: Array, fresh: Array, H: Array, noise: float, steps: int = L
         Noise variance of a reading, in the unit of `fresh`.
     steps : int
     """
-    size = len(F)
-    reading, told = H.T @ H / noise, np.zeros((size, size))
+    reading, told = H.T @ H / noise, np.zeros((len(F), len(F)))
+    root = linalg.square_root(fresh)
     for _ in range(steps):
         told = told + reading
-        told = F.T @ np.linalg.solve(np.eye(size) + told @ fresh, told) @ F
+        # (told^-1 + Q)^-1 with Q = C C' is told - told C (1 + C' told C)^-1 C' told.
+        told = told - _squared(root.T @ told @ root, root.T @ told)
+        told = F.T @ told @ F
         told = (told + told.T) / 2
     return np.asarray(told)
 
@@ -45,5 +48,14 @@ def predictable(covariance: Array, told: Array) -> Array:
 
     It is the covariance of what [LX] sample: what is forgotten at once is not in it.
     """
-    moved = covariance @ told @ np.linalg.inv(np.eye(len(told)) + covariance @ told) @ covariance
+    root = linalg.square_root(covariance)
+    # P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
+    moved = root @ root.T - _squared(root.T @ told @ root, root.T)
     return np.asarray((moved + moved.T) / 2)
+
+
+def _squared(M: Array, B: Array) -> Array:
+    """B' (1 + M)^-1 B for a positive semidefinite M."""
+    factor = linalg.cholesky(np.eye(len(M)) + (M + M.T) / 2, "what later rewards tell").L
+    half = linalg.solve_lower(factor, B)
+    return np.asarray(half.T @ half)
