@@ -86,6 +86,15 @@ def test_before_any_observation_everything_lasts() -> None:
     np.testing.assert_array_equal(lasting_share(Bank.of(POINTS, NOISE), 3.0), np.ones(5))
 
 
+def test_points_of_the_same_bytes_in_another_shape_are_others() -> None:
+    model = MODELS["rough"]
+    for shape in ((6, 1), (3, 2)):
+        bank = Bank.of(np.arange(6.0).reshape(shape), NOISE, [model])
+        for t in range(4):
+            bank = bank.observe([t % 3], [1.0 * t], None, float(t))
+        assert lasting_share(bank, 4.0).shape == shape[:1]
+
+
 SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
 
 
@@ -189,6 +198,12 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     assert isinstance(known, BankPosterior)
     assert known.bank.settings == network_settings() + function_settings()
     assert known.bank.powers == Bank.of(SITES.X, 0.01).powers
+    many = policies.tv_gp_ucb(
+        Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelBank("both")
+    )
+    played(many, 2)
+    assert isinstance(many.state.posterior, BankPosterior)
+    assert many.state.posterior.bank.settings == function_settings()
 
 
 def test_it_needs_a_bank() -> None:

@@ -27,6 +27,7 @@ class _Model:
     """One model on some points; two are the same that have the same setting on the same points."""
 
     setting: Setting
+    shape: tuple[int, ...]
     points: bytes
     layout: Layout = field(compare=False, repr=False)
 
@@ -51,7 +52,7 @@ def lasting_share(bank: Bank, t: float) -> Array:
     h = (t - bank.time) / bank.step if math.isfinite(bank.step) else float(t > bank.time)
     one = one.moved(h)
     noise = float(one.white[0]) + bank.noise_variance / float(one.variance[0, 0])
-    model = _Model(one.settings[0], bank.points.tobytes(), one.layout)
+    model = _Model(one.settings[0], bank.points.shape, bank.points.tobytes(), one.layout)
     moved = predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
     H = one.layout.rows(np.arange(len(bank.points)))
     shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in (moved, one.covariance[0]))
