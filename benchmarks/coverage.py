@@ -3,13 +3,13 @@
     python -m benchmarks.coverage [--steps 60] [--seeds 2] [--only NAME ...]
 
 On synthetic problems of finite candidates and on some networks `frugal_gp_ucb` (three answers a step)
-and `tv_gp_ucb` (a learned kernel, nobody asked) are played. Before every fourth step, from the twentieth
-on, they predict the *true value* at all candidates: for the present, before its reward, and two steps
-ahead. Printed are the share of 95% intervals that hold it, the mean log predictive density (in nats),
-how much larger that is than the density of a model fitted by hand, and the share of the latter's
-intervals that hold. That model is a level that all points share, what stays, and two fields that drift,
-with white noise; its parameters have the largest evidence on readings of the whole run at random points.
-It is conditioned on all that the bandit was told, by dense algebra.
+and `tv_gp_ucb` (`learn=True`: a learned kernel, nobody asked) are played. Before every fourth step,
+from the twentieth on, they predict the *true value* at all candidates: for the present, before its
+reward, and two steps ahead. Printed are the share of 95% intervals that hold it, the mean log predictive
+density (in nats), how much larger that is than the density of a model fitted by hand, and the share of
+the latter's intervals that hold. That model is a level that all points share, what stays, and two fields
+that drift, with white noise; its parameters have the largest evidence on readings of the whole run at
+random points. It is conditioned on all that the bandit was told, by dense algebra.
 
 On more than 2,000 candidates, as those of bogunovic, both policies have a learned kernel.
 """
@@ -68,7 +68,7 @@ MAKERS: Makers = {
         problem.domain, None, problem.noise_variance, expert=None, budget=ANSWERS, seed=seed
     ),
     "tv": lambda problem, seed: policies.tv_gp_ucb(
-        problem.domain, None, problem.noise_variance, seed=seed
+        problem.domain, None, problem.noise_variance, learn=True, seed=seed
     ),
 }
 

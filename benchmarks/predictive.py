@@ -13,35 +13,21 @@ from benchmarks.bank import Decide
 from tvbandits.core.arrays import Array
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.gp.bank.filters import Filters
-
-LATER = 32
-"""So many steps after the decision count as its future."""
+from tvbandits.gp.filtering import future
+from tvbandits.gp.filtering.future import LATER, predictable
 
 
 def told_by_later(later: Filters, noise: float, steps: int = LATER) -> Array:
     """What rewards of the steps after one tell about the state of a single model at it.
 
     As a precision (S, S), in units of the squared scale; all points are read, with noise of that
-    variance. From the last step backwards: a reading adds H' H / noise to what is told about a state,
-    and a step back with the transition F and fresh covariance Q makes F' (told^-1 + Q)^-1 F of it.
+    variance.
     """
     layout = later.layout
-    S = layout.size
     H = layout.rows(np.arange(len(layout.basis)))
-    F = layout.moved(np.eye(S)[None], 1.0)[0]
+    F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
     fresh = layout.prior[0] - F @ layout.prior[0] @ F.T
-    reading, told = H.T @ H / noise, np.zeros((S, S))
-    for _ in range(steps):
-        told = told + reading
-        told = F.T @ np.linalg.solve(np.eye(S) + told @ fresh, told) @ F
-        told = (told + told.T) / 2
-    return np.asarray(told)
-
-
-def predictable(covariance: Array, told: Array) -> Array:
-    """How far (S, S) later rewards would move the expectation of a state: P - (P^-1 + told)^-1."""
-    moved = covariance @ told @ np.linalg.inv(np.eye(len(told)) + covariance @ told) @ covariance
-    return np.asarray((moved + moved.T) / 2)
+    return future.told_by_later(F, fresh, H, noise, steps)
 
 
 class Future:
@@ -75,7 +61,7 @@ def sampling(predictive: bool) -> Decide:
     Thompson sampling draws the reward without its white part, predictive sampling what is predictable
     of it. What is left to chance counts in the expectation under the model's transform.
     """
-    future = Future()
+    known = Future()
 
     def decide(bank: Bank, t: float, rng: np.random.Generator) -> int:
         weights = bank._weights
@@ -84,7 +70,7 @@ def sampling(predictive: bool) -> Decide:
         one = single(bank, member, t)
         squared, sampled = float(one.variance[0, power]), one.covariance[0]
         if predictive:
-            sampled = future.predictable(one, bank.noise_variance)
+            sampled = known.predictable(one, bank.noise_variance)
         H = one.layout.rows(np.arange(len(bank.points)))
         left = np.maximum(np.einsum("ij,jk,ik->i", H, one.covariance[0] - sampled, H), 0.0)
         left = squared * (left + float(one.white[0]) + one.layout.left[0])
@@ -101,14 +87,14 @@ def sampling(predictive: bool) -> Decide:
 
 def predictive_width(width: float) -> Decide:
     """As `wide`, with the predictable share of the deviation, as the heaviest model has it."""
-    future = Future()
+    known = Future()
 
     def decide(bank: Bank, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
         forecast, one = bank.predict(t), single(bank, int(bank.weights.argmax()), t)
         H = one.layout.rows(np.arange(len(bank.points)))
         shown, every = (
             np.maximum(np.einsum("ij,jk,ik->i", H, each, H), 0.0)
-            for each in (future.predictable(one, bank.noise_variance), one.covariance[0])
+            for each in (known.predictable(one, bank.noise_variance), one.covariance[0])
         )
         share = np.sqrt(shown / every)
         return int((forecast.mean + width * share * forecast.learnable).argmax())

@@ -81,8 +81,8 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
         assert frugal(**options).recipe.learn is not None
     for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
         assert policies.frugal_gp_ucb(domain, None, NOISE, expert=None).recipe.learn is not None
-    # Who asks nobody has one on demand, with a kernel or without.
-    assert policies.tv_gp_ucb(SITES, None, NOISE).recipe.learn is not None
+    # Who asks nobody has the same on demand, with a kernel or without.
+    assert policies.tv_gp_ucb(SITES, RBF(1.0), NOISE).recipe.learn is not None
     for kernel in (None, RBF(1.0)):
         given = policies.tv_gp_ucb(SITES, kernel, NOISE, posterior="bank").recipe
         assert given.posterior == ModelBank()

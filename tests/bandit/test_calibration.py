@@ -18,6 +18,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.calibration import Calibration
+from tvbandits.gp.posteriors.state_space import StateSpace
 
 SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
 INTERVAL = Box([(0.0, 3.0), (0.0, 3.0)])
@@ -31,7 +32,8 @@ def reward(X: Array, t: float) -> Array:
 
 
 def learning(domain: Any = SITES, **more: Any) -> Bandit:
-    return policies.tv_gp_ucb(domain, None, NOISE, **more)
+    fitted = {} if isinstance(domain, Box) else {"posterior": StateSpace()}
+    return policies.tv_gp_ucb(domain, None, NOISE, **{**fitted, **more})
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Bandit:

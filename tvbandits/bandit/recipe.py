@@ -68,7 +68,8 @@ class Recipe:
         "online" learns a centre and a scale from the rewards seen; the kernel then describes the
         standardised reward.
     acquisition : Acquisition
-        How beliefs become the next point: `UpperConfidenceBound` or `ThompsonSampling`.
+        How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, or `LastingBound`
+        on a bank of models.
     batching : Batching
         What ends a batch of points; one point by default.
     asking : Asking, optional
@@ -185,7 +186,7 @@ _PARTS = (
     ("aging", "an aging map such as Window(last=20)", "__call__"),
     ("posterior", "Exact(), Nystrom(), StateSpace() or ModelBank()", "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
-    ("acquisition", "UpperConfidenceBound() or ThompsonSampling()", "choose"),
+    ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
     ("reset", "a trigger such as EventTrigger(), or None", "__call__"),
 )

@@ -9,12 +9,14 @@ from typing import Any, TypeGuard
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.confidence import Fixed, as_confidence
+from tvbandits.acquisition.lasting import LastingBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.domains import Box, Candidates, space_of
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Window
 from tvbandits.gp.bank.posterior import ModelBank
+from tvbandits.gp.bank.settings import SMALL_NETWORK
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import is_space_time
@@ -83,6 +85,21 @@ def _suits_a_bank(domain: Domain, confidence: Width) -> bool:
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
     small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
     return small and isinstance(as_confidence(confidence), Fixed)
+
+
+def suits_rival_models(domain: Domain, common: Common) -> bool:
+    """Whether a bandit that asks nobody plays `learned_by_rivals`: a few candidates, nothing given."""
+    plain = common.posterior is None and common.mean == "online"
+    return (
+        plain and _suits_a_bank(domain, common.confidence) and len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
+    )
+
+
+def learned_by_rivals(domain: Domain, noise_variance: float, common: Common) -> Bandit:
+    """A bank of a network's models and a function's, and a width of what lasts alone."""
+    common = replace(common, posterior=ModelBank("both"))
+    start, _, common = learned_parts(domain, None, None, Every(), common)
+    return assembled(domain, start, noise_variance, common, acquisition=LastingBound())
 
 
 def _fitted(

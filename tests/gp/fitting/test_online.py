@@ -395,7 +395,7 @@ def test_points_have_a_spread_of_their_own() -> None:
 
 def test_spreads_of_recipes() -> None:
     assert (Every().spread, Every().space_spread) == (0.65, 0.65)
-    alone = policies.tv_gp_ucb(DOMAIN, None, NOISE).recipe.learn
+    alone = policies.tv_gp_ucb(DOMAIN, None, NOISE, learn=True).recipe.learn
     assert alone is not None
     # Who asks nobody must be able to find out by itself that length scales are short.
     assert (alone.spread, alone.space_spread) == (0.65, LENGTH_SPREAD_WITHOUT_EXPERT)

@@ -25,7 +25,14 @@ from tvbandits.gp.bank.posterior import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
-from tvbandits.policies.learning import box_width, has_several, learned_on_box, learned_parts
+from tvbandits.policies.learning import (
+    box_width,
+    has_several,
+    learned_by_rivals,
+    learned_on_box,
+    learned_parts,
+    suits_rival_models,
+)
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -75,8 +82,10 @@ def tv_gp_ucb(
     confidence : Confidence, float or str, optional
         2; 2 sqrt 2 / d where the drift is learned on a box of d > 1 coordinates.
     posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
-        A Kalman filter where the drift is learned, but on a box, and the exact one elsewhere. A bank
-        is now the better one and now the poorer (`docs/bank-of-models.md`).
+        Where the drift is learned, by default `ModelBank("both")` on up to 64 candidates, with the width
+        of what lasts alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman
+        filter, `StateSpace()`, but on a box. The exact one where it is not learned. Which is better
+        where: `docs/bank-of-models.md`.
 
     Examples
     --------
@@ -99,6 +108,8 @@ def tv_gp_ucb(
     if epsilon is None:
         every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
         common = Common(confidence, posterior, mean, seed, minimise)
+        if kernel is None and learn is None and suits_rival_models(domain, common):
+            return learned_by_rivals(domain, noise_variance, common)
         start, rule, common = learned_parts(domain, kernel, learn, every, common)
         return assembled(domain, start, noise_variance, common, learn=rule)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)

@@ -16,12 +16,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index, positive_number, whole_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.arrays import Array, Index, whole_number
 from tvbandits.core.observations import Observations
 from tvbandits.gp.bank.bank import CAPACITY, Bank
 from tvbandits.gp.bank.posterior import seasons
 from tvbandits.gp.bank.posterior.recent import Readings, Recent, faded, moved
+from tvbandits.gp.bank.posterior.starting import check_models, started
 from tvbandits.gp.bank.settings import Setting
 from tvbandits.gp.bank.views import Forecast
 from tvbandits.gp.lookahead import Beliefs
@@ -42,8 +42,9 @@ class ModelBank:
 
     Parameters
     ----------
-    settings : tuple of Setting, optional
-        The models; those that suit the number of candidates by default.
+    settings : tuple of Setting, "both" or None
+        The models; those that suit the number of candidates by default. "both": up to 64 candidates
+        may be a network's or lie on a smooth function, and the models of the two are rivals.
     capacity : int
         Numbers in the covariances of all models: what a step costs.
     season : float, "find" or None
@@ -63,23 +64,13 @@ class ModelBank:
     10 [2.]
     """
 
-    settings: tuple[Setting, ...] | None = None
+    settings: tuple[Setting, ...] | Literal["both"] | None = None
     capacity: int = CAPACITY
     season: float | Literal["find"] | None = "find"
 
     def __post_init__(self) -> None:
         whole_number("capacity", self.capacity)
-        named = isinstance(self.season, str)
-        if named and self.season != "find":
-            raise ValueError(
-                f'season must be a positive number, "find" or None, got {shown(self.season)}'
-            )
-        if self.season is not None and not named:
-            positive_number("season", self.season)
-            if self.settings is not None:
-                raise ValueError(
-                    f"season is for models that are not given, got season={self.season} and settings"
-                )
+        check_models(self.settings, self.season)
 
     def start(
         self, kernel: Any, surface: Surface, noise_variance: float, sign: float = 1.0
@@ -97,13 +88,8 @@ class ModelBank:
         sign : float
             -1 where the values it will be told are rewards turned round.
         """
-        bank = Bank.of(
-            surface.points,
-            noise_variance,
-            self.settings,
-            capacity=self.capacity,
-            season=None if self.season == "find" else self.season,
-        )
+        season = None if self.season == "find" else self.season
+        bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
         looks = self.season == "find" and self.settings is None
         diary = seasons.diary_of(bank) if looks else None
         made_for = self, noise_variance, sign

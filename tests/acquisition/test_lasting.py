@@ -1,0 +1,218 @@
+"""The width of what lasts: against a dense Gaussian process, and as a part of a bandit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Bandit, Candidates, Recipe, load, policies
+from tvbandits.acquisition.lasting import LastingBound
+from tvbandits.core.arrays import Array
+from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
+from tvbandits.gp.bank.posterior.lasting import TENTH, lasting_share
+from tvbandits.gp.bank.settings import Setting, Space, function_settings, network_settings
+from tvbandits.gp.filtering.future import LATER
+from tvbandits.gp.posteriors.state_space import StateSpace
+
+POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])
+NEAR, ALONE = Space("matern12", 0.5), Space("identity")
+NOISE = 0.1
+MODELS = {
+    "rough": Setting(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
+    "smooth": Setting(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
+}
+
+
+@pytest.mark.parametrize("step", [1.0, 0.25])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None:
+    """All places read in 32 steps after the decision, in one joint normal variable."""
+    model, rng = MODELS[name], np.random.default_rng(2)
+    bank, rows = Bank.of(POINTS, NOISE, [model], step=step), rng.integers(0, 5, 14)
+    for t, row in enumerate(rows):
+        bank = bank.observe([row], rng.normal(size=1), None, t * step)
+    (filters,) = bank.filters
+    own = NOISE / float(filters.variance[0, 0])
+    every = np.arange(5)
+    H = filters.layout.rows(every)
+    ahead = filters.moved(1.0)
+    given = H @ ahead.covariance[0] @ H.T
+    told = model.white + own
+    rounded = math.exp(TENTH * round(math.log(told) / TENTH))
+    F = np.zeros((LATER, *ahead.covariance[0].shape))
+    for k in range(LATER):
+        F[k] = ahead.layout.moved(np.eye(ahead.layout.size)[None], k + 1.0)[0]
+    across = np.concatenate([H @ f @ ahead.covariance[0] @ H.T for f in F])
+    spread = np.block(
+        [[_later(ahead, H, i, j) for j in range(1, LATER + 1)] for i in range(1, LATER + 1)]
+    )
+    moved = across.T @ np.linalg.solve(spread + rounded * np.eye(len(spread)), across)
+    expected = np.sqrt(np.diag(moved) / np.diag(given))
+    found = lasting_share(bank, 14.0 * step)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert (found > 0.05).all()
+    assert (found < 1.0).all()
+
+
+def _later(ahead: object, H: Array, i: int, j: int) -> Array:
+    """Covariance of all rewards i steps later with those j steps later."""
+    first = min(i, j)
+    state = ahead.moved(float(first))  # type: ignore[attr-defined]
+    F = state.layout.moved(np.eye(state.layout.size)[None], float(abs(i - j)))[0]
+    block = H @ F @ state.covariance[0] @ H.T
+    return np.asarray(block if i >= j else block.T)
+
+
+def test_what_is_forgotten_at_once_has_no_share_and_what_stays_has_all() -> None:
+    gone = Setting(ALONE, ALONE, 0.0, 1.0, 0.0, 0.1, 1.0, 0.05, 1.0)
+    stays = Setting(ALONE, ALONE, 1.0, 0.0, 0.0, 1e-4, math.inf, 1.0, 1.0)
+    shares = []
+    for model in (gone, stays):
+        bank, rng = Bank.of(POINTS, 1e-4, [model]), np.random.default_rng(1)
+        for t in range(40):
+            bank = bank.observe([0, 1], rng.normal(size=2), None, float(t))
+        shares.append(lasting_share(bank, 40.0))
+    # Of place 0 the constant is known; the constant of all is what the others still have to tell.
+    assert shares[0][0] < 0.3
+    assert (shares[1][2:] > 0.99).all()
+
+
+def test_before_any_observation_everything_lasts() -> None:
+    np.testing.assert_array_equal(lasting_share(Bank.of(POINTS, NOISE), 3.0), np.ones(5))
+
+
+def test_points_of_the_same_bytes_in_another_shape_are_others() -> None:
+    model = MODELS["rough"]
+    for shape in ((6, 1), (3, 2)):
+        bank = Bank.of(np.arange(6.0).reshape(shape), NOISE, [model])
+        for t in range(4):
+            bank = bank.observe([t % 3], [1.0 * t], None, float(t))
+        assert lasting_share(bank, 4.0).shape == shape[:1]
+
+
+SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
+
+
+def value(X: Array, t: float) -> Array:
+    return np.asarray(5.0 + np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
+
+
+def bandit(**more: object) -> Bandit:
+    return policies.tv_gp_ucb(SITES, None, 0.01, **more)  # type: ignore[arg-type]
+
+
+def played(made: Bandit, steps: int, start: int = 1) -> Array:
+    rows = []
+    for t in range(start, start + steps):
+        X = made.ask(t)
+        made.tell(X, value(X, t), t)
+        rows.append(X[0])
+    return np.array(rows)
+
+
+def test_it_plays_the_largest_bound() -> None:
+    made = bandit()
+    played(made, 25)
+    model, state = made._model, made.state
+    known = model.conditioned(state, 26.0, np.random.default_rng(0))
+    assert isinstance(known.posterior, BankPosterior)
+    mean, deviation = model.view(known, 26.0).predict(SITES.X)
+    share = lasting_share(known.posterior.bank, 26.0)
+    assert share.min() < 0.99
+    (x,) = made.ask(26)
+    np.testing.assert_array_equal(x, SITES.X[(mean + 2.0 * share * deviation).argmax()])
+
+
+def test_points_that_are_out_spread_and_those_in_maintenance_are_left_out() -> None:
+    made = bandit()
+    played(made, 20)
+    assert len(np.unique(made.ask(21, n=4), axis=0)) == 4
+    mask = np.zeros(10, dtype=bool)
+    mask[[2, 7]] = True
+    asked = made.ask(22, among=mask)
+    assert SITES.index(asked)[0] in (2, 7)
+    assert len(made.ask(23)) == 1
+    everything = made.ask(24, n=10)
+    assert len(np.unique(everything, axis=0)) == 10
+
+
+def test_late_rewards_and_readings_of_others_are_welcome() -> None:
+    made = bandit()
+    played(made, 20)
+    X = made.ask(21)
+    made.tell(SITES.X, value(SITES.X, 20.0), 20)
+    made.tell(X, [np.nan], 21)
+    assert len(made.pending) == 0
+    assert made.ask(22).shape == (1, 2)
+
+
+def test_it_goes_on_from_a_file_bit_for_bit(tmp_path: object) -> None:
+    made = bandit()
+    played(made, 18)
+    made.save(tmp_path / "a.tvb")  # type: ignore[operator]
+    again = load(tmp_path / "a.tvb")  # type: ignore[operator]
+    np.testing.assert_array_equal(played(again, 15, 19), played(made, 15, 19))
+
+
+def test_smaller_is_better_is_larger_turned_round() -> None:
+    up, down = bandit(), bandit(minimise=True)
+    for t in range(1, 31):
+        x, y = up.ask(t), down.ask(t)
+        np.testing.assert_array_equal(x, y)
+        up.tell(x, value(x, t), t)
+        down.tell(y, -value(y, t), t)
+
+
+def test_a_few_candidates_are_played_with_rival_models() -> None:
+    recipe = bandit().recipe
+    assert isinstance(recipe.acquisition, LastingBound)
+    assert recipe.posterior == ModelBank("both")
+    assert recipe.learn is None
+    assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
+    for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
+        assert bandit(**other).recipe.learn is not None
+    assert bandit(posterior="bank").recipe.posterior == ModelBank()
+    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(65.0)[:, None])):
+        made = policies.tv_gp_ucb(Candidates(X), kernel, 0.01)
+        assert made.recipe.learn is not None
+
+
+@pytest.mark.parametrize("X", [[[1.0, 2.0]], [[0.0], [1.0]]])
+def test_very_few_candidates(X: list[list[float]]) -> None:
+    made = policies.tv_gp_ucb(Candidates(X), None, 0.01)
+    for t in range(1, 40):
+        x = made.ask(t)
+        made.tell(x, x[:, 0] + 0.1 * math.sin(t), t)
+    assert np.isfinite(made.predict(np.array(X))[0]).all()
+
+
+def test_both_are_a_networks_models_and_a_functions() -> None:
+    made = bandit()
+    played(made, 2)
+    known = made.state.posterior
+    assert isinstance(known, BankPosterior)
+    assert known.bank.settings == network_settings() + function_settings()
+    assert known.bank.powers == Bank.of(SITES.X, 0.01).powers
+    many = policies.tv_gp_ucb(
+        Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelBank("both")
+    )
+    played(many, 2)
+    assert isinstance(many.state.posterior, BankPosterior)
+    assert many.state.posterior.bank.settings == function_settings()
+
+
+def test_it_needs_a_bank() -> None:
+    with pytest.raises(ValueError, match=r"give posterior=ModelBank\(\), got Exact\(\)"):
+        Recipe(SITES, RBF(1.0), 0.01, acquisition=LastingBound())
+
+
+def test_models_are_a_word_or_a_list() -> None:
+    with pytest.raises(ValueError, match="settings must be models, \"both\" or None, got 'each'"):
+        ModelBank("each")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="season=24 and settings"):
+        ModelBank("both", season=24)

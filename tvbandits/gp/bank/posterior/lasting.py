@@ -1,0 +1,80 @@
+"""Which share of what is not known will still matter: a place is worth a look for what lasts alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.filters import Filters
+from tvbandits.gp.bank.layout import Layout
+from tvbandits.gp.bank.settings import Setting
+from tvbandits.gp.filtering.future import predictable, told_by_later
+
+TENTH = math.log(1.1)
+"""The noise in units of the scale is taken to a tenth: it changes little from step to step."""
+
+KEPT = 48
+"""So many models' futures are remembered."""
+
+
+@dataclass(frozen=True)
+class _Model:
+    """One model on some points; two are the same that have the same setting on the same points."""
+
+    setting: Setting
+    shape: tuple[int, ...]
+    points: bytes
+    layout: Layout = field(compare=False, repr=False)
+
+
+def lasting_share(bank: Bank, t: float) -> Array:
+    """Share (A,) of the deviation of what can be learned that rewards after a decision would tell.
+
+    The reward of the next decision is expected anew once all places were read for 32 steps: how far
+    that moves it, in deviations of what is not known. It is 0 where the reward is forgotten at once,
+    and near 1 where places differ for long. As the model of the largest weight has it; 1 before any
+    observation.
+
+    Parameters
+    ----------
+    bank : Bank
+    t : float
+        Time of the decision, not before the latest observation.
+    """
+    if not bank.filters:
+        return np.ones(len(bank.points))
+    one = _heaviest(bank)
+    h = (t - bank.time) / bank.step if math.isfinite(bank.step) else float(t > bank.time)
+    one = one.moved(h)
+    noise = float(one.white[0]) + bank.noise_variance / float(one.variance[0, 0])
+    model = _Model(one.settings[0], bank.points.shape, bank.points.tobytes(), one.layout)
+    moved = predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
+    H = one.layout.rows(np.arange(len(bank.points)))
+    shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in (moved, one.covariance[0]))
+    share = np.maximum(shown, 0.0) / np.maximum(every, np.finfo(float).tiny)
+    return np.asarray(np.sqrt(np.minimum(share, 1.0)))
+
+
+def _heaviest(bank: Bank) -> Filters:
+    """The model of the largest weight, alone."""
+    member = int(bank.weights.argmax())
+    for filters in bank.filters:
+        if member < len(filters):
+            break
+        member -= len(filters)
+    return filters.take(np.array([member]))
+
+
+@lru_cache(maxsize=KEPT)
+def _told(model: _Model, tenths: int) -> Array:
+    """What later rewards tell about the state of a model, with so much noise."""
+    layout = model.layout
+    H = layout.rows(np.arange(len(layout.basis)))
+    F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
+    fresh = layout.prior[0] - F @ layout.prior[0] @ F.T
+    return told_by_later(F, fresh, H, 1.1**tenths)
