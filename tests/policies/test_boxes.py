@@ -123,6 +123,20 @@ def test_climbing_finds_a_narrow_peak_near_a_known_point() -> None:
     np.testing.assert_allclose(found, peak, atol=1e-4)
 
 
+def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None:
+    def value(X: np.ndarray, t: float) -> np.ndarray:
+        return (-1.0) ** t - 2.0 * ((X - 0.6) ** 2).sum(axis=1)
+
+    bandit = policies.tv_gp_ucb(Box(np.array([[0.0, 1.0]] * 3)), None, 1e-4)
+    for t in range(1, 41):
+        X = bandit.ask(t)
+        bandit.tell(X, value(X, t), t)
+    field, level, _ = bandit.info.model.terms
+    assert field.space and field.time_scale > 10.0
+    assert not level.space and level.deviation > 0.3
+    assert np.abs(bandit.recommend(41.0) - 0.6).max() < 0.1
+
+
 def test_a_plateau_gives_a_random_point() -> None:
     seen = {
         tuple(
