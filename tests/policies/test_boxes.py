@@ -123,6 +123,21 @@ def test_climbing_finds_a_narrow_peak_near_a_known_point() -> None:
     np.testing.assert_allclose(found, peak, atol=1e-4)
 
 
+def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None:
+    box, rng = Box(np.array([[0.0, 1.0]] * 3)), np.random.default_rng(0)
+    bandit = policies.tv_gp_ucb(box, None, 1e-4)
+    for t in range(1, 61):
+        X = box.sample(1, rng)
+        shared = np.sin(0.7 * t) + np.cos(0.41 * t)
+        bandit.tell(X, shared - 2.0 * ((X - 0.6) ** 2).sum(axis=1), t)
+    field, level, _ = bandit.info.model.terms
+    assert field.space
+    assert field.time_scale > 20.0
+    assert not level.space
+    assert level.deviation > 0.5
+    assert np.abs(bandit.recommend(61.0) - 0.6).max() < 0.1
+
+
 def test_a_plateau_gives_a_random_point() -> None:
     seen = {
         tuple(

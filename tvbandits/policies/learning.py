@@ -131,8 +131,6 @@ def _fitted(
 BOX_RULE = Every(
     10,
     (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55),
-    spread=1.0,
-    space_spread=1.0,
     in_steps=True,
 )
 """When a kernel is learned on a box: more often than on candidates, since there is more to learn."""

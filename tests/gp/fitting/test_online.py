@@ -453,6 +453,22 @@ def test_the_first_fit_finds_out_how_long_a_step_is() -> None:
     np.testing.assert_allclose(unmoved.kernel.theta, start.theta, atol=1e-6)
 
 
+@pytest.mark.parametrize("fits", [1, 9])
+def test_a_step_that_turns_out_longer_is_found_out_at_any_fit(fits: int) -> None:
+    # As when a first sample was told in close succession, with many fits on the way.
+    tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
+    sample, start = drawn(smooth(), 40, 0), smooth()
+    close = replace(sample, t=0.1 * sample.t)
+    learned = Learned.nothing(start, tight)
+    for _ in range(fits):
+        learned = refit(tight, start, learned, close, 0.0, 1.0, 1.0)
+    assert learned.step == pytest.approx(0.1)
+    later = refit(tight, start, learned, sample, 0.0, 1.0, 1.0)
+    assert later.step == 1.0
+    assert later.starts == (at_step(start, 1.0), at_step(rough(), 1.0))
+    np.testing.assert_allclose(later.kernel.theta, start.theta, atol=1e-6)
+
+
 def test_before_the_first_fit_medians_are_the_kernels() -> None:
     every = Every(rivals=(rough(),))
     nothing = Learned.nothing(smooth(), every)

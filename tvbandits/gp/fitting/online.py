@@ -230,7 +230,7 @@ def refit(
     if every.in_steps:
         found = step_of(sample.t)
         # Rewards told before the first decision may be closer together than decisions are.
-        longer = 0 < learned.fits < COMPARED_FIRST and found > 2.0 * step
+        longer = learned.fits > 0 and found > 2.0 * step
         step = found if longer or not learned.fits else step
         again = longer or not learned.fits
         starts = tuple(at_step(each, step) for each in starts) if again else learned.starts

@@ -84,39 +84,45 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
     return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
 
 
-BOX_SPACE = 0.25
-"""Length scale to start from on a box of d coordinates, as a share of each extent over sqrt d: distances
-between points grow like sqrt d (Hvarfner, Hellsten and Nardi 2024)."""
+BOX_SPACE = 0.3
+"""Length scale to start from on a box, as a share of each extent."""
 
-BOX_NOISE = 0.003
+BOX_NOISE = 0.0005
 """Share of the variance to start from of what is different at every place and time."""
 
-BOX_TIME = 100.0
-"""Time scale to start from, in steps: what changes faster is soon seen to do so."""
+BOX_TIME = 36.0
+"""Time scale to start from, in steps."""
 
 AT_ONCE = 1e-3
 """Time scale, in steps, and length scale, as a share of an extent, of what no forecast can know."""
 
 
 def box_kernel(box: Box) -> Any:
-    """A drifting field + noise on a box, of a standardised reward.
+    """A drifting field + a shared level + noise on a box, of a standardised reward.
 
     The field has a length scale for each coordinate and a part that adds up over coordinates
     (`Coordinates`), and changes smoothly (Matern-3/2 in time). It has no part that never changes: who
     plays one place for long cannot tell that from a drift, and such a part is soon all that is believed.
+    The level goes up and down abruptly for all points (Matern-1/2 in time), which says nothing about
+    where to play: without it, whatever does so is taken for a field that forgets at once.
     What is different at every place and time, ripples too fine to be learned or a noise above the stated
     one, has an amplitude of its own. Time scales count in steps.
     """
     extents = box.bounds[:, 1] - box.bounds[:, 0]
-    scales = BOX_SPACE * len(extents) ** 0.5 * extents
     bounds = np.column_stack([1e-2 * extents, 1e2 * extents])
-    over_points = OnSpace(Coordinates(scales, 1.0, bounds, (1e-3, 1e3)))
-    over_time = OnTime(Matern(BOX_TIME, (1e-2 * BOX_TIME, 1e3 * BOX_TIME), nu=1.5))
+    over_points = OnSpace(Coordinates(BOX_SPACE * extents, 1.0, bounds, (1e-3, 1e3)))
     at_a_point = OnSpace(RBF(AT_ONCE * extents, "fixed"))
-    at_a_time = OnTime(Matern(AT_ONCE, "fixed", nu=0.5))
+
+    def amplitude(share: float) -> Any:
+        return ConstantKernel(share, (1e-6, 1e3))
+
+    def in_time(scale: float, nu: float) -> Any:
+        return OnTime(Matern(scale, (1e-2 * scale, 1e3 * scale), nu=nu))
+
     return (
-        ConstantKernel(1.0, (1e-6, 1e3)) * over_points * over_time
-        + ConstantKernel(BOX_NOISE, (1e-6, 1e3)) * at_a_point * at_a_time
+        amplitude(1.0) * over_points * in_time(BOX_TIME, 1.5)
+        + amplitude(LEVEL) * in_time(LEVEL_SCALE, 0.5)
+        + amplitude(BOX_NOISE) * at_a_point * OnTime(Matern(AT_ONCE, "fixed", nu=0.5))
     )
 
 
