@@ -16,7 +16,8 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.bank import CAPACITY, Bank
+from tvbandits.gp.bank.posterior.starting import started
 from tvbandits.queries.next_decision import questions
 
 
@@ -62,11 +63,12 @@ def play(
     rng, chance = np.random.default_rng([seed, 7]), np.random.default_rng([seed, 8])
     noise = np.sqrt(problem.noise_variance)
     values, sites = problem.values, len(problem.points)
-    bank, asked, row = Bank.of(problem.points, problem.noise_variance), 0, int(rng.integers(sites))
+    bank = started(problem.points, problem.noise_variance, "both", CAPACITY, None)
+    asked, row = 0, int(rng.integers(sites))
     regret, covered, seconds = [], [], []
     for step, truth in enumerate(values):
         regret.append(truth.max() - truth[row])
-        started = time.perf_counter()
+        begun = time.perf_counter()
         bank = bank.observe([row], truth[[row]] + noise * rng.standard_normal(1), None, step)
         if answers:
             rows = ask(bank, step + 1.0, answers, asked, chance)
@@ -75,7 +77,7 @@ def play(
             bank = bank.observe(rows, told, None, step)
         forecast = bank.predict(step + 1.0)
         row = decide(bank, step + 1.0, chance)
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.perf_counter() - begun)
         if step + 1 < len(values):
             off = np.abs(values[step + 1] - forecast.mean)
             covered.append((off < 1.96 * forecast.deviation).mean())

@@ -171,7 +171,7 @@ def test_smaller_is_better_is_larger_turned_round() -> None:
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
     assert isinstance(recipe.acquisition, LastingBound)
-    assert recipe.posterior == ModelBank("both")
+    assert recipe.posterior == ModelBank("both", season=None)
     assert recipe.learn is None
     assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
@@ -215,4 +215,4 @@ def test_models_are_a_word_or_a_list() -> None:
     with pytest.raises(ValueError, match="settings must be models, \"both\" or None, got 'each'"):
         ModelBank("each")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="season=24 and settings"):
-        ModelBank("both", season=24)
+        ModelBank(network_settings(), season=24)

@@ -17,9 +17,10 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.bank import CAPACITY, Bank
 from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
 from tvbandits.gp.bank.posterior.recent import WINDOW
+from tvbandits.gp.bank.posterior.starting import started
 from tvbandits.gp.bank.settings import network_settings
 from tvbandits.gp.fitting.online import Every
 from tvbandits.queries.asking import Asking
@@ -74,7 +75,7 @@ def bank_of(bandit: Bandit) -> Bank:
 
 
 def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
-    assert frugal().recipe.posterior == ModelBank()
+    assert frugal().recipe.posterior == ModelBank("both")
     assert frugal().recipe.learn is None
     assert policies.frugal_gp_ucb(SITES, RBF(1.0), NOISE, expert=None).recipe.learn is not None
     for options in ({"learn": True}, {"mean": 3.0}, {"confidence": "theory"}):
@@ -93,7 +94,8 @@ def test_it_plays_what_a_plain_loop_plays() -> None:
     expert, bandit = Truth(), frugal()
     bandit = frugal(expert)
     played = play(bandit, range(1, 16))
-    bank, asked, row = Bank.of(SITES.X, NOISE), 0, int((played[0] == SITES.X).all(axis=1).argmax())
+    bank, asked = started(SITES.X, NOISE, "both", CAPACITY, None), 0
+    row = int((played[0] == SITES.X).all(axis=1).argmax())
     for t in range(1, 16):
         np.testing.assert_array_equal(played[t - 1], SITES.X[row])
         bank = bank.observe([row], reward(SITES.X[[row]], t), NOISE, t)
@@ -142,7 +144,7 @@ def test_a_season_is_learned_in_the_unit_of_time(unit: float) -> None:
 
 
 def test_a_season_is_part_of_a_bank() -> None:
-    assert frugal(season=24).recipe.posterior == ModelBank(season=24)
+    assert frugal(season=24).recipe.posterior == ModelBank("both", season=24)
     with pytest.raises(ValueError, match="season=24 needs a bank of models"):
         frugal(season=24, learn=True)
     for season in (0.0, -1.0, float("nan"), "day"):

@@ -56,7 +56,7 @@ def learned_parts(
     nothing_given = kernel is None and learn is None and common.posterior is None
     plain = bank and nothing_given and common.mean == "online"
     if plain and _suits_a_bank(domain, common.confidence):
-        common = replace(common, posterior=ModelBank())
+        common = replace(common, posterior=ModelBank("both"))
     start, every, common = _fitted(domain, kernel, as_rule(learn, default), common)
     if not isinstance(common.posterior, ModelBank):
         return start, every, common
@@ -97,7 +97,7 @@ def suits_rival_models(domain: Domain, common: Common) -> bool:
 
 def learned_by_rivals(domain: Domain, noise_variance: float, common: Common) -> Bandit:
     """A bank of a network's models and a function's, and a width of what lasts alone."""
-    common = replace(common, posterior=ModelBank("both"))
+    common = replace(common, posterior=ModelBank("both", season=None))
     start, _, common = learned_parts(domain, None, None, Every(), common)
     return assembled(domain, start, noise_variance, common, acquisition=LastingBound())
 

@@ -11,7 +11,7 @@ from tvbandits import Answers, Bandit, Candidates, load, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.bank import CAPACITY, Bank
 from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
 from tvbandits.gp.bank.posterior.recent import Readings, Recent
 from tvbandits.gp.bank.posterior.seasons import (
@@ -22,7 +22,8 @@ from tvbandits.gp.bank.posterior.seasons import (
     diary_of,
     told,
 )
-from tvbandits.gp.bank.settings import SMALL_NETWORK
+from tvbandits.gp.bank.posterior.starting import started
+from tvbandits.gp.bank.settings import SMALL_NETWORK, function_settings, settings_for
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
 PHASES = np.linspace(0.0, 0.8, len(POINTS))
@@ -73,6 +74,24 @@ def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
     for t in np.arange(1.0, 70.0):
         knew = knew.observed(float(t), reading(float(t)))
     assert same_value(recent.latest, knew.latest)
+
+
+def test_of_both_a_season_takes_a_networks_models() -> None:
+    both = started(POINTS, 0.05, "both", CAPACITY, None)
+    assert set(function_settings()) < set(both.settings)
+    at: tuple[Recent, Diary | None] = Recent(both), diary_of(both)
+    for t in np.arange(1.0, 50.0):
+        at = told(*at, float(t), reading(float(t)))
+    recent, diary = at
+    assert diary is not None
+    assert diary.period == 12.0
+    knew = Recent(started(POINTS, 0.05, "both", CAPACITY, 12.0))
+    assert knew.before.settings == settings_for(POINTS, 12.0)
+    for t in np.arange(1.0, 50.0):
+        knew = knew.observed(float(t), reading(float(t)))
+    assert same_value(recent.latest, knew.latest)
+    # Where it proves to be none, the rivals are back.
+    assert replace(diary, period=None).told_again().before.settings == both.settings
 
 
 def test_where_there_is_none_the_bank_is_as_it_always_was() -> None:
@@ -201,13 +220,12 @@ def test_a_bandit_that_was_put_away_goes_on_bit_for_bit(tmp_path: object) -> Non
 
 
 def test_who_names_one_or_none_gets_that() -> None:
-    assert frugal().recipe.posterior == ModelBank(season="find")
-    assert frugal(season=None).recipe.posterior == ModelBank(season=None)
-    assert frugal(posterior=ModelBank(season=6.0)).recipe.posterior == ModelBank(season=6.0)
-    assert frugal(posterior=ModelBank(season=6.0), season=None).recipe.posterior == ModelBank(
-        season=None
-    )
-    assert frugal(season="none").recipe.posterior == ModelBank(season=None)
+    assert frugal().recipe.posterior == ModelBank("both", season="find")
+    for none in (None, "none"):
+        assert frugal(season=none).recipe.posterior == ModelBank("both", season=None)
+    six = ModelBank(season=6.0)
+    assert frugal(posterior=six).recipe.posterior == six
+    assert frugal(posterior=six, season=None).recipe.posterior == ModelBank(season=None)
     none = frugal(season=None)
     played(none, 1, 40)
     assert season_of(none) is None

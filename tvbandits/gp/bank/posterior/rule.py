@@ -90,7 +90,7 @@ class ModelBank:
         """
         season = None if self.season == "find" else self.season
         bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
-        looks = self.season == "find" and self.settings is None
+        looks = self.season == "find" and (self.settings is None or self.settings == "both")
         diary = seasons.diary_of(bank) if looks else None
         made_for = self, noise_variance, sign
         return BankPosterior(kernel, surface, Recent(bank), made_for, diary=diary)

@@ -95,10 +95,11 @@ class Diary:
 
     def told_again(self) -> Recent:
         """A bank with that season, that knows all readings."""
-        empty = self.bank
-        bank = Bank.of(
-            empty.points, empty.noise_variance, capacity=empty.capacity, season=self.period
-        )
+        bank = empty = self.bank
+        if self.period is not None:
+            bank = Bank.of(
+                empty.points, empty.noise_variance, capacity=empty.capacity, season=self.period
+            )
         told, recent = self.entries, Recent(bank)
         ends = [0, *(np.flatnonzero(np.diff(told[:, 0])) + 1).tolist(), len(told)]
         for start, end in pairwise(ends):

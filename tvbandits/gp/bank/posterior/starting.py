@@ -29,7 +29,7 @@ def check_models(settings: Models, season: float | Literal["find"] | None) -> No
         raise ValueError(f'season must be a positive number, "find" or None, got {shown(season)}')
     if season is not None and not named:
         positive_number("season", season)
-        if settings is not None:
+        if not (settings is None or isinstance(settings, str)):
             raise ValueError(
                 f"season is for models that are not given, got season={season} and settings"
             )
@@ -41,12 +41,13 @@ def started(
     """Before any observation.
 
     With "both", up to 64 points may be places of a network or lie on a smooth function: the models of
-    the two are rivals, and the first guess of the scale is worth as much as for a function.
+    the two are rivals, and the first guess of the scale is worth as much as for a function. What has a
+    season is taken for a network.
     """
     if not isinstance(settings, str):
         return Bank.of(points, noise_variance, settings, capacity=capacity, season=season)
-    bank = Bank.of(points, noise_variance, capacity=capacity)
-    if len(points) > SMALL_NETWORK:
+    bank = Bank.of(points, noise_variance, capacity=capacity, season=season)
+    if season is not None or len(points) > SMALL_NETWORK:
         return bank
     rivals = network_settings() + function_settings()
     return replace(bank, settings=rivals, guess=GUESS_OF_A_FUNCTION)
