@@ -200,9 +200,10 @@ def frugal_gp_ucb(
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
 
-    On candidates the model is a bank of space-time models, weighted by how well they predict; a
-    question goes where an answer helps the next decision most, every fourth where least is known, and
-    after an answer the best mean is played.
+    On candidates the model is a bank of space-time models, weighted by how well they predict (on up to
+    64, those of a network and those of a smooth function are rivals: `ModelBank("both")`); a question
+    goes where an answer helps the next decision most, every fourth where least is known, and after an
+    answer the best mean is played.
 
     Elsewhere, and where a kernel, `learn` or `mean` is given, the kernel is a sum of a shared level, a
     static field and two drifting fields whose amplitudes and scales are learned by log evidence. The
