@@ -214,5 +214,8 @@ def test_it_needs_a_bank() -> None:
 def test_models_are_a_word_or_a_list() -> None:
     with pytest.raises(ValueError, match="settings must be models, \"both\" or None, got 'each'"):
         ModelBank("each")  # type: ignore[arg-type]
+    for wrong in ((), ("both",), 5, [1.0], network_settings()[0]):
+        with pytest.raises(ValueError, match=r"settings must be models \(Setting\), at least one"):
+            ModelBank(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="season=24 and settings"):
         ModelBank(network_settings(), season=24)

@@ -24,6 +24,12 @@ def check_models(settings: Models, season: float | Literal["find"] | None) -> No
     """Raise a `ValueError` unless a bank can have these models and this season."""
     if isinstance(settings, str) and settings != "both":
         raise ValueError(f'settings must be models, "both" or None, got {shown(settings)}')
+    if not (settings is None or isinstance(settings, str)):
+        given = settings if isinstance(settings, Sequence) else ()
+        if not given or not all(isinstance(each, Setting) for each in given):
+            raise ValueError(
+                f'settings must be models (Setting), at least one, "both" or None, got {shown(settings)}'
+            )
     named = isinstance(season, str)
     if named and season != "find":
         raise ValueError(f'season must be a positive number, "find" or None, got {shown(season)}')
