@@ -85,7 +85,7 @@ def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
 def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
     domain, _ = DOMAINS[name]
     if recipe == "tv":
-        made = policies.tv_gp_ucb(domain, None, 0.01).recipe
+        made = policies.tv_gp_ucb(domain, None, 0.01, learn=True).recipe
     else:
         expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
         made = policies.frugal_gp_ucb(domain, None, 0.01, expert=expert, learn=True).recipe
