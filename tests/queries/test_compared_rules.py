@@ -14,7 +14,9 @@ from tvbandits.datasets import TableProblem
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.gp.bank.filters import Filters, filters_of
 from tvbandits.gp.bank.layout import CONSTANT
+from tvbandits.gp.bank.posterior.lasting import told_of
 from tvbandits.gp.bank.settings import Setting, Space
+from tvbandits.gp.filtering.future import predictable
 from tvbandits.gp.lookahead import Beliefs
 from tvbandits.queries.next_decision import questions
 
@@ -74,8 +76,8 @@ def test_what_is_drawn_is_what_the_future_would_show(name: str) -> None:
     future = given[a:, a:] + NOISE * np.eye(len(K) - m)
     expected = given[:a, a:] @ np.linalg.solve(future, given[a:, :a])
     H = filters.layout.rows(every)
-    told = predictive.told_by_later(filters, NOISE, LATER)
-    found = H @ predictive.predictable(filters.covariance[0], told) @ H.T
+    told = told_of(filters.layout, NOISE, LATER)
+    found = H @ predictable(filters.covariance[0], told) @ H.T
     np.testing.assert_allclose(H @ filters.covariance[0] @ H.T, given[:a, :a], atol=1e-6)
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -87,8 +89,8 @@ def test_an_arm_of_its_own_has_the_variance_in_closed_form(scale: float) -> None
     v, gamma, place = 0.7, math.exp(-1.0 / scale), filters.layout.drift
     covariance = np.zeros((filters.layout.size,) * 2)
     covariance[place, place] = v
-    told = predictive.told_by_later(filters, NOISE, 300)
-    found = predictive.predictable(covariance, told)[place, place]
+    told = told_of(filters.layout, NOISE, 300)
+    found = predictable(covariance, told)[place, place]
     fresh = 1.0 - gamma**2
     half = fresh + NOISE - gamma**2 * NOISE
     x = 0.5 * (half + math.sqrt(half**2 + 4 * gamma**2 * fresh * NOISE))
@@ -126,8 +128,8 @@ def test_a_width_of_what_is_predictable_is_a_share_of_it() -> None:
         bank = bank.observe(rows, rng.normal(size=2), None, float(t))
     (later,) = (each.moved(1.0) for each in bank.filters)
     squared, H = float(later.variance[0, 0]), later.layout.rows(np.arange(len(POINTS)))
-    told = predictive.told_by_later(later, 0.2 + 0.1 / squared)
-    variance = squared * np.diag(H @ predictive.predictable(later.covariance[0], told) @ H.T)
+    told = told_of(later.layout, 0.2 + 0.1 / squared)
+    variance = squared * np.diag(H @ predictable(later.covariance[0], told) @ H.T)
     mean = bank.predict(20.0).mean
     for width in (0.5, 2.0, 20.0):
         expected = (mean + width * bank.widening * np.sqrt(variance)).argmax()

@@ -31,7 +31,7 @@ from tvbandits.gp.bank.evidence import (
     surprises,
 )
 from tvbandits.gp.bank.filters import Filters, filters_of
-from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, in_steps, settings_for
+from tvbandits.gp.bank.settings import SMALL_NETWORK, Setting, elapsed, in_steps, settings_for
 from tvbandits.gp.bank.sleeping import STARTLING, TURN, Missed, Sleep, thinned
 from tvbandits.gp.bank.views import Forecast, Heard, Mixture, mixtures_of
 from tvbandits.gp.fitting.powers import Transform
@@ -384,8 +384,7 @@ class Bank:
         """The members that count, by their features and transforms, at the time t."""
         if t < self.time:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
-        # Before the second time nobody knows how long a step is.
-        h = (t - self.time) / self.step if np.isfinite(self.step) else float(t > self.time)
+        h = elapsed(self.time, t, self.step)
         weights = self._weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()

@@ -259,6 +259,11 @@ def in_steps(settings: Sequence[Setting], step: float) -> tuple[Setting, ...]:
     )
 
 
+def elapsed(since: float, until: float, step: float) -> float:
+    """Steps between two times. Before the second one nobody knows how long a step is: one, or none."""
+    return (until - since) / step if math.isfinite(step) else float(until > since)
+
+
 def _matern32(r: Array) -> Array:
     return np.asarray((1.0 + math.sqrt(3.0) * r) * np.exp(-math.sqrt(3.0) * r))
 

@@ -12,8 +12,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.bank.bank import Bank
 from tvbandits.gp.bank.filters import Filters
 from tvbandits.gp.bank.layout import Layout
-from tvbandits.gp.bank.settings import Setting
-from tvbandits.gp.filtering.future import predictable, told_by_later
+from tvbandits.gp.bank.settings import Setting, elapsed
+from tvbandits.gp.filtering.future import LATER, predictable, told_by_later
 
 TENTH = math.log(1.1)
 """The noise in units of the scale is taken to a tenth: it changes little from step to step."""
@@ -48,33 +48,41 @@ def lasting_share(bank: Bank, t: float) -> Array:
     """
     if not bank.filters:
         return np.ones(len(bank.points))
-    one = _heaviest(bank)
-    h = (t - bank.time) / bank.step if math.isfinite(bank.step) else float(t > bank.time)
-    one = one.moved(h)
-    noise = float(one.white[0]) + bank.noise_variance / float(one.variance[0, 0])
-    model = _Model(one.settings[0], bank.points.shape, bank.points.tobytes(), one.layout)
-    moved = predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
+    one = single(bank, int(bank.weights.argmax()), t)
     H = one.layout.rows(np.arange(len(bank.points)))
-    shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in (moved, one.covariance[0]))
+    covariances = predictable_part(bank, one), one.covariance[0]
+    shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in covariances)
     share = np.maximum(shown, 0.0) / np.maximum(every, np.finfo(float).tiny)
     return np.asarray(np.sqrt(np.minimum(share, 1.0)))
 
 
-def _heaviest(bank: Bank) -> Filters:
-    """The model of the largest weight, alone."""
-    member = int(bank.weights.argmax())
+def single(bank: Bank, member: int, t: float) -> Filters:
+    """One of the models that are awake, alone, moved to a time."""
     for filters in bank.filters:
         if member < len(filters):
             break
         member -= len(filters)
-    return filters.take(np.array([member]))
+    return filters.take(np.array([member])).moved(elapsed(bank.time, t, bank.step))
+
+
+def predictable_part(bank: Bank, one: Filters) -> Array:
+    """How far (S, S) rewards after a decision would move what a single model expects of its state then.
+
+    In units of its squared scale; see `gp.filtering.future.predictable`.
+    """
+    noise = float(one.white[0]) + bank.noise_variance / float(one.variance[0, 0])
+    model = _Model(one.settings[0], bank.points.shape, bank.points.tobytes(), one.layout)
+    return predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
 
 
 @lru_cache(maxsize=KEPT)
 def _told(model: _Model, tenths: int) -> Array:
-    """What later rewards tell about the state of a model, with so much noise."""
-    layout = model.layout
+    return told_of(model.layout, 1.1**tenths)
+
+
+def told_of(layout: Layout, noise: float, steps: int = LATER) -> Array:
+    """What rewards of the steps after one tell about the state of a single model, with so much noise."""
     H = layout.rows(np.arange(len(layout.basis)))
     F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
     fresh = layout.prior[0] - F @ layout.prior[0] @ F.T
-    return told_by_later(F, fresh, H, 1.1**tenths)
+    return told_by_later(F, fresh, H, noise, steps)

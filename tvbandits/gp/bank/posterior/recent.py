@@ -16,6 +16,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.bank.bank import Bank
+from tvbandits.gp.bank.settings import elapsed
 
 WINDOW = 8
 """A late observation counts at its own time while no more than so many later times were observed."""
@@ -129,8 +130,7 @@ def moved(bank: Bank, t: float) -> Bank:
     """The bank at a later time without an observation, for questions about that time."""
     if not bank.filters or t <= bank.time:
         return bank
-    step = bank.step if math.isfinite(bank.step) else t - bank.time
-    h = (t - bank.time) / step
+    h = elapsed(bank.time, t, bank.step)
     return replace(bank, time=t, filters=tuple(each.moved(h) for each in bank.filters))
 
 
