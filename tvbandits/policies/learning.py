@@ -26,7 +26,6 @@ from tvbandits.policies.setting import (
     Common,
     Learn,
     Season,
-    Width,
     as_posterior,
     as_rule,
     assembled,
@@ -53,9 +52,7 @@ def learned_parts(
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     if kernel is not None and not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {shown(kernel)}")
-    nothing_given = kernel is None and learn is None and common.posterior is None
-    plain = bank and nothing_given and common.mean == "online"
-    if plain and _suits_a_bank(domain, common.confidence):
+    if bank and _leaves_it_to_a_bank(domain, kernel, learn, common):
         common = replace(common, posterior=ModelBank("both"))
     start, every, common = _fitted(domain, kernel, as_rule(learn, default), common)
     if not isinstance(common.posterior, ModelBank):
@@ -81,18 +78,23 @@ def seasonal_bank(posterior: Any, season: Season) -> Any:
     return replace(posterior, season=season)
 
 
-def _suits_a_bank(domain: Domain, confidence: Width) -> bool:
+def _leaves_it_to_a_bank(
+    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
+) -> TypeGuard[Candidates]:
+    """Whether candidates are plain and not too many, and nothing is given that only a fit has."""
+    given = (kernel, learn, common.posterior)
+    if any(each is not None for each in given) or common.mean != "online":
+        return False
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
     small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
-    return small and isinstance(as_confidence(confidence), Fixed)
+    return small and isinstance(as_confidence(common.confidence), Fixed)
 
 
-def suits_rival_models(domain: Domain, common: Common) -> bool:
+def suits_rival_models(
+    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
+) -> bool:
     """Whether a bandit that asks nobody plays `learned_by_rivals`: a few candidates, nothing given."""
-    plain = common.posterior is None and common.mean == "online"
-    return (
-        plain and _suits_a_bank(domain, common.confidence) and len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
-    )
+    return _leaves_it_to_a_bank(domain, kernel, learn, common) and len(domain) <= SMALL_NETWORK
 
 
 def learned_by_rivals(domain: Domain, noise_variance: float, common: Common) -> Bandit:

@@ -108,7 +108,7 @@ def tv_gp_ucb(
     if epsilon is None:
         every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
         common = Common(confidence, posterior, mean, seed, minimise)
-        if kernel is None and learn is None and suits_rival_models(domain, common):
+        if suits_rival_models(domain, kernel, learn, common):
             return learned_by_rivals(domain, noise_variance, common)
         start, rule, common = learned_parts(domain, kernel, learn, every, common)
         return assembled(domain, start, noise_variance, common, learn=rule)

@@ -21,7 +21,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.gp.bank.bank import CAPACITY, Bank
 from tvbandits.gp.bank.posterior import seasons
 from tvbandits.gp.bank.posterior.recent import Readings, Recent, faded, moved
-from tvbandits.gp.bank.posterior.starting import check_models, started
+from tvbandits.gp.bank.posterior.starting import are_given, check_models, started
 from tvbandits.gp.bank.settings import Setting
 from tvbandits.gp.bank.views import Forecast
 from tvbandits.gp.lookahead import Beliefs
@@ -90,7 +90,7 @@ class ModelBank:
         """
         season = None if self.season == "find" else self.season
         bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
-        looks = self.season == "find" and (self.settings is None or self.settings == "both")
+        looks = self.season == "find" and not are_given(self.settings)
         diary = seasons.diary_of(bank) if looks else None
         made_for = self, noise_variance, sign
         return BankPosterior(kernel, surface, Recent(bank), made_for, diary=diary)

@@ -19,13 +19,14 @@ from tvbandits.gp.bank.posterior.recent import Readings, Recent
 from tvbandits.gp.bank.settings import SMALL_NETWORK
 from tvbandits.gp.fitting import periods
 
-LOOKED_AT = tuple(
-    octave * quarter // 4 for octave in (32, 64, 128, 256, 512) for quarter in (4, 5, 6, 7)
-)
-"""After so many steps the diary is looked through: four times until they have doubled."""
-
 LAST = 1024
-"""And then for the last time: from there on a step costs the same for ever."""
+"""After so many steps the diary is looked through for the last time: then a step costs the same."""
+
+LOOKED_AT = (
+    *(octave * quarter // 4 for octave in (32, 64, 128, 256, 512) for quarter in (4, 5, 6, 7)),
+    LAST,
+)
+"""After so many steps it is looked through: four times until they have doubled."""
 
 MOST_READINGS = 40_000
 """A diary that is longer is closed: what is kept, and what it takes to tell it again, is bounded."""
@@ -141,7 +142,7 @@ def told(
     """A bank and its diary with what was read at a time."""
     if diary is None:
         return recent.observed(t, readings), None
-    if t > diary.latest and diary.steps in (*LOOKED_AT, LAST):
+    if t > diary.latest and diary.steps in LOOKED_AT:
         looked = diary.looked_through()
         if looked.period != diary.period:
             recent = looked.told_again()

@@ -20,11 +20,16 @@ Models = Sequence[Setting] | Literal["both"] | None
 """The models; None: those that suit the number of points; "both": a network's and a function's."""
 
 
+def are_given(settings: object) -> bool:
+    """Whether the models are the user's own, rather than those that suit the points."""
+    return not (settings is None or isinstance(settings, str))
+
+
 def check_models(settings: Models, season: float | Literal["find"] | None) -> None:
     """Raise a `ValueError` unless a bank can have these models and this season."""
     if isinstance(settings, str) and settings != "both":
         raise ValueError(f'settings must be models, "both" or None, got {shown(settings)}')
-    if not (settings is None or isinstance(settings, str)):
+    if are_given(settings):
         given = settings if isinstance(settings, Sequence) else ()
         if not given or not all(isinstance(each, Setting) for each in given):
             raise ValueError(
@@ -35,7 +40,7 @@ def check_models(settings: Models, season: float | Literal["find"] | None) -> No
         raise ValueError(f'season must be a positive number, "find" or None, got {shown(season)}')
     if season is not None and not named:
         positive_number("season", season)
-        if not (settings is None or isinstance(settings, str)):
+        if are_given(settings):
             raise ValueError(
                 f"season is for models that are not given, got season={season} and settings"
             )
