@@ -84,14 +84,19 @@ def play(
     return Played(np.array(regret), np.array(covered), np.array(seconds))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(description: str | None, seeds: int) -> argparse.ArgumentParser:
+    """What a network is, how many answers a step, and how many seeds."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("values")
     parser.add_argument("sites")
     parser.add_argument("--noise-variance", type=float, required=True)
     parser.add_argument("--answers", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=10)
-    given = parser.parse_args()
+    parser.add_argument("--seeds", type=int, default=seeds)
+    return parser
+
+
+def main() -> None:
+    given = arguments(__doc__, seeds=10).parse_args()
     problem = sensor_field(given.values, given.sites, noise_variance=given.noise_variance)
     known = problem.references()
     print(problem)

@@ -9,13 +9,12 @@ with the plan `next`, one of `QUESTIONS` with the best mean. Regret is that of t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.bank import Ask, Decide, ask_next, best_mean, play
+from benchmarks.bank import Ask, Decide, arguments, ask_next, best_mean, play
 from benchmarks.predictive import predictive_width, sampling
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
@@ -107,13 +106,8 @@ def regret(problem: TableProblem, rule: str, answers: int, seeds: int) -> Array:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("values")
-    parser.add_argument("sites")
-    parser.add_argument("--noise-variance", type=float, required=True)
-    parser.add_argument("--answers", type=int, default=3)
+    parser = arguments(__doc__, seeds=3)
     parser.add_argument("--steps", type=int, default=150)
-    parser.add_argument("--seeds", type=int, default=3)
     every = [*DECISIONS, *QUESTIONS]
     parser.add_argument("--rules", nargs="+", choices=every, default=every, metavar="NAME")
     given = parser.parse_args()
