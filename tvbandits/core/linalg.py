@@ -22,8 +22,24 @@ LARGEST_SPREAD = 1e150
 """A condition number, which may be the square of a spread, is always finite."""
 
 
+EXACT = 1e-12
+"""Eigenpairs give the matrix back but for this share of its largest eigenvalue."""
+
+
 class FactorisationError(ValueError):
     """A matrix that should be positive definite is not, even with the largest jitter."""
+
+
+def _failed(what: str, A: Array, why: str) -> FactorisationError:
+    return FactorisationError(
+        f"{what} of shape {A.shape} {why}: is the kernel a valid covariance, in the unit of the "
+        "rewards? A larger noise variance also helps."
+    )
+
+
+def _check_finite(what: str, A: Array) -> None:
+    if not np.isfinite(A).all():
+        raise _failed(what, A, "has entries that are not finite")
 
 
 @dataclass(frozen=True)
@@ -52,8 +68,7 @@ def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = Non
         If `A` has an entry that is not finite, or is not positive definite with a jitter of 1e-6
         times `scale`.
     """
-    if not np.isfinite(A).all():
-        raise FactorisationError(f"{what} of shape {A.shape} has entries that are not finite")
+    _check_finite(what, A)
     if len(A) == 0:
         return Cholesky(np.empty((0, 0)), 0.0)
     if scale is None:
@@ -66,10 +81,7 @@ def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = Non
         L, status = lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
         if status == 0:
             return Cholesky(L, jitter)
-    raise FactorisationError(
-        f"{what} of shape {A.shape} is not positive definite, even with {jitter:.3g} on its "
-        "diagonal: is the kernel a valid covariance? A larger noise variance also helps."
-    )
+    raise _failed(what, A, f"is not positive definite, even with {jitter:.3g} on its diagonal")
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -91,7 +103,7 @@ def inverse_lower(L: Array) -> Array:
         return np.empty((0, 0))
     found, info = lapack.dpotri(L, lower=1)
     if info:
-        raise FactorisationError(f"a factor of shape {L.shape} has a zero on its diagonal")
+        raise _failed("a factor", L, "has a zero on its diagonal")
     return np.asarray(found)
 
 
@@ -100,6 +112,8 @@ def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
 
     `A` is (n, m, m), positive definite; `b` and `y` are (n, m).
     """
+    what = "one of several small kernel matrices"
+    _check_finite(what, A)
     scale = np.einsum("nii->ni", A).mean(axis=1)
     for relative in JITTERS:
         shifted = A + (relative * scale)[:, None, None] * np.eye(A.shape[1])
@@ -110,10 +124,7 @@ def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
         if np.isfinite(solved).all():
             break
     else:
-        raise FactorisationError(
-            "one of several small kernel matrices is singular, even with a jitter of "
-            f"{JITTERS[-1]:g}: give a larger noise variance"
-        )
+        raise _failed(what, A, f"is singular, even with a jitter of {JITTERS[-1]:g}")
     found = np.einsum("nm,nmc->nc", b, solved)
     return np.asarray(found[:, 0]), np.asarray(found[:, 1])
 
@@ -240,20 +251,30 @@ def greedy_pivots(A: Array, tolerance: float) -> Index:
 
     Ties may fall otherwise: equal residuals are rows of equal merit.
     """
-    _, pivots, rank, status = lapack.dpstrf(np.array(A, order="F"), tol=tolerance, lower=1)
-    if status < 0:
-        raise FactorisationError(f"pivoted factorisation refused argument {-status}")
+    _check_finite("kernel matrix", A)
+    _, pivots, rank, _ = lapack.dpstrf(np.array(A, order="F"), tol=tolerance, lower=1)
     return np.asarray(pivots[:rank] - 1, dtype=np.int64)
 
 
-def eigenvalues(A: Array) -> Array:
-    """Eigenvalues of a symmetric matrix, ascending."""
-    return np.asarray(np.linalg.eigvalsh(A), dtype=np.float64)
-
-
 def eigenpairs(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix."""
-    values, vectors = np.linalg.eigh(A)
+    """Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
+
+    By divide and conquer, which is fast. Where many eigenvalues are next to equal, as of a covariance
+    of a filter that few places were read of, LAPACK's may not converge, or be wrong in the sixth digit
+    without a word: what it finds is held against the matrix, and QR iteration takes its place.
+    """
+    what = "symmetric matrix"
+    _check_finite(what, A)
+    try:
+        values, vectors = np.linalg.eigh(A)
+        off = np.abs((vectors * values) @ vectors.T - A).max(initial=0.0)
+        if off <= EXACT * np.abs(values).max(initial=0.0):
+            return values, vectors
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors, status = lapack.dsyev(A, lower=1)
+    if status:
+        raise _failed(what, A, "has eigenvalues that no iteration finds")
     return values, vectors
 
 
@@ -282,13 +303,10 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
     FactorisationError
         If one of them is not positive definite.
     """
-    try:
-        factors = np.linalg.cholesky(A)
-    except np.linalg.LinAlgError as error:
-        raise FactorisationError("a covariance of innovations is not positive definite") from error
+    factors = _factors_each(A)
     if A.shape[1] == 1:
-        return np.asarray(factors), np.asarray(B / factors)
-    return np.asarray(factors), np.asarray(np.linalg.solve(factors, B))
+        return factors, np.asarray(B / factors)
+    return factors, np.asarray(np.linalg.solve(factors, B))
 
 
 def whitening_each(A: Array) -> tuple[Array, Array]:
@@ -299,8 +317,14 @@ def whitening_each(A: Array) -> tuple[Array, Array]:
     FactorisationError
         If one of them is not positive definite.
     """
+    factors = _factors_each(A)
+    return factors, np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
+
+
+def _factors_each(A: Array) -> Array:
+    what = "a covariance of innovations"
+    _check_finite(what, A)
     try:
-        factors = np.linalg.cholesky(A)
-    except np.linalg.LinAlgError as error:
-        raise FactorisationError("a covariance of innovations is not positive definite") from error
-    return np.asarray(factors), np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
+        return np.asarray(np.linalg.cholesky(A))
+    except np.linalg.LinAlgError:
+        raise _failed(what, A, "is not positive definite") from None

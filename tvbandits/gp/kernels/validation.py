@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from tvbandits.core.arrays import LARGEST_VARIANCE, SMALLEST_VARIANCE, Array, as_points
 from tvbandits.core.coercion import shown
-from tvbandits.core.linalg import eigenvalues
+from tvbandits.core.linalg import eigenpairs
 from tvbandits.gp.kernels.space_time import OnSpace, _Restricted
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import children
@@ -93,7 +93,7 @@ def _check_matrix(K: Array, diagonal: Array, n: int, name: str) -> None:
     gap = np.abs(np.diagonal(K) - diagonal).max()
     if not gap <= 1e-8 * scale:
         raise KernelError(f"{name}: diag(X) differs from the diagonal of the matrix by {gap:.3g}")
-    spectrum = eigenvalues(K)
+    spectrum, _ = eigenpairs(K)
     if spectrum[0] < -1e-8 * spectrum[-1]:
         raise KernelError(
             f"{name} must be positive semi-definite, but the eigenvalues of its matrix on {n} "
