@@ -36,9 +36,7 @@ def sampling(predictive: bool) -> Decide:
         draw = H @ one.mean[0, :, power] + rng.multivariate_normal(
             zeros, spread, check_valid="ignore"
         )
-        reach = max(bank.seen[1] - bank.seen[0], bank.unit)
-        within = bank.seen[0] - reach, bank.seen[1] + reach
-        return int(bank.transforms[power].moments(draw, left, within)[0].argmax())
+        return int(bank.transforms[power].moments(draw, left, bank.seen)[0].argmax())
 
     return decide
 

@@ -416,3 +416,15 @@ def test_a_function_is_not_taken_for_flat_where_one_point_is_played() -> None:
         bank = bank.observe([row], np.array([truth + 0.1 * rng.standard_normal()]), None, t)
     scale = math.sqrt(float(bank.weights @ bank.scales))
     assert 0.35 < scale < 1.5
+
+
+@pytest.mark.parametrize("noise", [1e-12, 0.01, 1e12])
+@pytest.mark.parametrize("value", [0.0, 5.0, -1e3])
+def test_told_a_constant_it_expects_that_constant(noise: float, value: float) -> None:
+    bank = Bank.of(POINTS, noise)
+    for t in range(40):
+        bank = bank.observe([t % 4], np.array([value]), None, float(t))
+        forecast = bank.predict(t + 1.0)
+        off = np.abs(forecast.mean - value)
+        assert (off <= 1e-6 * np.minimum(forecast.deviation, max(1.0, abs(value)))).all()
+        assert (forecast.learnable > 0).all()

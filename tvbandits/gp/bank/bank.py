@@ -277,10 +277,8 @@ class Bank:
         return self._heard(t, present=True).beliefs(self.noise_variance, beta)
 
     def _heard(self, t: float, present: bool) -> Heard:
-        low, high = self.seen
-        reach = max(high - low, self.unit)
-        mixtures, within = self._mixtures(t, present), (low - reach, high + reach)
-        return Heard.of(mixtures, self.transforms, within, self.origin, self.widening)
+        mixtures = self._mixtures(t, present)
+        return Heard.of(mixtures, self.transforms, self.seen, self.origin, self.widening)
 
     def _in_unit(self, origin: float, variance: float) -> Bank:
         unit = math.sqrt(variance)

@@ -160,11 +160,11 @@ class Heard:
         cls,
         mixtures: Sequence[Mixture],
         transforms: Sequence[Transform],
-        range_: tuple[float, float],
+        seen: tuple[float, float],
         origin: float,
         widening: float,
     ) -> Heard:
-        """Of mixtures; rewards less the origin are taken to lie in a range (`Transform.moments`)."""
+        """Of mixtures; of rewards less the origin so much was seen (`Transform.moments`)."""
         groups: dict[int, list[Mixture]] = {}
         for each in mixtures:
             groups.setdefault(each.transform, []).append(each)
@@ -175,7 +175,7 @@ class Heard:
                     alike,
                     [(m.ahead, m.spread) if ahead else (m.now, m.known) for m in alike],
                     transforms[k],
-                    range_,
+                    seen,
                 )
                 for ahead in (True, False)
                 if ahead or alike[0].known.size
@@ -243,7 +243,7 @@ def _moments(
     mixtures: Sequence[Mixture],
     states: Sequence[tuple[Array, Array]],
     transform: Transform,
-    range_: tuple[float, float],
+    seen: tuple[float, float],
 ) -> _Moments:
     """Of mixtures under one transform, whose folded states have these means and covariances."""
     shares = np.array([m.weight for m in mixtures])
@@ -258,4 +258,4 @@ def _moments(
     center = shares @ means
     learnable = np.maximum(shares @ (spreads + (means - center) ** 2), 0.0)
     white = float(shares @ np.array([m.white for m in mixtures]))
-    return _Moments(center, learnable, white, *transform.moments(center, learnable + white, range_))
+    return _Moments(center, learnable, white, *transform.moments(center, learnable + white, seen))

@@ -66,22 +66,26 @@ class Transform:
         return np.asarray(self.unit * np.where(z >= 0, upper, -lower))
 
     def moments(
-        self, mean: Array, variance: Array, range_: tuple[float, float]
+        self, mean: Array, variance: Array, seen: tuple[float, float]
     ) -> tuple[Array, Array, Array]:
         """Of the reward whose transform is normal: mean, variance, and mean slope, shapes (A,).
 
         By Gauss-Hermite quadrature; the slope is E[y e] / s for the standard normal e and the deviation
-        s. Rewards count as at the ends of the range if they are beyond it: the mean of a log-normal
-        variable is moved by what no one has ever seen.
+        s. The mean of a log-normal variable is moved by what no one has ever seen: rewards that are
+        further beyond the lowest and the highest that were `seen` than these are apart count as there.
+        For what is not known, unlike for the mean, these are a unit apart at least.
         """
         if self.power == 1:
             return mean, variance, np.ones_like(mean)
         deviation = np.sqrt(variance)
         y = self.inverse(mean[:, None] + deviation[:, None] * _NODES)
-        y = np.clip(y, *range_)
+        low, high = seen
+        reach = max(high - low, self.unit)
+        expected = np.clip(y, low - (high - low), high + (high - low)) @ _WEIGHTS
+        y = np.clip(y, low - reach, high + reach)
         first = y @ _WEIGHTS
         slope = (y @ (_WEIGHTS * _NODES)) / np.maximum(deviation, 1e-12 * self.unit)
-        return first, np.maximum((y**2) @ _WEIGHTS - first**2, 0.0), slope
+        return expected, np.maximum((y**2) @ _WEIGHTS - first**2, 0.0), slope
 
 
 def _quadrature(nodes: int) -> tuple[Array, Array]:
