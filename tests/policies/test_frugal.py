@@ -159,6 +159,7 @@ def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None
         beta = bandit.info.beta
         if confidence != "theory":
             assert beta == confidence  # the width is what it was, whatever is taken of it
+        deviation = deviation / bandit.info.model.widening  # which a width leaves out
         upper, informed = mean + beta * deviation, mean + min(beta, INFORMED_WIDTH) * deviation
         expected = informed if explored else upper
         np.testing.assert_array_equal(bandit.predict(LINE.X, t)[0], mean)
