@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from benchmarks.attack import bandits
+import numpy as np
+import pytest
+
+from benchmarks.attack import bandits, worlds
 from benchmarks.attack.__main__ import attacks, run
 from benchmarks.attack.parts import KINDS, parts, wrappers
 from benchmarks.attack.report import CRASHED, Count
+from tvbandits.core import linalg
 
 
 def test_attacks_are_found() -> None:
     found = attacks()
-    assert {"bandits", "campaigns", "interruptions", "machine", "redirects", "saved_files"} <= set(
-        found
-    )
+    assert {
+        "bandits",
+        "campaigns",
+        "interruptions",
+        "machine",
+        "redirects",
+        "saved_files",
+        "worlds",
+    } <= set(found)
     assert not {"parts", "report"} & set(found)
 
 
@@ -37,6 +47,17 @@ def test_random_bandits_neither_crash_nor_are_wrong() -> None:
     tally = bandits.attack(4, seed=0)
     assert tally.tried == 4
     assert tally.faults == {}, tally.examples
+
+
+def test_what_the_world_is_made_of_crashes_no_policy() -> None:
+    tally = worlds.attack(4, seed=0)
+    assert tally.tried == 4
+    assert tally.faults == {}, tally.examples
+
+
+def test_a_world_tells_crashes_and_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linalg, "square_root", lambda A: np.full_like(A, np.nan))
+    assert sum(worlds.attack(6, seed=0).faults.values()) > 0
 
 
 def test_faults_are_counted_by_name() -> None:
