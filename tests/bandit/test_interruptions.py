@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.attack import interruptions
 from benchmarks.attack.interruptions import Lines
+from tvbandits import Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, restored, state_of
@@ -48,10 +49,26 @@ def test_no_call_is_half_done_and_no_twin_differs() -> None:
     assert tally.faults == {}, tally.examples
 
 
+def test_after_an_interrupt_the_counts_say_whether_it_was_told() -> None:
+    """An interrupt may come between the last assignment and the return, and the promise says so."""
+    twin = policies.gp_ucb(Candidates(POINTS), RBF(0.3), 0.1)
+    before = twin.state
+    twin.tell(POINTS[:2], [0.5, np.nan])
+    made = [
+        (bandit.info.told, bandit.info.failed, interruptions.same_state(bandit.state, right))
+        for _, bandit, _ in every_line(
+            lambda: policies.gp_ucb(Candidates(POINTS), RBF(0.3), 0.1),
+            lambda bandit: bandit.tell(POINTS[:2], [0.5, np.nan]),
+        )
+        for right in [before if bandit.info.told == 0 else twin.state]
+    ]
+    assert set(made) == {(0, 0, True), (1, 1, True)}
+    for player in (Bandit, policies.uniform(Candidates(POINTS))):
+        assert "an interrupt (Ctrl-C)" in " ".join(str(player.tell.__doc__).split())
+
+
 def test_the_attack_sees_a_call_that_is_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would be worth little: a bandit that drops its points one by one."""
-    from tvbandits import Bandit
-
     right = Bandit.drop
 
     def drop(self: Bandit, X: Array) -> None:

@@ -2,7 +2,8 @@
 
 A `Recipe` says which parts a policy is made of; a `State` is everything it has learned. Both are frozen:
 every call builds the next state aside and puts it in place in one assignment at the end, so a call that
-fails leaves the bandit as it was.
+fails leaves the bandit as it was. An interrupt alone (Ctrl-C) may also come between that assignment and
+the return: then the call raises and has happened, wholly, and `state` shows it.
 """
 
 from __future__ import annotations
@@ -218,7 +219,9 @@ class Bandit(Looking):
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
-        It happens wholly or not at all: whatever is wrong, the bandit stays as it was.
+        It happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an interrupt
+        (Ctrl-C), `info.told` and `info.failed` say which: it may have come when all was done but the
+        return.
 
         Parameters
         ----------

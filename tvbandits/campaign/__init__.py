@@ -6,6 +6,7 @@ from tvbandits.campaign.status import Status
 from tvbandits.campaign.store.errors import (
     BusyError,
     CampaignError,
+    ClosedCampaignError,
     ConflictError,
     DamagedCampaignError,
     ExpertNeededError,
@@ -18,6 +19,7 @@ __all__ = [
     "BusyError",
     "Campaign",
     "CampaignError",
+    "ClosedCampaignError",
     "ConflictError",
     "DamagedCampaignError",
     "ExpertNeededError",

@@ -27,7 +27,7 @@ from tvbandits.acquisition.availability import Among, available
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.following import Follower, snapshot_of
-from tvbandits.campaign.store.errors import StorageError
+from tvbandits.campaign.store.errors import StorageError, reading
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.rows import points
 from tvbandits.campaign.store.store import Store, Turn
@@ -125,16 +125,18 @@ class Campaign(Watching):
             bandit.state,
         )
         beginning._state = replace(beginning.state, expert=known)
-        store = Store(place_of(place), patience)
-        store.create(
-            {
-                **{f"user:{key}": str(value) for key, value in (about or {}).items()},
-                **expert_on_record(expert),
-                "clock": "" if clock is None else json.dumps([str(clock.unit), str(clock.origin)]),
-            },
-            snapshot_of(beginning),
-        )
-        return cls(store, expert, trusted or {}, who, snapshot_every)
+        with _store(place, patience) as store:
+            store.create(
+                {
+                    **{f"user:{key}": str(value) for key, value in (about or {}).items()},
+                    **expert_on_record(expert),
+                    "clock": ""
+                    if clock is None
+                    else json.dumps([str(clock.unit), str(clock.origin)]),
+                },
+                snapshot_of(beginning),
+            )
+            return cls(store, expert, trusted or {}, who, snapshot_every)
 
     @classmethod
     def open(
@@ -174,26 +176,31 @@ class Campaign(Watching):
         _check_options(trusted, who, patience, snapshot_every)
         if expert is not None:
             check_part("expert", expert, "an expert, or None", "query")
-        store = Store(place_of(place), patience)
-        store.open()
-        if expert is None and store.about.get("expert_saved"):
-            data = base64.b64decode(store.about["expert_saved"])
-            try:
-                expert = from_bytes(data, trusted)
-            except SavedFileError:
-                expert = None  # it is said when it is needed
-        campaign = cls(store, expert, trusted or {}, who, snapshot_every)
-        campaign._check_chain()
-        return campaign
+        with _store(place, patience) as store:
+            store.open()
+            if expert is None and store.about.get("expert_saved"):
+                with reading(f"{store.place}: the field 'expert_saved'"):
+                    data = base64.b64decode(store.about["expert_saved"], validate=True)
+                try:
+                    expert = from_bytes(data, trusted)
+                except SavedFileError:
+                    expert = None  # it is said when it is needed
+            campaign = cls(store, expert, trusted or {}, who, snapshot_every)
+            campaign._check_chain()
+            return campaign
 
     def __enter__(self) -> Campaign:
+        self._store.check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; the campaign goes on where it is opened again."""
+        """Close the connections; the campaign goes on where it is opened again.
+
+        Whatever is called here afterwards is a `ClosedCampaignError`.
+        """
         self._store.close()
 
     # --- what changes something ------------------------------------------------------------------
@@ -344,6 +351,17 @@ class Campaign(Watching):
         if free.mask is None:
             raise ValueError("among: a function of points cannot be written down in a campaign")
         return [int(row) for row in np.flatnonzero(free.mask)]
+
+
+@contextmanager
+def _store(place: Place, patience: float) -> Iterator[Store]:
+    """Tables to be opened; closed where that fails."""
+    store = Store(place_of(place), patience)
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise
 
 
 def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from tvbandits.campaign.store.errors import CampaignError
+from tvbandits.campaign.store.errors import CampaignError, StorageError
 from tvbandits.campaign.store.rows import Row
+from tvbandits.core.files.placing import put_in_place
+from tvbandits.core.files.reading import naming, read_parquet
 
 WHAT = {
     "asked": "asked",
@@ -23,6 +23,9 @@ WHAT = {
     "consulted": "bought",
 }
 """What a row of the table says, by the kind of row of the journal."""
+
+FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
+"""Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell."""
 
 
 def table_of(journal: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
@@ -72,25 +75,51 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     Raises
     ------
     CampaignError
-        If the name says neither, or what writes Parquet is not there.
-    OSError
+        If the name says neither, what writes Parquet is not there, or there is something else than the
+        beginning of this table.
+    StorageError
         If it cannot be written.
     """
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise CampaignError(f"{path}: export to a name that ends in .csv or .parquet")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=suffix, dir=path.parent)
-    os.close(handle)
-    try:
+    csv = without_formulas(frame).to_csv(index=False).encode()
+
+    def write(draft: Path) -> None:
         if suffix == ".csv":
-            frame.to_csv(name, index=False)
+            draft.write_bytes(csv)
         else:
-            frame.to_parquet(name, index=False)
-        Path(name).replace(path)
+            frame.to_parquet(draft, index=False)
+
+    def continued(there: Path) -> bool:
+        """Whether the table begins with all that is there: rows are only ever added."""
+        if suffix == ".csv":
+            with there.open("rb") as file:
+                old = file.read(len(csv) + 1)
+            return old.endswith(b"\n") and csv.startswith(old)
+        try:
+            with naming(there):
+                text = read_parquet(there).to_csv(index=False)
+        except ValueError:
+            return False
+        return frame.to_csv(index=False).startswith(text)
+
+    try:
+        put_in_place(path, write, replaces=continued)
     except ImportError as error:
         raise CampaignError(
             f'{path}: Parquet needs pyarrow: pip install "tvbandits[parquet]"'
         ) from error
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
+    except FileExistsError as error:
+        raise CampaignError(f"{error} that is no earlier table of this campaign") from error
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose texts a spreadsheet shows and does not calculate: an apostrophe is before them."""
+
+    def shown(value: Any) -> Any:
+        return FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
+
+    return frame.rename(columns=shown).map(shown)

@@ -14,7 +14,12 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.campaign.consulted import OnRecord, Unsaved, Write
-from tvbandits.campaign.store.errors import CampaignError, ReplayError
+from tvbandits.campaign.store.errors import (
+    CampaignError,
+    ClosedCampaignError,
+    ReplayError,
+    reading,
+)
 from tvbandits.campaign.store.rows import DONE, Row, numbers, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
@@ -58,15 +63,17 @@ class Follower:
         trusted: Mapping[str, Any],
         unsaved: Unsaved | None = None,
     ) -> None:
+        self._place = snapshot.place
         self.seq, self.head = snapshot.seq, snapshot.head
         self.snapshot = snapshot.seq
         self.expert = OnRecord(expert, unsaved) if asks else None
         self.open: list[Row] = []
         saved = from_bytes(snapshot.data, trusted)
-        recipe: Recipe = saved["recipe"]
-        if self.expert is not None and recipe.asking is not None:
-            recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
-        self.bandit = Bandit.from_state(recipe, saved["state"])
+        with reading(f"{self._place}: the snapshot after row {snapshot.seq}"):
+            recipe: Recipe = saved["recipe"]
+            if self.expert is not None and recipe.asking is not None:
+                recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
+            self.bandit = Bandit.from_state(recipe, saved["state"])
 
     def catch_up(self, store: Store, until: int | None = None) -> list[Row]:
         """Follow the journal to its end; the rows that are new."""
@@ -84,36 +91,38 @@ class Follower:
         ------
         ReplayError
             If it gives something else than what is on record.
+        DamagedCampaignError
+            If what is on record has another form.
         """
-        if row.kind in ("meant", "consulting", "consulted"):
-            self.open.append(row)
-        elif row.kind == "failed":
-            if self.expert is not None:
-                self.expert.skip(self.open)
-            self.open = []
-        else:
-            self._replay(row)
-            self.open = []
+        where = f"{self._place}: row {row.seq} ({row.kind})"
+        with reading(where):
+            if row.kind in ("meant", "consulting", "consulted"):
+                self.open.append(row)
+            elif row.kind == "failed":
+                if self.expert is not None:
+                    self.expert.skip(self.open)
+                self.open = []
+            else:
+                self._replay(row, where)
+                self.open = []
         self.passed(row)
 
     def passed(self, row: Row) -> None:
         """The row is behind."""
         self.seq, self.head = row.seq, row.digest
 
-    def _replay(self, row: Row) -> None:
+    def _replay(self, row: Row, where: str) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExpertDownWarning)
                 got = self.perform(row.kind, row.body, None)
         except ReplayError as error:
-            raise ReplayError(f"row {row.seq} ({row.kind}): {error}") from error
+            raise ReplayError(f"{where}: {error}") from error
         except (ValueError, RuntimeError) as error:
-            raise ReplayError(
-                f"row {row.seq} ({row.kind}) cannot be played again: {error}"
-            ) from error
+            raise ReplayError(f"{where} cannot be played again: {error}") from error
         if got is not None and got.tolist() != row.body["got"]:
             raise ReplayError(
-                f"row {row.seq} ({row.kind}) gives {got.tolist()} here, and {row.body['got']} is on "
+                f"{where} gives {got.tolist()} here, and {row.body['got']} is on "
                 "record: was it made on another kind of processor, or by other versions?"
             )
 
@@ -195,7 +204,7 @@ class Verified:
     rows, operations, snapshots : int
         How many were compared; of snapshots those that this version has made.
     in_doubt : int
-        Questions to the expert of which nobody knows whether they were answered.
+        Questions to the expert of which nobody knows whether they were answered, as in `Status`.
     problems : tuple of str
         What is not as it should be; empty if all is well.
 
@@ -225,10 +234,10 @@ class Verified:
 
 def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> Verified:
     """Play everything again from the beginning, and compare with what is on record."""
-    operations = doubts = rows = compared = 0
+    operations = rows = compared = doubts = 0
     problems: list[str] = []
     try:
-        first, *later = store.snapshots()
+        first, *later = reversed(store.snapshots())
         follower = Follower(first, asks, None, trusted)
         snapshots = {each.seq: each for each in later}
         journal = store.rows(first.seq, first.head)
@@ -242,16 +251,18 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> Verified:
             follower.follow(row)
             rows += 1
             operations += row.kind in DONE
-            doubts += (row.kind == "consulting") - (row.kind == "consulted")
             # Another version may keep the same beliefs in another form.
             if row.seq in snapshots and snapshots[row.seq].made_by == __version__:
                 other = Follower(snapshots[row.seq], asks, None, trusted)
                 compared += 1
                 if not same_state(follower.bandit.state, other.bandit.state):
                     problems.append(f"the snapshot after row {row.seq} is not what its rows give")
+        doubts = store.in_doubt(follower.seq)
+    except ClosedCampaignError:
+        raise
     except CampaignError as error:
         problems.append(str(error))
-    return Verified(rows, operations, compared, max(doubts, 0), tuple(problems))
+    return Verified(rows, operations, compared, doubts, tuple(problems))
 
 
 def same_state(one: State, other: State) -> bool:

@@ -27,7 +27,8 @@ class Status:
     open : str or None
         An operation that somebody has begun and not ended.
     in_doubt : int
-        Questions under way to the expert, of which nobody knows yet whether they were answered.
+        Questions to the expert of which nobody knows whether they were answered: one that is under
+        way, and each that was when a process died. It was asked again, and may have cost twice.
 
     Examples
     --------
@@ -63,10 +64,9 @@ class Status:
         return as_html("Status", self.summary)
 
 
-def status_of(bandit: Bandit, rows: int, under_way: list[Any]) -> Status:
-    """Of a bandit after so many rows, and what is under way."""
+def status_of(bandit: Bandit, rows: int, under_way: list[Any], in_doubt: int) -> Status:
+    """Of a bandit after so many rows, what is under way, and questions in doubt."""
     state = bandit.state
-    kinds = [row.kind for row in under_way]
     meant: Mapping[str, Any] = under_way[0].body if under_way else {}
     return Status(
         rows=rows,
@@ -78,5 +78,5 @@ def status_of(bandit: Bandit, rows: int, under_way: list[Any]) -> Status:
         cost=state.info.queries.total_cost,
         time=state.time,
         open=meant.get("kind"),
-        in_doubt=kinds.count("consulting") - kinds.count("consulted"),
+        in_doubt=in_doubt,
     )

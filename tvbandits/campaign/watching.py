@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,13 +22,13 @@ from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.exporting import table_of, write_table
 from tvbandits.campaign.following import Follower, Verified, verified
 from tvbandits.campaign.status import Status, status_of
-from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError
-from tvbandits.campaign.store.places import SQLitePlace
+from tvbandits.campaign.store.errors import DamagedCampaignError, reading
 from tvbandits.campaign.store.rows import Row
 from tvbandits.campaign.store.store import Store
 from tvbandits.core.arrays import Array, as_floats, as_time, whole_number
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Expert
 
 Place = str | os.PathLike[str]
@@ -46,7 +47,10 @@ class Watching:
 
     def __init__(self, store: Store, trusted: Mapping[str, Any]) -> None:
         self._store, self._trusted = store, trusted
-        self._asks = bool(json.loads(store.about["asks"]))
+        with self._field("asks") as said:
+            self._asks = {"true": True, "false": False}[said]
+        with self._field("clock") as said:
+            self._clock = Clock(*json.loads(said)) if said else None
         self._looking = threading.RLock()
         self._reader: Follower | None = None
         self._news: tuple[State, int, str] | None = None
@@ -101,8 +105,8 @@ class Watching:
     @property
     def clock(self) -> Clock | None:
         """The clock by which times may be given as dates."""
-        said = self._store.about["clock"]
-        return Clock(*json.loads(said)) if said else None
+        self._store.check_open()
+        return self._clock
 
     @property
     def about(self) -> dict[str, str]:
@@ -112,10 +116,34 @@ class Watching:
         return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
 
     @property
+    def id(self) -> str:
+        """What no other campaign is called; its copies are."""
+        return self._store.about["id"]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the candidates, as kept with it; empty where there are none."""
+        domain = self._recipe.domain
+        return self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
+
+    @property
+    def coordinates(self) -> list[str]:
+        """Names of the coordinates, as kept with it; empty where there are none."""
+        return self._listed("coordinates", range(self._recipe.domain.dimension))
+
+    @property
+    def budget(self) -> int | None:
+        """Questions in all, as the configuration that is kept with it says."""
+        with self._field("user:config") as said:
+            total = tomllib.loads(said).get("expert", {}).get("budget")
+            return None if total is None else whole_number("budget", total, at_least=0)
+
+    @property
     def status(self) -> Status:
         """At a glance."""
         with self._read() as follower:
-            return status_of(follower.bandit, follower.seq, follower.open)
+            in_doubt = self._store.in_doubt(follower.seq)
+            return status_of(follower.bandit, follower.seq, follower.open, in_doubt)
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
@@ -126,12 +154,20 @@ class Watching:
         """Write everything that happened as a table, CSV or Parquet by the name of the file.
 
         One row for each point: the row of the journal, what happened, when and by whom, the time and the
-        point spoken about, value and variance.
+        point spoken about, value and variance. In a CSV, a text that a spreadsheet would take for a
+        formula has an apostrophe before it.
+
+        Raises
+        ------
+        CampaignError
+            If there is something at `path` that is not an earlier table of this campaign: that alone is
+            replaced.
+        StorageError
+            If it cannot be written.
         """
         there = file_path("path", path)
-        names = self.about.get("coordinates")
         dimension = self._recipe.domain.dimension
-        columns = json.loads(names) if names else [f"x{i}" for i in range(dimension)]
+        columns = self.coordinates or [f"x{i}" for i in range(dimension)]
         write_table(table_of(self.journal(), columns), there)
 
     def verify(self) -> Verified:
@@ -139,24 +175,38 @@ class Watching:
         return verified(self._store, self._asks, self._trusted)
 
     def backup(self, path: Place) -> None:
-        """Copy the campaign to a file while others go on; an SQLite file only.
+        """Copy the campaign to a new file while others go on; an SQLite file only.
 
         Raises
         ------
         CampaignError
-            If it lies on a server, which has its own tools for that.
+            If there is something at `path`, or beside it what SQLite would take for a part of it; if the
+            campaign lies on a server, which has its own tools for that.
+        StorageError
+            If it cannot be written; nothing is left of it then.
         """
-        there = file_path("path", path)
-        if not isinstance(self._store.place, SQLitePlace):
-            raise CampaignError(
-                f"{self._store.place}: a server's campaign is copied by its own tools: pg_dump"
-            )
-        self._store.place.backup(there)
+        self._store.backup(file_path("path", path))
 
     # --- inside ---------------------------------------------------------------------------------
 
+    @contextmanager
+    def _field(self, name: str) -> Iterator[str]:
+        """What is kept under a name; `DamagedCampaignError` where that cannot be used."""
+        with reading(f"{self._store.place}: the field {name!r}"):
+            yield self._store.about.get(name, "")
+
+    def _listed(self, name: str, things: Sequence[int]) -> list[str]:
+        """Names of so many things, or none."""
+        with self._field(f"user:{name}") as said:
+            found: list[str] = json.loads(said or "[]")
+            texts = isinstance(found, list) and all(isinstance(each, str) for each in found)
+            if not texts or len(found) not in (0, len(things)):
+                raise ValueError(f"it should be a list of {len(things)} texts")
+            return found
+
     @property
     def _recipe(self) -> Any:
+        self._store.check_open()
         with self._looking:
             if self._reader is None:
                 self._reader = self._follower(None)

@@ -67,15 +67,15 @@ def test_a_station_that_is_stuck_or_silent(
     assert next(iter(found)) == ("mill" if troubles else "east")
 
 
-def asked(folder: Path, offset: float, pairs: int) -> Facts:
-    """Answers beside readings of one station: `offset` above them, and chance."""
+def asked(folder: Path, offset: float, pairs: int) -> list[Station]:
+    """What is said of answers beside readings of one station: `offset` above them, and chance."""
     chance = np.random.default_rng(0).normal(0, 0.1, pairs)
     bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, budget=2)
     with campaign(folder, bandit) as made:
         for t in range(1, pairs + 1):
             made.tell(SITES.X[[1]], [np.sin(t)], float(t))
             made.answer(SITES.X[[1]], [np.sin(t) + offset + chance[t - 1]], float(t), 0.04)
-        return Facts.of(made)
+        return Facts.of(made).stations
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def asked(folder: Path, offset: float, pairs: int) -> Facts:
 def test_a_station_that_reads_too_little(
     tmp_path: Path, offset: float, pairs: int, biased: bool
 ) -> None:
-    (mill,) = asked(tmp_path, offset, pairs).stations
+    (mill,) = asked(tmp_path, offset, pairs)
     assert bool(mill.troubles) == biased
     if biased:
         found = re.fullmatch(

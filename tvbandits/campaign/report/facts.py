@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,8 +66,7 @@ class Facts:
         domain = campaign.recipe.domain
         history = campaign.history
         times = history["time"].to_numpy(dtype=float)
-        said = json.loads(campaign.about.get("names", "[]"))
-        places, names = _places(domain, said)
+        places, names = _places(domain, campaign.names)
         return cls(
             campaign, places, names, float(times.max(initial=0.0)), history, campaign.pending
         )
@@ -187,13 +184,12 @@ class Facts:
     @property
     def _total(self) -> list[tuple[str, object]]:
         """Questions in all, where the configuration says so, and what is left of them."""
-        said = tomllib.loads(self.campaign.about.get("config", "")).get("expert", {})
-        total = said.get("budget")
+        total = self.campaign.budget
         if total is None:
             return []
         spent = [each["spent"]["asked"] for each in self._known if "spent" in each]
         left = [("left of them", max(total - int(spent[0]), 0))] if spent else []
-        return [("questions in all", int(total)), *left]
+        return [("questions in all", total), *left]
 
     @cached_property
     def _known(self) -> list[dict[str, Any]]:
@@ -224,8 +220,8 @@ class Facts:
     @property
     def axes(self) -> tuple[str, str]:
         """Names of the first two coordinates."""
-        said = [*json.loads(self.campaign.about.get("coordinates", "[]")), "x0", "x1"]
-        return (said[0], said[1]) if len(said) > 3 else ("x0", "x1")
+        said = self.campaign.coordinates
+        return (said[0], said[1]) if len(said) > 1 else ("x0", "x1")
 
 
 def in_words(budget: Any) -> str:

@@ -63,7 +63,13 @@ def campaign_page(campaign: Watching, *, served: bool = False) -> str:
         "".join(parts),
         f"tvbandits {__version__}",
         served=served,
+        generator=generator_of(campaign),
     )
+
+
+def generator_of(campaign: Watching) -> str:
+    """What a page of a campaign says that it was made by and of."""
+    return f"tvbandits campaign {campaign.id}"
 
 
 def _next(facts: Facts) -> str:

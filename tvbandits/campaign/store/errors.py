@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class CampaignError(ValueError):
     """Something is wrong with a campaign, or with what it was asked to do."""
@@ -9,6 +12,10 @@ class CampaignError(ValueError):
 
 class NoCampaignError(CampaignError):
     """There is no campaign at that place, or what is there is something else."""
+
+
+class ClosedCampaignError(CampaignError):
+    """The campaign was closed here, and is used again without being opened."""
 
 
 class StorageError(CampaignError):
@@ -28,7 +35,7 @@ class ConflictError(CampaignError):
 
 
 class DamagedCampaignError(CampaignError):
-    """A row is not as it was written."""
+    """A row or a field is not as it was written."""
 
 
 class ReplayError(CampaignError):
@@ -37,3 +44,21 @@ class ReplayError(CampaignError):
 
 class ExpertNeededError(CampaignError):
     """The campaign's expert is needed now and was not handed over."""
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Name what is read in any error of a form that it should not have."""
+    try:
+        yield
+    except CampaignError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as e:
+        raise DamagedCampaignError(f"{what} is not as it was written: {e}") from e

@@ -25,21 +25,26 @@ STEPS: dict[int, Callable[[sql.Connection], None]] = {1: _who_made_snapshots}
 
 
 def version_in(connection: sql.Connection, place: str) -> int:
-    """The version of the tables that are there.
+    """The version of the tables that are there; 0 where there are none.
 
     Raises
     ------
     NoCampaignError
         If they are none of a campaign, or of a version that is not known yet.
     """
-    tables = set(sql.inspect(connection).get_table_names())
-    if not {"about", "journal", "snapshots"} <= tables:
+    inspector = sql.inspect(connection)
+    tables = inspector.get_table_names()
+    if not tables:
+        return 0
+    ours = {"about", "journal", "snapshots"} <= set(tables)
+    if not ours or {each["name"] for each in inspector.get_columns("about")} != {*ABOUT.c.keys()}:
         raise NoCampaignError(f"{place}: it is no campaign: it has the tables {sorted(tables)}")
     wanted = sql.select(ABOUT.c.value).where(ABOUT.c.name == "schema")
     said = connection.execute(wanted).scalar()
-    if said is None or not said.isdigit() or not 1 <= int(said) <= SCHEMA:
+    known = {str(version): version for version in range(1, SCHEMA + 1)}
+    if said not in known:
         raise NoCampaignError(f"{place}: its tables are of version {said}, and {SCHEMA} is known")
-    return int(said)
+    return known[said]
 
 
 def migrate(connection: sql.Connection, place: str) -> None:

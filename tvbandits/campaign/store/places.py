@@ -7,19 +7,32 @@ import os
 import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tvbandits.campaign.store.errors import BusyError, NoCampaignError, StorageError
+from tvbandits.campaign.store.errors import (
+    BusyError,
+    CampaignError,
+    NoCampaignError,
+    StorageError,
+)
 from tvbandits.core.coercion import file_path
+from tvbandits.core.files.placing import put_in_place
 
 try:
     import sqlalchemy as sql
-    from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+    from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 except ImportError as missing:
     raise ImportError('a campaign needs SQLAlchemy: pip install "tvbandits[campaign]"') from missing
+
+STILL, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"
+"""How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written."""
+
+BESIDE = ("-wal", "-shm", "-journal", "-turn")
+"""Names of files beside a database: SQLite's, and the lock of writers."""
 
 POLL = 0.02
 """Seconds between two looks at a lock that others hold."""
@@ -33,6 +46,18 @@ class Place(ABC):
     @abstractmethod
     def exists(self) -> bool:
         """Whether there is anything at the place."""
+
+    def look(self, read: Callable[[sql.Connection], int]) -> int:
+        """What `read` makes of a connection, which changes nothing."""
+        with self.engine.connect() as connection:
+            return read(connection)
+
+    def begin(self) -> None:  # noqa: B027
+        """Make a place for a new campaign; `CampaignError` if there is something already."""
+
+    def backup(self, target: Path) -> None:  # noqa: ARG002
+        """Copy the campaign to a file."""
+        raise CampaignError(f"{self}: a server's campaign is copied by its own tools: pg_dump")
 
     @abstractmethod
     def turn(self, connection: sql.Connection, patience: float) -> Any:
@@ -57,7 +82,8 @@ class SQLitePlace(Place):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._still = False
+        # One file, whatever it is called and wherever the process goes.
+        self._file = path.resolve()
         self.engine = sql.create_engine(
             "sqlite://", creator=self._connect, poolclass=sql.QueuePool, max_overflow=50
         )
@@ -68,27 +94,66 @@ class SQLitePlace(Place):
 
     def exists(self) -> bool:
         """Whether there is a file."""
-        return self.path.exists()
+        return self._file.exists()
+
+    def look(self, read: Callable[[sql.Connection], int]) -> int:
+        """What `read` makes of the file as it stands; of its log, too, where it finds nothing."""
+        if not self._file.is_file():
+            raise NoCampaignError(f"{self}: it is no file")
+        ways = (STILL, READ) if self._in_use else (STILL,)
+        for way in ways:
+            engine = sql.create_engine(
+                "sqlite://", creator=partial(self._opened, way), poolclass=sql.NullPool
+            )
+            try:
+                with engine.connect() as connection:
+                    found = read(connection)
+            except SQLAlchemyError:
+                if way == ways[-1]:
+                    raise
+            else:
+                if found:
+                    return found
+        return 0
+
+    def begin(self) -> None:
+        """An empty database, where there is nothing but perhaps an empty file."""
+        if not self._file.parent.is_dir():
+            raise NoCampaignError(f"there is no folder {str(self.path.parent)!r}")
+        if self.exists() and self._file.stat().st_size:
+            count = sql.text("SELECT count(*) FROM sqlite_master")
+            if self.look(lambda connection: connection.execute(count).scalar() or 0):
+                raise CampaignError(f"{self}: there is something already")
+        else:
+            check_beside(self._file)
+        self._opened(CREATE).close()
+
+    @property
+    def _in_use(self) -> bool:
+        """Whether somebody has it open, or was killed while he had."""
+        return Path(f"{self._file}-wal").exists()
 
     def _connect(self) -> sqlite3.Connection:
-        if not self.path.parent.is_dir():
-            raise NoCampaignError(f"there is no folder {str(self.path.parent)!r}")
-        uri = f"{self.path.resolve().as_uri()}"
         try:
-            return self._prepared(f"{uri}?mode=rwc")
+            return self._opened(WRITE)
         except sqlite3.OperationalError:
-            if not self.path.exists() or os.access(self.path, os.W_OK):
+            if not self.exists() or os.access(self._file, os.W_OK):
                 raise
             # On a disk that cannot be written, a file that nobody has open is read as it stands.
-            still = not Path(f"{self.path}-wal").exists()
-            return self._prepared(f"{uri}?mode=ro{'&immutable=1' if still else ''}")
+            return self._opened(READ if self._in_use else STILL)
 
-    def _prepared(self, uri: str) -> sqlite3.Connection:
+    def _opened(self, way: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False
+            f"{self._file.as_uri()}?{way}",
+            uri=True,
+            timeout=5.0,
+            isolation_level=None,
+            check_same_thread=False,
         )
+        # A text that is none is found by its checksum, or where it is read.
+        connection.text_factory = _text
         try:
-            if "mode=ro" not in uri:
+            if way in (WRITE, CREATE):
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA trusted_schema = OFF")
@@ -101,7 +166,7 @@ class SQLitePlace(Place):
     @contextmanager
     def turn(self, connection: sql.Connection, patience: float) -> Iterator[None]:  # noqa: ARG002
         """The lock of the database beside it."""
-        beside = Path(f"{self.path}-turn")
+        beside = Path(f"{self._file}-turn")
         try:
             # No file is written but this one, and nothing is written to it.
             lock = sqlite3.connect(
@@ -116,20 +181,50 @@ class SQLitePlace(Place):
             lock.close()
 
     def backup(self, target: Path) -> None:
-        """A copy at one moment, whoever writes meanwhile; wholly or not at all."""
-        part = target.with_name(f".{target.name}.part")
-        with suppress(FileNotFoundError):
-            part.unlink()
-        source, copy = self._connect(), sqlite3.connect(part)
+        """A copy at one moment, whoever writes meanwhile: in a new file, wholly or not at all."""
+
+        def write(draft: Path) -> None:
+            with closing(self._connect()) as source, closing(sqlite3.connect(draft)) as copy:
+                source.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+
+        if os.path.lexists(target):
+            raise CampaignError(f"{target}: there is something already")
+        check_name(target)
+        check_beside(target)
         try:
-            source.backup(copy, pages=1000)
-            copy.execute("PRAGMA journal_mode = DELETE")
-        finally:
-            copy.close()
-            source.close()
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        part.replace(target)
+            put_in_place(target, write, durable=True, replaces=lambda _: False)
+        except FileExistsError as error:
+            raise CampaignError(str(error)) from error
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"{target}: cannot be written: {reason_of(error)}") from error
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def check_name(path: Path) -> None:
+    """Raise a `CampaignError` if a file of that name would be taken for a part of a database."""
+    if path.name.endswith(BESIDE):
+        raise CampaignError(
+            f"{path}: SQLite keeps names that end in {', '.join(BESIDE)} for itself"
+        )
+
+
+def check_beside(path: Path) -> None:
+    """Raise a `CampaignError` if a new database would meet the rest of another one."""
+    for end in BESIDE[:3]:
+        if os.path.lexists(f"{path}{end}"):
+            raise CampaignError(
+                f"{path}{end} is there already, and would be taken for a part of {path}"
+            )
+
+
+def reason_of(error: Exception) -> str:
+    """What an error says of its reason, in one line."""
+    inner = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
+    return " ".join(str(inner).split())
 
 
 def _begin(connection: sql.Connection) -> None:

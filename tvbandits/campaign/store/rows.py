@@ -18,14 +18,27 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.campaign.store.errors import DamagedCampaignError
+from tvbandits.campaign.store.errors import DamagedCampaignError, reading
 from tvbandits.core.arrays import Array
 
 DONE = ("asked", "told", "dropped", "questions", "answers")
 """Kinds of rows that are a whole operation by themselves, or end one."""
 
-KINDS = (*DONE, "meant", "consulting", "consulted", "failed")
-"""All kinds. What may need the expert is `meant` first; then come its questions, and its answers."""
+FIELDS = {
+    "asked": {"t", "n", "among", "got"},
+    "told": {"X", "y", "t", "variance", "got"},
+    "dropped": {"X", "got"},
+    "questions": {"t", "among", "got"},
+    "answers": {"X", "values", "t", "variance", "got"},
+    "meant": {"kind", "given", "key"},
+    "consulting": {"X", "t"},
+    "consulted": {"X", "t", "knows"},
+    "failed": {"error"},
+}
+"""All kinds, and what their bodies have at least.
+
+What may need the expert is `meant` first; then come its questions, and its answers.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,7 @@ class Row:
     seq : int
         1, 2, 3, ...
     kind : str
-        One of `KINDS`.
+        One of `FIELDS`.
     key : str or None
         The client's name for the operation.
     who, at : str
@@ -92,8 +105,8 @@ def chained(before: str, row: Row, text: str) -> str:
     return digest_of(before, (row.seq, row.kind, row.key, row.who, row.at), text)
 
 
-def checked_row(cells: tuple[Any, ...], last: int, before: str) -> Row:
-    """A row as it was read, after the row `last` with the checksum `before`.
+def checked_row(place: str, cells: tuple[Any, ...], last: int, before: str) -> Row:
+    """A row as it was read at a place, after the row `last` with the checksum `before`.
 
     Raises
     ------
@@ -103,14 +116,16 @@ def checked_row(cells: tuple[Any, ...], last: int, before: str) -> Row:
     seq, kind, key, who, at, text, digest = cells
     row = Row(seq, kind, key, who, at, {}, digest)
     if seq != last + 1:
-        raise DamagedCampaignError(f"row {last + 1} of the journal is missing: row {seq} is next")
-    if kind not in KINDS or chained(before, row, text) != digest:
-        raise DamagedCampaignError(f"row {seq} of the journal ({kind!r}) is not as it was written")
-    try:
+        raise DamagedCampaignError(
+            f"{place}: row {last + 1} of the journal is missing: row {seq} is next"
+        )
+    with reading(f"{place}: row {seq} of the journal ({kind!r})"):
+        if kind not in FIELDS or chained(before, row, text) != digest:
+            raise ValueError("it has another checksum")
         body = json.loads(text)
-    except ValueError as error:
-        raise DamagedCampaignError(f"row {seq} of the journal is no JSON: {error}") from error
-    return Row(seq, kind, key, who, at, body, digest)
+        if not isinstance(body, dict) or not FIELDS[kind] <= body.keys():
+            raise ValueError(f"it needs {sorted(FIELDS[kind])}")
+        return Row(seq, kind, key, who, at, body, digest)
 
 
 def numbers(values: Any) -> Array:

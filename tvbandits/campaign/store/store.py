@@ -9,20 +9,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from tvbandits._version import __version__
 from tvbandits.campaign.store.errors import (
     CampaignError,
+    ClosedCampaignError,
     DamagedCampaignError,
     NoCampaignError,
     StorageError,
+    reading,
 )
 from tvbandits.campaign.store.migrations import SCHEMA, migrate, version_in
-from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace
+from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, reason_of
 from tvbandits.campaign.store.rows import Row, chained, checked_row
 from tvbandits.campaign.store.schema import ABOUT, JOURNAL, METADATA, SNAPSHOTS
 
@@ -34,6 +37,7 @@ KEPT = 3
 class Snapshot:
     """A bandit after so many rows, the checksum of the last of them, and the version that made it."""
 
+    place: str
     seq: int
     head: str
     data: bytes
@@ -57,7 +61,14 @@ class Store:
 
     def __init__(self, place: SQLitePlace | PostgreSQLPlace, patience: float = 30.0) -> None:
         self.place, self.patience = place, patience
-        self.about: Mapping[str, str] = {}
+        self._about: Mapping[str, str] = {}
+        self._closed = False
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What it is about."""
+        self.check_open()
+        return self._about
 
     # --- beginning ------------------------------------------------------------------------------
 
@@ -69,6 +80,8 @@ class Store:
         CampaignError
             If there is something already.
         """
+        with self.naming():
+            self.place.begin()
         with self._connected(writes=True) as connection, connection.begin():
             if sql.inspect(connection).get_table_names():
                 raise CampaignError(f"{self.place}: there is something already")
@@ -77,7 +90,7 @@ class Store:
             rows = [{"name": name, "value": value} for name, value in whole.items()]
             connection.execute(ABOUT.insert(), rows)
             connection.execute(SNAPSHOTS.insert(), [self._snapshot_row(0, whole["id"], first)])
-            self.about = whole
+            self._about = whole
 
     def open(self) -> None:
         """Read what it is about, brought up to date where it was written by an older version.
@@ -87,33 +100,35 @@ class Store:
         NoCampaignError
             If there is none, or something else, or one of a newer version.
         """
-        if not self._exists():
+        with self.naming():
+            there = self.place.exists()
+            version = self.place.look(lambda c: version_in(c, str(self.place))) if there else 0
+        if not version:
             raise NoCampaignError(f"{self.place}: there is no campaign")
-        with self._connected() as connection, connection.begin():
-            version = version_in(connection, str(self.place))
         if version < SCHEMA:
             with self.turn() as turn:
                 turn.migrate()
         with self._connected() as connection, connection.begin():
             found = connection.execute(sql.select(ABOUT.c.name, ABOUT.c.value)).all()
-        self.about = {row.name: row.value for row in found}
-
-    def _exists(self) -> bool:
-        with self.naming():
-            return self.place.exists()
+        for row in found:
+            with reading(f"{self.place}: the field {row.name!r}"):
+                if not isinstance(row.name, str):
+                    raise TypeError("its name is no text")
+                row.value.encode()
+        self._about = {row.name: row.value for row in found}
+        for name in ("id", "asks", "clock"):
+            if name not in self._about:
+                raise DamagedCampaignError(f"{self.place}: the field {name!r} is missing")
 
     # --- reading --------------------------------------------------------------------------------
 
     def rows(self, after: int, head: str) -> list[Row]:
         """The rows after row `after`, whose checksum is `head`, checked."""
-        columns = [
-            JOURNAL.c[name] for name in ("seq", "kind", "key", "who", "at", "body", "digest")
-        ]
-        wanted = sql.select(*columns).where(JOURNAL.c.seq > after).order_by(JOURNAL.c.seq)
+        wanted = sql.select(JOURNAL).where(JOURNAL.c.seq > after).order_by(JOURNAL.c.seq)
         found = []
         with self._connected() as connection, connection.begin():
             for cells in connection.execute(wanted):
-                row = checked_row(tuple(cells), after, head)
+                row = checked_row(str(self.place), tuple(cells), after, head)
                 after, head = row.seq, row.digest
                 found.append(row)
         return found
@@ -128,39 +143,52 @@ class Store:
 
     def keyed(self, key: str) -> Row | None:
         """The operation on record under a key."""
-        columns = [
-            JOURNAL.c[name] for name in ("seq", "kind", "key", "who", "at", "body", "digest")
-        ]
-        wanted = sql.select(*columns).where(JOURNAL.c.key == key)
+        wanted = sql.select(JOURNAL).where(JOURNAL.c.key == key)
         before = sql.select(JOURNAL.c.digest)
         with self._connected() as connection, connection.begin():
             cells = connection.execute(wanted).first()
             if cells is None:
                 return None
             head = connection.execute(before.where(JOURNAL.c.seq == cells[0] - 1)).scalar()
-        return checked_row(tuple(cells), cells[0] - 1, head or self.about["id"])
+        return checked_row(str(self.place), tuple(cells), cells[0] - 1, head or self.about["id"])
 
-    def snapshot(self, first: bool = False) -> Snapshot:
-        """The latest snapshot, or the first."""
-        order = SNAPSHOTS.c.seq.asc() if first else SNAPSHOTS.c.seq.desc()
+    def in_doubt(self, until: int) -> int:
+        """Questions to the expert, up to a row, of which nobody knows whether they were answered.
+
+        They are those that are not followed by what came of them: who asked was killed, or waits.
+        """
+        after = JOURNAL.alias()
+        known = sql.and_(
+            after.c.seq == JOURNAL.c.seq + 1,
+            after.c.seq <= until,
+            after.c.kind.in_(("consulted", "failed")),
+        )
+        asked = sql.and_(JOURNAL.c.kind == "consulting", JOURNAL.c.seq <= until)
+        wanted = sql.select(sql.func.count()).select_from(JOURNAL.outerjoin(after, known))
         with self._connected() as connection, connection.begin():
-            row = connection.execute(sql.select(SNAPSHOTS).order_by(order).limit(1)).first()
-        if row is None:
+            return connection.execute(wanted.where(asked, after.c.seq.is_(None))).scalar() or 0
+
+    def snapshot(self) -> Snapshot:
+        """The latest snapshot."""
+        return self.snapshots(1)[0]
+
+    def snapshots(self, last: int | None = None) -> list[Snapshot]:
+        """So many of the last, or all that are kept, the latest first."""
+        # As it lies there: a text in place of bytes is damage, and said so.
+        data = sql.type_coerce(SNAPSHOTS.c.data, sql.types.NULLTYPE).label("data")
+        columns = [data if column.name == "data" else column for column in SNAPSHOTS.c]
+        wanted = sql.select(*columns).order_by(SNAPSHOTS.c.seq.desc()).limit(last)
+        with self._connected() as connection, connection.begin():
+            found = connection.execute(wanted).all()
+        if not found:
             raise DamagedCampaignError(f"{self.place}: it has no snapshot")
-        return self._checked_snapshot(row)
-
-    def snapshots(self) -> list[Snapshot]:
-        """All that are kept, in their order."""
-        with self._connected() as connection, connection.begin():
-            found = connection.execute(sql.select(SNAPSHOTS).order_by(SNAPSHOTS.c.seq)).all()
         return [self._checked_snapshot(row) for row in found]
 
     def _checked_snapshot(self, row: Any) -> Snapshot:
-        if _sum_of(row.seq, row.head, row.data) != row.checksum:
-            raise DamagedCampaignError(
-                f"{self.place}: the snapshot after row {row.seq} is not as it was written"
-            )
-        return Snapshot(row.seq, row.head, row.data, row.made_by)
+        with reading(f"{self.place}: the snapshot after row {row.seq}"):
+            if _sum_of(row.seq, row.head, row.data) != row.checksum:
+                raise ValueError("it has another checksum")
+        return Snapshot(str(self.place), row.seq, row.head, row.data, row.made_by)
 
     def _snapshot_row(self, seq: int, head: str, data: bytes) -> dict[str, Any]:
         checksum = _sum_of(seq, head, data)
@@ -195,6 +223,7 @@ class Store:
     @contextmanager
     def _connected(self, writes: bool = False) -> Iterator[sql.Connection]:
         """A connection; what the database says of its disk or its server is a `StorageError`."""
+        self.check_open()
         with self.naming(), self.place.engine.connect() as connection:
             yield connection.execution_options(writes=writes)
 
@@ -205,13 +234,24 @@ class Store:
             yield
         except IntegrityError as error:
             raise StorageError(
-                f"{self.place}: somebody else has written at the same time: {_reason(error)}"
+                f"{self.place}: somebody else has written at the same time: {reason_of(error)}"
             ) from error
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise _named(str(self.place), error) from error
 
+    def backup(self, target: Path) -> None:
+        """Copy it to a new file."""
+        self.check_open()
+        self.place.backup(target)
+
+    def check_open(self) -> None:
+        """Raise a `ClosedCampaignError` after `close`."""
+        if self._closed:
+            raise ClosedCampaignError(f"{self.place}: the campaign is closed: open it again")
+
     def close(self) -> None:
         """Close what is open."""
+        self._closed = True
         self.place.close()
 
 
@@ -267,14 +307,9 @@ def _sum_of(seq: int, head: str, data: bytes) -> str:
     return hashlib.sha256(f"{seq} {head} ".encode() + data).hexdigest()
 
 
-def _reason(error: Exception) -> str:
-    inner = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    return " ".join(str(inner).split())
-
-
 def _named(place: str, error: Exception) -> CampaignError:
     """The name of what a database says."""
-    reason = _reason(error)
+    reason = reason_of(error)
     if "not a database" in reason:
         return NoCampaignError(f"{place}: it is no campaign: {reason}")
     if "malformed" in reason:

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tvbandits.policies.names import load
 
 try:
     from tvbandits.campaign.campaign import Campaign
+    from tvbandits.campaign.exporting import without_formulas
     from tvbandits.campaign.store.rows import Row
     from tvbandits.cli.campaigns.config import made_expert, read_config
 except ImportError as error:
@@ -67,8 +67,7 @@ class Call:
                 raise ValueError(
                     f"--expert must be {wanted}, as in its configuration, got {self.expert}"
                 )
-            budget = tomllib.loads(campaign.about["config"])["expert"].get("budget")
-            expert = made_expert(load(wanted), budget)
+            expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
             yield Sites(campaign)
 
@@ -87,8 +86,7 @@ class Sites:
 
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
-        self.names: list[str] = json.loads(campaign.about.get("names", "[]"))
-        self.coordinates: list[str] = json.loads(campaign.about.get("coordinates", "[]"))
+        self.names, self.coordinates = campaign.names, campaign.coordinates
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -228,7 +226,7 @@ def history(call: Call, last: int) -> None:
         if call.shape == "json":
             print(frame.to_json(orient="records"))
         else:
-            frame.to_csv(sys.stdout, index=False)
+            without_formulas(frame).to_csv(sys.stdout, index=False)
 
 
 def forecast(call: Call, at: str | None, site: str | None) -> None:
@@ -279,8 +277,6 @@ def export(call: Call, out: Path) -> None:
 
 def backup(call: Call, out: Path) -> None:
     """A copy."""
-    if out.exists():
-        raise ValueError(f"{out}: there is something already")
     with call.opened() as sites:
         sites.campaign.backup(out)
         print(out)

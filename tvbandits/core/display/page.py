@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 MARKUP = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="{generator}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline';
  style-src 'unsafe-inline'; img-src data: blob:; connect-src {connect}; base-uri 'none';
@@ -256,6 +258,7 @@ def page(
     drawing: bool = True,
     script: str = "",
     served: bool = False,
+    generator: str = "tvbandits",
 ) -> str:
     """Put a page together.
 
@@ -271,6 +274,8 @@ def page(
         Runs after the pictures are drawn.
     served : bool
         The page may speak to the server that it came from, and to nobody else.
+    generator : str
+        What the page was made by and of; `generated_by` finds it again.
 
     Raises
     ------
@@ -279,6 +284,7 @@ def page(
     """
     scripts = [_plotly(), DRAW] if drawing else []
     return MARKUP.format(
+        generator=escape(generator),
         title=escape(title),
         subtitle=escape(subtitle),
         style=STYLE,
@@ -287,6 +293,13 @@ def page(
         connect="'self'" if served else "'none'",
         scripts="".join(f"<script>{each}</script>" for each in [*scripts, script] if each),
     )
+
+
+def generated_by(path: Path, generator: str) -> bool:
+    """Whether a file is a page that says so of itself, at its beginning."""
+    start = MARKUP[: MARKUP.index('">\n<meta name="viewport"')].format(generator=escape(generator))
+    with path.open("rb") as file:
+        return file.read(len(start.encode()) + 2) == f'{start}">'.encode()
 
 
 def _plotly() -> str:

@@ -122,7 +122,8 @@ class ModelFree(ABC):
     ) -> Info:
         """Learn rewards (n,) of points (n, d), asked for or not; NaN: played, and no reading.
 
-        It happens wholly or not at all. Times and variances are checked and kept, and that is all.
+        Whatever is wrong with what is told, nothing happens; an interrupt (Ctrl-C), unlike that of a
+        `Bandit`, may come in the middle. Times and variances are checked and kept, and that is all.
 
         Raises
         ------

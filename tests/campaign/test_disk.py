@@ -1,0 +1,488 @@
+"""What a campaign finds on the disk and leaves there: nothing that is somebody else's is touched."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from benchmarks.attack.postgresql import Server, why_not
+from tests.campaign.test_campaign import Dies, asking, plain, play, truth
+from tests.helpers.players import noisy
+from tvbandits import Campaign, Clock
+from tvbandits.campaign import (
+    CampaignError,
+    ClosedCampaignError,
+    DamagedCampaignError,
+    NoCampaignError,
+    StorageError,
+)
+from tvbandits.campaign.report import campaign_page
+from tvbandits.campaign.report.facts import Facts
+from tvbandits.core.protocols import ExpertError
+from tvbandits.experts import CallableExpert
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the campaign `m.db` of three rewards in it."""
+    monkeypatch.chdir(tmp_path)
+    with Campaign.create("m.db", plain()) as campaign:
+        play(campaign, 1, 3)
+    return tmp_path
+
+
+def found(folder: Path) -> dict[str, Any]:
+    """Everything in a folder, but the campaign's log and locks: contents, and where links lead."""
+    files = {path.name: path for path in folder.rglob("*")}
+    return {
+        name: path.readlink()
+        if path.is_symlink()
+        else path.read_bytes()
+        if path.is_file()
+        else "no file"
+        for name, path in files.items()
+        if name not in ("m.db-wal", "m.db-shm", "m.db-turn")
+    }
+
+
+def other_campaign(path: Path) -> None:
+    with Campaign.create(path, plain(5)) as campaign:
+        play(campaign, 1, 2)
+    Path(f"{path}-turn").unlink()
+
+
+IN_THE_WAY: dict[str, Callable[[Path], object]] = {
+    "another campaign": other_campaign,
+    "a text": lambda path: path.write_text("a letter\n"),
+    "an empty file": lambda path: path.touch(),
+    "a folder": lambda path: path.mkdir(),
+    "a link to the campaign": lambda path: path.symlink_to("m.db"),
+    "a link to the campaign from the root": lambda path: path.symlink_to(path.parent / "m.db"),
+    "a hard link to the campaign": lambda path: path.hardlink_to(path.parent / "m.db"),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a pipe": lambda path: os.mkfifo(path),
+}
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_a_copy_replaces_nothing(folder: Path, what: str) -> None:
+    IN_THE_WAY[what](folder / "there.db")
+    before = found(folder)
+    with Campaign.open("m.db") as campaign:
+        for target in ("there.db", folder / "there.db"):
+            with pytest.raises(CampaignError, match=r"there\.db: there is something already$"):
+                campaign.backup(target)
+        for itself in ("m.db", folder / "m.db", "../" + folder.name + "/m.db"):
+            with pytest.raises(CampaignError, match=r"m\.db: there is something already$"):
+                campaign.backup(itself)
+        assert found(folder) == before
+        play(campaign, 4, 4)
+    with Campaign.open("m.db") as campaign:
+        assert (campaign.status.told, campaign.verify().fine) == (4, True)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+def test_a_copy_does_not_meet_the_rest_of_another_database(end: str) -> None:
+    with Campaign.open("m.db") as campaign:
+        play(campaign, 4, 9)
+        shutil.copy("m.db-wal", f"copy.db{end}")
+        with pytest.raises(CampaignError, match=rf"copy\.db{end} is there already, and would be"):
+            campaign.backup("copy.db")
+        with pytest.raises(CampaignError, match=rf"new\.db{end}: SQLite keeps names that end in"):
+            campaign.backup(f"new.db{end}")
+    assert not Path("copy.db").exists()
+    with pytest.raises(CampaignError, match=rf"copy\.db{end} is there already, and would be"):
+        Campaign.create("copy.db", plain())
+    assert not Path("copy.db").exists()
+
+
+@contextmanager
+def little_room(room: int) -> Iterator[None]:
+    """No file may grow beyond so many bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.parametrize("room", [0, 4096, 20_000])
+def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
+    Path(".copy.db.part").write_text("of somebody who was killed")
+    with Campaign.open("m.db") as campaign:
+        before = found(folder)
+        with little_room(room):
+            for write, name in ((campaign.backup, "copy.db"), (campaign.export, "table.csv")):
+                if name == "copy.db" or room == 0:
+                    with pytest.raises(StorageError, match=rf"^{name}: cannot be written: "):
+                        write(name)
+        assert found(folder) == before
+        with pytest.raises(StorageError, match=r"^none/copy\.db: cannot be written: "):
+            campaign.backup("none/copy.db")
+        campaign.backup("copy.db")
+    with Campaign.open("copy.db") as copy:
+        assert (copy.status.told, copy.verify().fine) == (3, True)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, Campaign.create(server.url, asking(Dies())) as campaign:
+        with pytest.raises(CampaignError, match="pg_dump"):
+            campaign.backup(tmp_path / "copy.db")
+        assert not [*tmp_path.iterdir()]
+        with pytest.raises(KeyboardInterrupt):
+            campaign.tell(campaign.ask(1.0), [0.5], 1.0)
+        campaign.export(tmp_path / "table.csv")
+        assert campaign.status.in_doubt == campaign.verify().in_doubt == 1
+        with pytest.raises(CampaignError, match="there is something already"):
+            Campaign.create(server.url, plain())
+        campaign.close()
+        with pytest.raises(ClosedCampaignError, match="is closed"):
+            campaign.ask(2.0)
+
+
+# --- tables and pages
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet", "page.html"])
+def test_only_an_earlier_one_of_this_campaign_is_replaced(folder: Path, name: str) -> None:
+    from tvbandits.cli.campaigns.paging import report
+
+    if name.endswith("html"):
+        pytest.importorskip("plotly", reason="no plotly: no report")
+
+    def write(place: str, out: str) -> None:
+        if out.endswith("html"):
+            report(place, out)
+        else:
+            with Campaign.open(place) as campaign:
+                campaign.export(out)
+
+    other_campaign(folder / "other.db")
+    write("m.db", name)
+    first = Path(name).read_bytes()
+    write("other.db", f"other-{name}")
+    with Campaign.open("m.db") as campaign:
+        play(campaign, 4, 5)
+        campaign.backup("copy.db")
+    write("m.db", name)
+    assert Path(name).read_bytes() != first
+    write("copy.db", name)
+    link = f"link-{name}"
+    Path(link).symlink_to(name)
+    Path(f"empty-{name}").touch()
+    Path(f"letter-{name}").write_text("a,b\n1,2\n")
+    Path(f"half-{name}").write_bytes(first[:10])
+    Path(f"base-{name}").hardlink_to("m.db")
+    Path(f"base-link-{name}").symlink_to("m.db")
+    Path(f"folder-{name}").mkdir()
+    Path(f"nowhere-{name}").symlink_to(f"away-{name}")
+    for kind in ("other", "link", "empty", "letter", "half", "base", "base-link", "folder",
+                 "nowhere"):  # fmt: skip
+        before = found(folder)
+        with pytest.raises(ValueError, match=rf"{kind}-{name}: there is something already that"):
+            write("m.db", f"{kind}-{name}")
+        assert found(folder) == before
+    with Campaign.open("m.db") as campaign:
+        assert (campaign.status.told, campaign.verify().fine) == (5, True)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_table_that_somebody_has_worked_on_is_kept() -> None:
+    with Campaign.open("m.db") as campaign:
+        campaign.export("table.csv")
+        worked_on = Path("table.csv").read_text().replace("told", "told!", 1)
+        Path("table.csv").write_text(worked_on)
+        with pytest.raises(CampaignError, match="there is something already"):
+            campaign.export("table.csv")
+    assert Path("table.csv").read_text() == worked_on
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["m.db-wal", "m.db-shm", "m.db-journal", "m.db-turn"])
+def test_a_page_is_no_part_of_a_database(name: str) -> None:
+    pytest.importorskip("plotly", reason="no plotly: no report")
+    from tvbandits.cli.campaigns.paging import report
+
+    Path("m.db-turn").unlink()
+    with pytest.raises(ValueError, match=rf"{name}: SQLite keeps names that end in"):
+        report("m.db", name)
+    assert not Path(name).exists()
+
+
+FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", " =1", "a;=1", "a; +1")
+
+
+def test_a_spreadsheet_calculates_nothing_that_somebody_wrote(tmp_path: Path) -> None:
+    about = {"coordinates": '["=km"]'}
+    with Campaign.create(tmp_path / "m.db", plain(), about=about) as campaign:
+        for t, who in enumerate(FORMULAS, start=1):
+            campaign.tell(campaign.ask(float(t), who="anna"), [-0.5], float(t), key=who, who=who)
+        campaign.export(tmp_path / "table.csv")
+        campaign.export(tmp_path / "table.csv")
+    table = pd.read_csv(tmp_path / "table.csv")
+    told = table[table["what"] == "told"]
+    assert (told["value"] == -0.5).all()
+    assert "'=km" in table.columns
+    for column in ("who", "key"):
+        cells = [cell for text in told[column] for cell in text.split(";")]
+        assert not [cell for cell in cells if cell.strip()[0] in "=+-@\uff1d"]
+        assert [text.replace("'", "") for text in told[column]] == [*FORMULAS]
+
+
+# --- other people's files
+
+
+CATS, WAL = "CREATE TABLE cats (name TEXT)", "PRAGMA journal_mode = WAL"
+THREE = [f"CREATE TABLE {name} (cat TEXT)" for name in ("about", "journal", "snapshots")]
+
+
+def run(path: Path, *commands: str) -> None:
+    with closing(sqlite3.connect(path)) as file, file:
+        for command in commands:
+            file.execute(command)
+
+
+def left_in_wal_mode(path: Path) -> None:
+    """By somebody who was killed: the tables are in the log, or in both."""
+    apart = path.with_name("apart")
+    with closing(sqlite3.connect(apart)) as file:
+        file.execute(WAL)
+        file.execute(CATS)
+        file.execute("PRAGMA wal_checkpoint")
+        file.execute("CREATE TABLE dogs (name TEXT)")
+        for end in ("", "-wal"):
+            shutil.copy(f"{apart}{end}", f"{path}{end}")
+    apart.unlink()
+
+
+STRANGERS: dict[str, Callable[[Path], object]] = {
+    "another database": lambda path: run(path, CATS),
+    "the same tables": lambda path: run(path, *THREE),
+    "in WAL mode": lambda path: run(path, WAL, CATS),
+    "left in WAL mode": left_in_wal_mode,
+    "a text": lambda path: path.write_text("a letter " * 999),
+    "an empty file": lambda path: path.touch(),
+    "views alone": lambda path: run(path, "CREATE VIEW v AS SELECT 1"),
+    "a journal": lambda path: (run(path, CATS), Path(f"{path}-journal").write_text("hot")),
+    "a folder": lambda path: path.mkdir(),
+}
+
+
+@pytest.mark.parametrize("what", STRANGERS)
+def test_what_is_somebody_elses_is_left_as_it_is(tmp_path: Path, what: str) -> None:
+    place = tmp_path / "theirs.db"
+    STRANGERS[what](place)
+    before = found(tmp_path)
+    with pytest.raises(CampaignError, match=r"theirs\.db: "):
+        Campaign.open(place)
+    assert found(tmp_path) == before
+    if what != "an empty file":
+        with pytest.raises(CampaignError, match=r"theirs\.db: "):
+            Campaign.create(place, plain())
+        assert found(tmp_path) == before
+
+
+def test_a_database_that_others_have_open_is_left_as_it_is(tmp_path: Path) -> None:
+    place = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(place)) as file:
+        file.execute(WAL)
+        file.execute(CATS)
+        before = found(tmp_path)
+        with pytest.raises(NoCampaignError, match=r"it has the tables \['cats'\]"):
+            Campaign.open(place)
+        assert {**found(tmp_path), "theirs.db-shm": b""} == {**before, "theirs.db-shm": b""}
+
+
+def test_a_campaign_stays_where_it_was_opened(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another name, from another folder, or gone: never a second one."""
+    Path("away").mkdir()
+    Path("link.db").symlink_to("m.db")
+    with Campaign.open("link.db", who="a") as linked, Campaign.open("m.db", who="b") as campaign:
+        monkeypatch.chdir("away")
+        play(linked, 4, 4)
+        play(campaign, 5, 5)
+        assert linked.status.told == campaign.status.told == 5
+        assert not [*Path().iterdir()]
+        assert {path.name for path in folder.iterdir() if "turn" in path.name} == {"m.db-turn"}
+    monkeypatch.chdir(folder)
+    with Campaign.open("m.db") as campaign:
+        campaign._store.place.engine.dispose()
+        Path("m.db").rename("moved.db")
+        with pytest.raises(StorageError, match="unable to open"):
+            campaign.ask(6.0)
+        assert not Path("m.db").exists()
+
+
+FIELDS: dict[str, tuple[str, str]] = {
+    "asks": ("UPDATE about SET value = '{' WHERE name = 'asks'", "'asks'"),
+    "asks of another kind": ("UPDATE about SET value = '3' WHERE name = 'asks'", "'asks'"),
+    "asks that is missing": ("DELETE FROM about WHERE name = 'asks'", "'asks'"),
+    "clock": ("UPDATE about SET value = '[\"1h\"' WHERE name = 'clock'", "'clock'"),
+    "clock of one": ("UPDATE about SET value = '[1, 2, 3]' WHERE name = 'clock'", "'clock'"),
+    "clock of words": ("UPDATE about SET value = '[\"x\", \"y\"]' WHERE name = 'clock'", "'clock'"),
+    "clock that is missing": ("DELETE FROM about WHERE name = 'clock'", "'clock'"),
+    "id": ("UPDATE about SET value = x'00ff' WHERE name = 'id'", "'id'"),
+    "no id": ("DELETE FROM about WHERE name = 'id'", "'id'"),
+    "version": ("UPDATE about SET value = '²' WHERE name = 'schema'", "of version ²"),
+    "blob version": ("UPDATE about SET value = x'32' WHERE name = 'schema'", "of version b'2'"),
+    "title": (
+        "INSERT INTO about VALUES ('user:title', CAST(x'ff' AS TEXT))", "'user:title'"),
+    "expert": ("UPDATE about SET value = 'AAA' WHERE name = 'expert_saved'", "'expert_saved'"),
+    **{
+        f"{column} {how}": (f"UPDATE journal SET {column} = {value} WHERE seq = 3", "row 3")
+        for column in ("kind", "key", "who", "at", "body", "digest")
+        for how, value in (("bytes", "x'00ff'"), ("no text", "CAST(x'ff' AS TEXT)"))
+    },
+    "row": ("UPDATE journal SET seq = 'three' WHERE seq = 3", "row 3"),
+    **{
+        f"snapshot {column} {how}": (f"UPDATE snapshots SET {column} = {value}", "row 0")
+        for column in ("data", "head", "checksum")
+        for how, value in (("words", "'words'"), ("bytes", "x'00ff'"))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_damaged_field_is_named(name: str) -> None:
+    change, where = FIELDS[name]
+    with closing(sqlite3.connect("m.db")) as file, file:
+        file.execute(change)
+    kind = NoCampaignError if "version" in name else DamagedCampaignError
+    with pytest.raises(kind, match=rf"m\.db: .*{where}"):
+        Campaign.open("m.db")
+
+
+@pytest.mark.parametrize("text", ["{", "[1, 2]", '"ab"', '["a", "b"]', "[" * 9999, "{}"])
+@pytest.mark.parametrize("name", ["coordinates", "names"])
+def test_damaged_names_are_named(tmp_path: Path, name: str, text: str) -> None:
+    with Campaign.create(tmp_path / "m.db", plain(), about={name: text}) as campaign:
+        look = (lambda: campaign.export(tmp_path / "t.csv")) if name == "coordinates" else (
+            lambda: Facts.of(campaign))  # fmt: skip
+        with pytest.raises(DamagedCampaignError, match=rf"m\.db: .*'user:{name}'"):
+            look()
+
+
+def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
+    for text in ("[", "expert = 3", "[expert]\nbudget = 'x'"):
+        place = tmp_path / f"{len(text)}.db"
+        with (
+            Campaign.create(place, asking(truth_teller()), about={"config": text}) as campaign,
+            pytest.raises(DamagedCampaignError, match=r"\.db: .*'user:config'"),
+        ):
+            _ = Facts.of(campaign).spent
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "7",
+        "{}",
+        '{"t":1,"n":null,"among":null,"got":7}',
+        '{"t":{},"n":[],"among":7,"got":[]}',
+    ],
+)
+def test_a_row_of_another_form_is_named_though_its_checksum_is_right(body: str) -> None:
+    from tvbandits.campaign.store.rows import digest_of
+
+    with closing(sqlite3.connect("m.db")) as file, file:
+        file.execute("DELETE FROM journal WHERE seq > 1")
+        ((begin,),) = file.execute("SELECT value FROM about WHERE name = 'id'").fetchall()
+        (row,) = file.execute("SELECT seq, kind, key, who, at FROM journal").fetchall()
+        digest = digest_of(begin, row, body)
+        file.execute("UPDATE journal SET body = ?, digest = ?", (body, digest))
+    with pytest.raises(CampaignError, match=r"m\.db: row 1 "), Campaign.open("m.db") as campaign:
+        _ = campaign.status
+
+
+# --- closed, and in doubt
+
+CALLS: dict[str, Callable[[Campaign], Any]] = {
+    "ask": lambda c: c.ask(9.0),
+    "tell": lambda c: c.tell([[0.0]], [1.0], 9.0),
+    "drop": lambda c: c.drop([[0.0]]),
+    "questions": lambda c: c.questions(9.0),
+    "answer": lambda c: c.answer([[0.0]], [1.0], 9.0),
+    "snapshot": lambda c: c.snapshot(),
+    "predict": lambda c: c.predict([[0.0]], 9.0),
+    "recommend": lambda c: c.recommend(9.0),
+    "journal": lambda c: c.journal(),
+    "export": lambda c: c.export("table.csv"),
+    "backup": lambda c: c.backup("copy.db"),
+    "verify": lambda c: c.verify(),
+    "page": campaign_page,
+    "with": lambda c: c.__enter__(),
+    **{
+        name: lambda c, name=name: getattr(c, name)
+        for name in ("pending", "history", "info", "state", "status", "recipe", "clock", "about")
+    },
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_campaign_that_was_closed_says_so(folder: Path, name: str) -> None:
+    campaign = Campaign.open("m.db")
+    assert len(campaign.pending) == 0
+    campaign.close()
+    campaign.close()
+    before = found(folder)
+    with pytest.raises(ClosedCampaignError, match=r"m\.db: the campaign is closed"):
+        CALLS[name](campaign)
+    assert found(folder) == before
+    assert not Path("m.db-wal").exists()
+    assert repr(campaign) == "<Campaign at m.db>"
+
+
+def truth_teller() -> CallableExpert:
+    return CallableExpert(truth, 0.02)
+
+
+def test_in_doubt_means_one_thing(tmp_path: Path) -> None:
+    """A question whose answer nobody knows: also after it was asked again, or from a snapshot on."""
+
+    class Wrong:
+        def query(self, X: Any, t: float) -> Any:  # noqa: ARG002
+            raise TypeError("no such probe")
+
+    def doubts(campaign: Campaign) -> int:
+        one, other = campaign.status.in_doubt, campaign.verify().in_doubt
+        assert one == other
+        return one
+
+    place = tmp_path / "m.db"
+    with Campaign.create(place, asking(truth_teller()), clock=Clock("1h")) as campaign:
+        play(campaign, 1, 2)
+        assert doubts(campaign) == 0
+    for number, t in enumerate((3.0, 4.0), start=1):
+        with Campaign.open(place, expert=Dies()) as campaign:
+            X = campaign.ask(t)
+            with pytest.raises(KeyboardInterrupt):
+                campaign.tell(X, noisy(X, t), t, key=f"{t}")
+            assert doubts(campaign) == number
+        with Campaign.open(place, expert=Wrong()) as campaign:
+            with pytest.raises(ExpertError, match="no such probe"):
+                campaign.tell(X, noisy(X, t), t, key=f"{t} again")
+            assert doubts(campaign) == number
+        with Campaign.open(place, expert=truth_teller()) as campaign:
+            campaign.tell(X, noisy(X, t), t, key=f"{t}")
+            campaign.snapshot()
+            assert doubts(campaign) == number
