@@ -115,17 +115,29 @@ def played(made: Bandit, steps: int, start: int = 1) -> Array:
     return np.array(rows)
 
 
-def test_it_plays_the_largest_bound() -> None:
+def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     made = bandit()
     played(made, 25)
-    model, state = made._model, made.state
-    known = model.conditioned(state, 26.0, np.random.default_rng(0))
-    assert isinstance(known.posterior, BankPosterior)
-    mean, deviation = model.view(known, 26.0).predict(SITES.X)
-    share = lasting_share(known.posterior.bank, 26.0)
-    assert share.min() < 0.99
-    (x,) = made.ask(26)
-    np.testing.assert_array_equal(x, SITES.X[(mean + 2.0 * share * deviation).argmax()])
+    mattered = np.zeros(2, dtype=bool)
+    for t in np.arange(26.0, 46.0):
+        made.ask(t - 0.5)  # and its reward is never told
+        known = made._model.conditioned(made.state, t, np.random.default_rng(0)).posterior
+        assert isinstance(known, BankPosterior)
+        (mean, variance), out = known.on_surface(), made.state.pending
+        at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
+        C = known.cross_covariance(at, at)
+        among = C[np.ix_(rows, rows)] + np.diag(known.noise_of(out.t, 0.01) + known.white)
+        left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
+        share = lasting_share(known.bank, t)
+        best, *others = (
+            int((mean[:, 0] + 2.0 * width * np.sqrt(each)).argmax())
+            for width, each in ((share, left), (1.0, left), (share, variance))
+        )
+        x = made.ask(t)
+        assert SITES.index(x)[0] == best
+        mattered |= np.array(others) != best
+        made.tell(x, value(x, t), t)
+    assert mattered.all()
 
 
 def test_points_that_are_out_spread_and_those_in_maintenance_are_left_out() -> None:

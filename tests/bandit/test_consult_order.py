@@ -136,12 +136,16 @@ def test_a_late_reward_asks_nothing() -> None:
         X = bandit.ask(t)
         bandit.tell(X, noisy(X, t), t)
     assert len(expert.asked) == 3
-    state = bandit.state
-    bandit.tell(LINE.X[[4]], [0.3], 1.5)
-    bandit.tell(LINE.X[[4, 5]], [0.3, 0.2], [0.5, 2.5])
-    assert len(expert.asked) == 3
-    assert bandit.state.answers is state.answers
-    assert bandit.info.told == 6
+    for when in ("nothing is out", "a decision is out, and due"):
+        state = bandit.state
+        bandit.tell(LINE.X[[4]], [0.3], 1.5)
+        bandit.tell(LINE.X[[4, 5]], [0.3, 0.2], [0.5, 2.5])
+        assert len(expert.asked) == 3, when
+        assert bandit.state.answers is state.answers
+        X = bandit.ask(4.0)
+    bandit.tell(X, noisy(X, 4.0), 4.0)
+    assert len(expert.asked) == 4
+    assert bandit.info.told == 10
 
 
 def test_rewards_that_nobody_asked_for_are_news_once_a_time() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,21 @@ def test_an_event_within_a_batch() -> None:
     bandit.tell(np.vstack([x, x, x]), [0.1, 9.0, 9.1], [3.0, 4.0, 5.0])
     bandit.ask()
     assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 2)
+
+
+def test_rewards_are_counted_since_the_last_reset() -> None:
+    counts = []
+
+    def trigger(error: float, deviation: float, variance: float, count: int) -> bool:  # noqa: ARG001
+        counts.append(count)
+        return count == 3
+
+    bandit = Bandit(replace(make().recipe, reset=trigger))  # type: ignore[arg-type]
+    bandit.tell(DOMAIN.X[:2], [0.1, 0.2], [1.0, 2.0])
+    for t in range(3, 8):
+        bandit.tell(DOMAIN.X[[30]], [0.1], t)
+    # The reward that was the event is the first since.
+    assert counts == [3, 2, 3, 2, 3]
 
 
 def test_a_resumed_run_is_the_uninterrupted_one() -> None:

@@ -12,7 +12,8 @@ from scipy.stats import multivariate_t
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.bank.bank import FORGETTING, THINNED_AT, Bank
-from tvbandits.gp.bank.filters import Filters, filters_of
+from tvbandits.gp.bank.evidence import surprises
+from tvbandits.gp.bank.filters import Filters, Innovations, filters_of
 from tvbandits.gp.bank.layout import CONSTANT
 from tvbandits.gp.bank.settings import (
     Season,
@@ -297,6 +298,34 @@ def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
     before, after = played(bank, 40, wander=0.0), played(bank, 44, jump_at=41, wander=0.0)
     assert before.weights[[each.hazard > 0 for each in before.members]].sum() < 0.6
     assert after.weights[[each.hazard > 0 for each in after.members]].sum() > 0.95
+
+
+def test_a_soft_reset_draws_the_state_to_the_prior() -> None:
+    """By the chance that nothing started afresh: nu mean, nu^2 covariance + (1 - nu^2) prior."""
+    rows, times, y = history()
+    plain, _ = filtered(ROUGH, rows, times, y)
+    soft = replace(plain, layout=filters_of([replace(ROUGH, hazard=0.05)], POINTS, 3.0)[0].layout)
+    told = np.array([4, 7]), np.array([[4.0], [-3.0]]), np.full(2, 0.1)
+    fresh = plain.restarted()
+    goes_on, starts = (each.observed(*told)[1].log_density[0, 0] for each in (plain, fresh))
+    nu = 1.0 / (1.0 + 0.05 / 0.95 * math.exp(starts - goes_on))
+    assert 0.6 < nu < 0.9
+    after, _ = soft.observed(*told)
+    drawn = replace(
+        plain,
+        mean=nu * plain.mean + (1.0 - nu) * fresh.mean,
+        covariance=nu**2 * plain.covariance + (1.0 - nu**2) * fresh.covariance,
+    )
+    expected, _ = drawn.observed(*told)
+    np.testing.assert_allclose(after.mean, expected.mean, rtol=1e-9)
+    np.testing.assert_allclose(after.covariance, expected.covariance, rtol=1e-9)
+
+
+def test_a_surprise_is_held_against_the_mixture() -> None:
+    errors, variances = np.array([[[1.0]], [[3.0]]]), np.array([[[1.0]], [[2.0]]])
+    weights, seen = np.array([[0.25], [0.75]]), Innovations(errors, variances, np.zeros((2, 1)))
+    # Mean 2.5, variance 1.75 within the models and 0.75 between them.
+    assert surprises(weights, [seen]) == pytest.approx((2.5**2 / 2.5,))
 
 
 def test_large_innovations_widen_the_deviations() -> None:

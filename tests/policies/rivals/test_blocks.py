@@ -10,7 +10,13 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Box, Candidates, policies
-from tvbandits.policies.rivals.designed.opkb import Constants, inverse_moment, strategy
+from tvbandits.policies.rivals.designed.opkb import (
+    Constants,
+    Epoch,
+    Replay,
+    inverse_moment,
+    strategy,
+)
 from tvbandits.policies.rivals.elimination import most_uncertain
 from tvbandits.policies.rivals.master import Tests as MasterTests
 from tvbandits.policies.rivals.spectral import features_of
@@ -246,6 +252,17 @@ def test_it_starts_again_when_a_replay_disagrees() -> None:
             player.tell(x, 3 * world(t, 90)[LINE.index(x)], float(t))
     assert quiet.rule.restarts == 0
     assert loud.rule.restarts > 0
+
+
+@pytest.mark.parametrize("flat", ["before", "now"])
+def test_gaps_that_come_and_gaps_that_go_are_changes(flat: str) -> None:
+    rule = opkb(c0=0.1).rule
+    steep = 10 * rule._features[3]
+    before, now = (0 * steep, steep) if flat == "before" else (steep, 0 * steep)
+    rule.epoch = Epoch(1, replays=[Replay(0, 0, 1)], weighted=[now], before=[(before, 1)])
+    assert rule._changed()
+    rule.epoch.weighted = [before]
+    assert not rule._changed()
 
 
 def test_boxes_are_refused() -> None:

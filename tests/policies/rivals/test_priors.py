@@ -65,7 +65,8 @@ def test_elimination_is_that_of_the_pseudo_code() -> None:
         for p in left:
             mean, covariance = drift_posterior(*priors[p], rows, times, values, noise, t)
             deviation = np.sqrt(np.diag(covariance).clip(0))
-            bounds[p], moments[p] = mean + width * deviation, (mean[row], deviation[row])
+            bounds[p] = np.round(mean + width * deviation, 6)  # or rounding would choose
+            moments[p] = mean[row], deviation[row]
         chosen = max(left, key=lambda p: bounds[p].max())
         assert bounds[chosen][row] == pytest.approx(bounds[chosen].max(), abs=1e-5)
         y = float(plain_world(t)[row] + 0.2 * rng.standard_normal())
@@ -78,6 +79,8 @@ def test_elimination_is_that_of_the_pseudo_code() -> None:
         if abs(error) > math.sqrt(2 * noise * rounds * logarithm) + allowance and len(left) > 1:
             left.remove(chosen)
         assert player.rule.left == left
+        charged = [(m.errors, m.allowance, m.rounds) for m in player.rule.members]
+        np.testing.assert_allclose(charged, sums, atol=1e-5)
         rows, times, values = [*rows, row], [*times, float(t)], [*values, y]
     assert 1 <= len(left) < 6
 
