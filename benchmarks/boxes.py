@@ -5,7 +5,7 @@
 The protocol is that of `benchmarks.boba`: 15 random plays, then 120 decisions; mean regret of the
 decisions, in the unit of the function. `tv_gp_ucb` and GP-UCB with time as an ordinary input meet the
 same starts and the same noise, both at the default width of either: 2 sqrt 2 / d deviations on a box of
-d coordinates, and 2; with `--more` also at 0.5 and 1, but for those within a sixth of the former. Runs
+d > 1 coordinates, and 2; with `--more` also at 0.5 and 1, but for those within a sixth of the former. Runs
 are kept in the file, and the same command goes on where it was stopped. Two tables are printed: of
 equal widths, and of each policy at the best of the widths.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.boba import PRINTED, half_interval, regret
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
-from tvbandits.policies.learning import box_width
+from tvbandits.policies.learning import box_width, has_several
 
 POLICIES = ("tv-gp-ucb", "GP-UCB")
 Run = tuple[str, str, str, int]
@@ -31,9 +31,10 @@ Run = tuple[str, str, str, int]
 
 def widths(name: str, more: bool) -> list[str]:
     """What a function is played at, the defaults first."""
-    own = box_width(Lifted(name).domain)
+    box = Lifted(name).domain
+    own = box_width(box) if has_several(box) else DEFAULT_WIDTH
     rest = [w for w in (0.5, 1.0) if more and not 5 / 6 < own / w < 7 / 6]
-    return [f"{width:.3g}" for width in (own, DEFAULT_WIDTH, *rest)]
+    return list(dict.fromkeys(f"{width:.3g}" for width in (own, DEFAULT_WIDTH, *rest)))
 
 
 def recorded(file: Path) -> dict[Run, float]:

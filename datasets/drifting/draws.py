@@ -3,7 +3,8 @@
 References
 ----------
 I. Bogunovic, J. Scarlett and V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
-V. Mandl and H. Kekkonen. Time-varying Gaussian process bandits with a constant width. Manuscript, 2026.
+Matthias Mandl and Hanne Kekkonen. Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with
+    Constant Exploration. arXiv 2608.18863.
 """
 
 from __future__ import annotations
