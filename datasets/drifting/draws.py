@@ -39,7 +39,7 @@ def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrif
     Parameters
     ----------
     epsilon : float
-        Rate of change; the manuscript has 0.1, 0.01 and 0.001.
+        Rate of change; the paper has 0.1, 0.01 and 0.001.
     horizon : int
     seed : int
     """
