@@ -21,6 +21,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from tvbandits import policies
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import Lifted
 
@@ -39,22 +40,23 @@ PRINTED = {
 STARTS, DECISIONS = 15, 120
 
 
-def player_of(policy: str, problem: Lifted, seed: int) -> Any:
-    """The policy, on the problem's box."""
-    if policy == "W-DBO":
-        return policies.w_dbo(
-            problem.domain, noise_variance=problem.noise_variance, first=STARTS, seed=seed
-        )
-    return policies.time_gp_ucb(
-        problem.domain, None, problem.noise_variance, span=float(DECISIONS), seed=seed
-    )
+def player_of(policy: str, problem: Lifted, seed: int, width: float | None = None) -> Any:
+    """The policy, on the problem's box; without a width, at its own."""
+    box, noise = problem.domain, problem.noise_variance
+    if policy == "W-DBO":  # whose width is its paper's
+        return policies.w_dbo(box, noise_variance=noise, first=STARTS, seed=seed)
+    if policy == "tv-gp-ucb":
+        return policies.tv_gp_ucb(box, None, noise, confidence=width, seed=seed)
+    width = DEFAULT_WIDTH if width is None else width
+    span = float(DECISIONS)
+    return policies.time_gp_ucb(box, None, noise, span=span, confidence=width, seed=seed)
 
 
-def regret(policy: str, name: str, share: float, seed: int) -> float:
+def regret(policy: str, name: str, share: float, seed: int, width: float | None = None) -> float:
     """Mean regret of the decisions of one replication."""
     problem = Lifted(name, horizon=DECISIONS, noise_share=share)
     rng, noise = np.random.default_rng([seed, 7]), problem.noise_variance**0.5
-    player = player_of(policy, problem, seed)
+    player = player_of(policy, problem, seed, width)
     begin = 1 + (DECISIONS - 1) / 40
     for x, t in zip(problem.domain.sample(STARTS, rng), np.linspace(1, begin, STARTS), strict=True):
         player.tell(x[None], problem.value(x[None], t) + noise * rng.standard_normal(1), t)

@@ -1,107 +1,107 @@
-"""The learned policy on boxes with time as a further coordinate, beside numbers that were printed.
+"""The learned policy on boxes with time as a further coordinate, beside GP-UCB, at equal widths.
 
-Protocol of BOBA (Kelly et al. 2026, Table 1): 15 random plays in the first 1/40 of time, then 120
-decisions evenly spaced over the rest; mean regret against the best point of each time, in the unit of
-the function. The printed columns are theirs, of 10 replications, for GP-UCB with time as an ordinary
-input, W-DBO, and the best of six methods. How much noise they added is not certain: their text says
-2.5% of the value in one place and of the variance in another (`--share` 0.000625 and 0.025).
+    python -m benchmarks.boxes --seeds 5 --out boxes.csv [--more] [hartmann3 powell4 ...]
 
-    python -m benchmarks.boxes --seeds 2 --share 0.000625 hartmann3 powell4
+The protocol is that of `benchmarks.boba`: 15 random plays, then 120 decisions; mean regret of the
+decisions, in the unit of the function. `tv_gp_ucb` and GP-UCB with time as an ordinary input meet the
+same starts and the same noise, both at the default width of either: 2 sqrt 2 / d deviations on a box of
+d > 1 coordinates, and 2; with `--more` also at 0.5 and 1, but for those within a sixth of the former.
+Runs are kept in the file, and the same command goes on where it was stopped. Two tables are printed: of
+equal widths, and of each policy at the best of the widths.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import csv
 import sys
-import time
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from tvbandits import Bandit, policies
-from tvbandits.core.arrays import Array
+from benchmarks.boba import PRINTED, half_interval, regret
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
+from tvbandits.policies.learning import box_width, has_several
 
-PRINTED = {
-    "schwefel4": (788.0, 846.0, 466.0),
-    "powell4": (903.0, 2025.0, 452.0),
-    "eggholder": (351.0, 506.0, 333.0),
-    "ackley4": (3.92, 4.57, 3.05),
-    "shekel4": (1.62, 1.72, 1.62),
-    "griewank6": (4.55, 59.68, 4.29),
-    "hartmann3": (0.21, 0.26, 0.21),
-    "hartmann6": (1.05, 1.02, 0.55),
-}
-"""GP-UCB, W-DBO, best of six."""
-
-STARTS, DECISIONS = 15, 120
+POLICIES = ("tv-gp-ucb", "GP-UCB")
+Run = tuple[str, str, str, int]
+"""Function, policy, width and seed."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """Regret of every decision, in the unit of the function, and seconds of every ask and tell."""
-
-    regret: Array
-    seconds: list[float]
-
-
-def played(name: str, share: float, seed: int, decisions: int = DECISIONS) -> Run:
-    """One replication."""
-    problem = Lifted(name, horizon=decisions, noise_share=share)
-    rng = np.random.default_rng([seed, 7])
-    bandit: Bandit = policies.tv_gp_ucb(problem.domain, None, problem.noise_variance, seed=seed)
-    noise = problem.noise_variance**0.5
-    begin = 1 + (decisions - 1) / 40
-    for x, t in zip(problem.domain.sample(STARTS, rng), np.linspace(1, begin, STARTS), strict=True):
-        bandit.tell(x[None], problem.value(x[None], t) + noise * rng.standard_normal(1), t)
-    regret, seconds = [], []
-    for t in np.linspace(begin, decisions, decisions + 1)[1:]:
-        started = time.process_time()
-        x = bandit.ask(t)
-        seconds.append(time.process_time() - started)
-        value = problem.value(x, t)
-        regret.append(problem.best(t) - float(value[0]))
-        told = value + noise * rng.standard_normal(1)
-        started = time.process_time()
-        bandit.tell(x, told, t)
-        seconds[-1] += time.process_time() - started
-    return Run(np.array(regret), seconds)
+def widths(name: str, more: bool) -> list[str]:
+    """What a function is played at, the defaults first."""
+    box = Lifted(name).domain
+    own = box_width(box) if has_several(box) else DEFAULT_WIDTH
+    rest = [w for w in (0.5, 1.0) if more and not 5 / 6 < own / w < 7 / 6]
+    return list(dict.fromkeys(f"{width:.3g}" for width in (own, DEFAULT_WIDTH, *rest)))
 
 
-def row(name: str, share: float, seeds: int) -> str:
-    """One function as a row of a table."""
-    runs = [played(name, share, seed) for seed in range(seeds)]
-    means = [float(run.regret.mean()) for run in runs]
-    ours, deviation = statistics.fmean(means), Lifted(name).deviation
-    ucb, wdbo, best = PRINTED[name]
-    late = statistics.median([s for run in runs for s in run.seconds[-30:]])
-    beaten = " ".join(
-        label
-        for label, other in (("GP-UCB", ucb), ("W-DBO", wdbo), ("best", best))
-        if ours <= other
+def recorded(file: Path) -> dict[Run, float]:
+    """What is on record."""
+    if not file.exists():
+        return {}
+    with file.open(newline="") as rows:
+        return {(n, p, w, int(s)): float(value) for n, p, w, s, value in csv.reader(rows)}
+
+
+def runs_of(found: dict[Run, float], *key: str) -> dict[int, float]:
+    """Regret by seed."""
+    return {run[3]: value for run, value in found.items() if run[:3] == key}
+
+
+def cell(runs: dict[int, float]) -> str:
+    """A mean and half of its interval."""
+    means = np.array(list(runs.values()))
+    return f"{means.mean():.3g} ± {half_interval(means):.2g}" if len(means) else ""
+
+
+def tables(names: list[str], found: dict[Run, float], more: bool) -> None:
+    """A row for each width of a function, and one for each function."""
+    print("| function | width | " + " | ".join(POLICIES) + " | seeds won |\n|---|---|---|---|---|")
+    for name in names:
+        for width in sorted(widths(name, more), key=float):
+            ours, theirs = (runs_of(found, name, policy, width) for policy in POLICIES)
+            seeds = ours.keys() & theirs.keys()
+            won = f"{sum(ours[seed] < theirs[seed] for seed in seeds)} of {len(seeds)}"
+            print(f"| {name} | {width} | {cell(ours)} | {cell(theirs)} | {won} |")
+    print(
+        "\n| function | " + " | at width | ".join(POLICIES) + " | at width |\n|---|---|---|---|---|"
     )
-    return (
-        f"| {name} | {ours:.3g} | {ours / deviation:.2f} | {ucb:g} | {wdbo:g} | {best:g} | "
-        f"{beaten or '-'} | {1e3 * late:.0f} |"
-    )
+    for name in names:
+        row = [name]
+        for policy in POLICIES:
+            played = {w: runs_of(found, name, policy, w) for w in widths(name, more)}
+            best = min(
+                (w for w in played if played[w]), key=lambda w: np.mean(list(played[w].values()))
+            )
+            row += [cell(played[best]), best]
+        print("|", " | ".join(row), "|")
 
 
 def main() -> None:
-    """Print the table, a row as soon as it is known."""
+    """Play what is not on record, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("functions", nargs="*", default=list(PRINTED))
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("functions", nargs="*", help=f"of {', '.join(PRINTED)}; all by default")
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--share", type=float, default=0.025 * 0.025, help="noise / variance")
+    parser.add_argument("--more", action="store_true", help="more widths than the defaults")
+    parser.add_argument("--out", type=Path, default=Path("boxes.csv"))
     given = parser.parse_args()
-    unknown = [name for name in given.functions if name not in PRINTED]
-    if unknown:
+    names = given.functions or list(PRINTED)
+    if unknown := [name for name in names if name not in PRINTED]:
         sys.exit(f"there are no printed numbers for {', '.join(unknown)}")
-    print(f"noise variance {given.share:g} of the function's, {given.seeds} seeds")
-    print("| function | ours | in deviations | GP-UCB | W-DBO | best of 6 | at or below | ms |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in given.functions:
-        print(row(name, given.share, given.seeds), flush=True)
+    found = recorded(given.out)
+    for seed in range(given.seeds):
+        for name in names:
+            for width in widths(name, given.more):
+                for policy in POLICIES:
+                    run = (name, policy, width, seed)
+                    if run not in found:
+                        found[run] = regret(policy, name, given.share, seed, float(width))
+                        with given.out.open("a", newline="") as rows:
+                            csv.writer(rows).writerow([*run, found[run]])
+    tables(names, found, given.more)
 
 
 if __name__ == "__main__":

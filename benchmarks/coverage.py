@@ -12,6 +12,13 @@ that drift, with white noise; its parameters have the largest evidence on readin
 random points. It is conditioned on all that the bandit was told, by dense algebra.
 
 On more than 2,000 candidates, as those of bogunovic, both policies have a learned kernel.
+
+    python -m benchmarks.coverage --unasked --seeds 5
+
+plays what has no expert: `tv_gp_ucb` as it is by default (an ensemble of both kinds of models on
+up to 64 candidates, the learned kernel on more) and with `posterior="bank"`. The row of a table has the
+share of intervals that hold, in brackets the lowest of a seed, and the mean log density; no model is
+fitted by hand.
 """
 
 from __future__ import annotations
@@ -58,6 +65,7 @@ PROBLEMS: dict[str, tuple[str, list[Path]]] = {
     "wind 1965": ("sensor-field:start=1965-01-01,end=1965-12-31,noise_variance=0.25", WIND),
 }
 ANSWERS, FIRST, EVERY, AHEAD = 3, 20, 4, (0, 2)
+WHEN = ("the present", "two steps ahead")
 HALF = 1.959963985
 SHARES = (1e-4, 0.05, 0.15, 0.3)
 """Of the variance of all readings: what may be white, beside the noise of the sensor."""
@@ -69,6 +77,14 @@ MAKERS: Makers = {
     ),
     "tv": lambda problem, seed: policies.tv_gp_ucb(
         problem.domain, None, problem.noise_variance, learn=True, seed=seed
+    ),
+}
+UNASKED: Makers = {
+    "default": lambda problem, seed: policies.tv_gp_ucb(
+        problem.domain, None, problem.noise_variance, seed=seed
+    ),
+    "ensemble": lambda problem, seed: policies.tv_gp_ucb(
+        problem.domain, None, problem.noise_variance, posterior="bank", seed=seed
     ),
 }
 
@@ -133,9 +149,13 @@ Found = dict[tuple[str, int], Forecasts]
 
 
 def play(
-    make: Callable[[Problem, int], Bandit], problem: Problem, model: Model, steps: int, seed: int
+    make: Callable[[Problem, int], Bandit],
+    problem: Problem,
+    model: Model | None,
+    steps: int,
+    seed: int,
 ) -> Found:
-    """Forecasts of the bandit and of the model by hand, for the present and ahead."""
+    """Forecasts of the bandit and of the model by hand, if any, for the present and ahead."""
     rng, bandit = np.random.default_rng([seed, 12]), make(problem, seed)
     X, root = problem.domain.X, math.sqrt(added_noise(problem))  # type: ignore[attr-defined]
     found = {(who, h): Forecasts([], []) for who in ("bandit", "hand") for h in AHEAD}
@@ -151,23 +171,38 @@ def play(
             for h in AHEAD:
                 truth = problem.value(X, t + h)
                 found["bandit", h].add(truth, *bandit.predict(X, t + h))
-                found["hand", h].add(truth, *model.predict(seen, X, t + h))
+                if model is not None:
+                    found["hand", h].add(truth, *model.predict(seen, X, t + h))
         bandit.tell(point, read(point, t), t)
         if bandit.recipe.asking is not None and len(asked := bandit.questions()):
             bandit.answer(asked, read(asked, t))
     return found
 
 
+def realised(name: str, steps: int, seed: int) -> Problem:
+    """A problem as it is for a seed."""
+    problem = make_problem(*PROBLEMS[name], steps + max(AHEAD))
+    return getattr(problem, "realise", partial(lambda p, _: p, problem))(seed)
+
+
+def unasked_row(name: str, steps: int, seeds: int) -> None:
+    """Print a row of the table of policies that ask nobody."""
+    problems = [realised(name, steps, seed) for seed in range(seeds)]
+    row = [name, f"{len(problems[0].domain.X)}"]  # type: ignore[attr-defined]
+    for make in UNASKED.values():
+        runs = [play(make, problem, None, steps, s) for s, problem in enumerate(problems)]
+        for h in AHEAD:
+            held = [float(np.mean(run["bandit", h].held)) for run in runs]
+            density = np.mean([run["bandit", h].density for run in runs])
+            row += [f"{np.mean(held):.3f} ({min(held):.3f})", f"{density:.2f}"]
+    print("|", " | ".join(row), "|", flush=True)
+
+
 def rows(name: str, steps: int, seeds: int) -> None:
     """Print a line for each policy on a problem."""
-    text, files = PROBLEMS[name]
-    if any(not file.exists() for file in files):
-        print(f"{name}: skipped, its data are not there ({files[0]})")
-        return
     runs: dict[str, list[Found]] = {policy: [] for policy in MAKERS}
     for seed in range(seeds):
-        problem = make_problem(text, files, steps + max(AHEAD))
-        problem = getattr(problem, "realise", partial(lambda p, _: p, problem))(seed)
+        problem = realised(name, steps, seed)
         model = by_hand(problem, steps, seed)
         for policy, make in MAKERS.items():
             runs[policy].append(play(make, problem, model, steps, seed))
@@ -189,16 +224,24 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", nargs="*", choices=list(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--unasked", action="store_true", help="policies that ask nobody")
     given = parser.parse_args()
     head = "".join(
         f"{text:>{w}}" for text, w in (("held", 8), ("density", 9), ("gain", 9), ("hand", 8))
     )
-    print(f"{'':<23}{'the present':^34}  {'two steps ahead':^34}")
-    print(f"{'':<23}{head}  {head}")
+    if given.unasked:
+        each = "".join(f" | {who}: {when} | density" for who in UNASKED for when in WHEN)
+        print(f"| problem | points{each} |\n|{'---|' * (2 + 2 * len(UNASKED) * len(AHEAD))}")
+    else:
+        print(f"{'':<23}{WHEN[0]:^34}  {WHEN[1]:^34}")
+        print(f"{'':<23}{head}  {head}")
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
         for name in given.only:
-            rows(name, given.steps, given.seeds)
+            if missing := [file for file in PROBLEMS[name][1] if not file.exists()]:
+                print(f"{name}: skipped, its data are not there ({missing[0]})")
+                continue
+            (unasked_row if given.unasked else rows)(name, given.steps, given.seeds)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 References
 ----------
 I. Bogunovic, J. Scarlett and V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
-V. Mandl and H. Kekkonen. Time-varying Gaussian process bandits with a constant width. Manuscript, 2026.
+Matthias Mandl and Hanne Kekkonen. Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with
+    Constant Exploration. arXiv 2608.18863.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrif
     Parameters
     ----------
     epsilon : float
-        Rate of change; the manuscript has 0.1, 0.01 and 0.001.
+        Rate of change; the paper has 0.1, 0.01 and 0.001.
     horizon : int
     seed : int
     """

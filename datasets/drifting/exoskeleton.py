@@ -18,6 +18,9 @@ from tvbandits.core.domains import Box, Candidates
 class Exoskeleton:
     """The formula benchmark of dbo-torch: the best torque goes from 5 to 0 in `horizon` steps.
 
+    The method that dbo-torch holds is that of Kim and Sergi, Dynamic Bayesian optimization for
+    non-stationary systems, doi 10.1080/10255842.2025.2595150.
+
     f(x, t) = -|x - 5 (1 - (t - 1) / (horizon - 1))| on [-5, 9], the negative of its cost, which is read
     with noise of deviation 0.35.
 
@@ -43,7 +46,10 @@ class Exoskeleton:
     unit: str = ""
     moves: ClassVar[bool] = True
     accuracy: ClassVar[str] = "exact"
-    source: ClassVar[str] = "dbo-torch 0.2 (M. Colley, 2026), its formula benchmark"
+    source: ClassVar[str] = (
+        "dbo-torch 0.2 (M. Colley, 2026), its formula benchmark; Kim & Sergi,"
+        " doi 10.1080/10255842.2025.2595150"
+    )
 
     def __post_init__(self) -> None:
         text("name", self.name)

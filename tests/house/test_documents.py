@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 import re
 import shlex
@@ -14,11 +15,13 @@ import pytest
 import typer.main
 
 from tests.places import ROOT
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.cli.main import SEVERAL, app, spread
 from tvbandits.cli.problems import READS_FILES, make_problem
 from tvbandits.comparison.compare import as_width, compare, simulated
 from tvbandits.comparison.entrants import makers_of
 from tvbandits.datasets import DriftingBump
+from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parse_spec
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -224,6 +227,14 @@ def test_modules_that_are_named_exist() -> None:
     assert len(named) >= 10
     for name in sorted(named):
         assert pkgutil.resolve_name(name) is not None
+
+
+def test_who_has_another_width_than_2_is_named() -> None:
+    said = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## ")[0]
+    for recipe in (policy.recipe for policy in POLICIES.values()):
+        width = inspect.signature(recipe).parameters.get("confidence")
+        if width is None or width.default != DEFAULT_WIDTH:
+            assert f"`{recipe.__name__}`" in said
 
 
 def test_the_readme_is_short() -> None:

@@ -51,6 +51,7 @@ PAGE = """
 run = "tvbandits compare drifting-bump"
 value = "average_regret"
 within = 0.01
+wider = {uniform = 0.3}
 -->
 
 | policy | regret |
@@ -68,7 +69,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[check.Shown]:
 
 def test_a_table_that_nobody_made_is_noticed(shown: list[check.Shown]) -> None:
     assert [each.made is None for each in shown] == [False, True]
-    assert [str(each) for each in shown] == ["page.md:2", "page.md:16"]
+    assert [str(each) for each in shown] == ["page.md:2", "page.md:17"]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,10 @@ def test_a_table_that_nobody_made_is_noticed(shown: list[check.Shown]) -> None:
 def test_a_value_that_differs_is_named(
     shown: list[check.Shown], tmp_path: Path, regret: float, interval: float, found: list[str]
 ) -> None:
-    row = {"policy": "tv-gp-ucb", "average_regret": regret, "average_regret_ci95": interval}
-    (tmp_path / "said.json").write_text(json.dumps({"summary": [row]}), encoding="utf-8")
+    rows = [
+        {"policy": "tv-gp-ucb", "average_regret": regret, "average_regret_ci95": interval},
+        {"policy": "uniform", "average_regret": 1.6, "average_regret_ci95": 0.1},
+    ]
+    (tmp_path / "said.json").write_text(json.dumps({"summary": rows}), encoding="utf-8")
     done = {"tvbandits compare drifting-bump": tmp_path}
     assert check.differing_cells(shown[0], done) == found

@@ -205,7 +205,8 @@ def gp_bucb(
     Parameters
     ----------
     ratio_bound : float
-        C: a batch ends before the product of 1 + variance / noise variance over its points exceeds it.
+        C: a batch ends with the point that makes the product of 1 + variance / noise variance over its
+        points exceed it.
     minimum_batch : int
         P: start by uncertainty sampling until no variance exceeds 1/P of the noise variance.
 

@@ -8,6 +8,10 @@ alone was within noise on the networks it was tried on. Members of next to no we
 
 Rewards may be skewed: each member stands under several transforms, which the densities weigh. Origin and
 unit of a transform, and the first guess of the scale, follow from the first steps, which are replayed.
+
+Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on random features [IE], BONE
+[BN]; that a Kalman filter is an exact Gaussian process in space and time is due to [Tod]
+(`docs/references.md`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rivals that are recipes: parts of the suite put together in another way.
 
-[WD] compares with a GP-UCB to which time is one more input. [MK] = V. Mandl and H. Kekkonen, Time-
-varying Gaussian process bandits with a constant width, manuscript, 2026. [BA] = Kelly et al., BOBA,
-submission to ICLR 2026.
+[WD] compares with a GP-UCB to which time is one more input. [MK] = Matthias Mandl and Hanne
+Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with Constant Exploration,
+arXiv 2608.18863. [BA] = Kelly et al., BOBA, arXiv 2609.26021.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ def constant_width(epsilon: float) -> float:
     """The width of [MK] for a rate of change, in deviations.
 
     Their best constants beta of mean + sqrt(beta) deviation are 2.12, 4.34 and 6.36 for rates of 0.1,
-    0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1; between and beyond these rates
-    the width is the line through them in the logarithm of the rate,
-    1.46 + 0.53 (-log10(epsilon) - 1), and not below 0.
+    0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1. The width is the line through
+    the roots of the first and the last in the logarithm of the rate, 1.46 + 0.53 (-log10(epsilon) - 1),
+    and not below 0. At 0.01 it is 1.99, and their best 2.08.
     """
     finite_number("epsilon", epsilon, above=0.0, below=1.0)
     return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
