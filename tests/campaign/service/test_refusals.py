@@ -17,7 +17,6 @@ import requests
 from starlette.requests import Request
 
 from tests.campaign.service.serving import LIMITS, Served, serving
-from tvbandits.campaign.service.app import _Door
 from tvbandits.campaign.service.limits import Limits, Rate
 from tvbandits.campaign.service.serving import serve
 from tvbandits.campaign.service.tokens import FreshTokens
@@ -158,17 +157,6 @@ def test_a_rate() -> None:
     assert rate.allows("b", 0.0)
     assert [rate.allows("a", 0.6) for _ in range(2)] == [True, False]
     assert rate.allows("a", 10.0)
-
-
-def test_too_many_requests_of_a_stranger(tmp_path: Path) -> None:
-    door = _Door(FreshTokens(tmp_path / "none"), Limits(strangers_burst=2.0), secure=False)
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": ("1.2.3.4", 1)}
-    seen = []
-    for _ in range(4):
-        with pytest.raises(Exception, match=r"401|429") as refused:
-            door.holder(Request(scope), "wrong")
-        seen.append(refused.value.status_code)  # type: ignore[attr-defined]
-    assert seen == [401, 401, 429, 429]
 
 
 @pytest.mark.parametrize(

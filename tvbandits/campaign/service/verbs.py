@@ -77,8 +77,3 @@ class Foretold(_Said):
 
     points: Points
     t: Time = None
-
-
-def rows_of(said: _Said) -> int:
-    """The longest list in a request."""
-    return max((len(value) for value in vars(said).values() if isinstance(value, list)), default=0)
