@@ -14,12 +14,10 @@ from typing import Any
 
 import pytest
 import requests
-from starlette.requests import Request
 
 from tests.campaign.service.serving import LIMITS, Served, serving
-from tvbandits.campaign.service.limits import Limits, Rate
+from tvbandits.campaign.service.limits import Rate
 from tvbandits.campaign.service.serving import serve
-from tvbandits.campaign.service.tokens import FreshTokens
 
 
 @pytest.mark.parametrize(
@@ -34,7 +32,7 @@ from tvbandits.campaign.service.tokens import FreshTokens
         ({"points": [[0.0]], "rewards": [1.0], "t": "yesterday"}, 422, "t must be a number"),
         ({"points": [[0.0]], "rewards": [1.0], "evil": 1}, 422, "evil"),
         ({"points": [[0.0]], "rewards": [1.0], "key": "k" * 300}, 422, "key"),
-        ({"points": [[0.0]] * 60_000, "rewards": [1.0]}, 413, "at most 50000 bytes"),
+        ({"points": [[0.0]] * 60_000, "rewards": [1.0]}, 413, "at most 100000 bytes"),
     ],
 )
 def test_bad_requests_are_refused_in_a_line(
@@ -105,7 +103,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     ("before", "beginning"),
     [
         (b"", HALF),
-        (b"", b"POST /tell HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"),
+        (b"", b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"),
         (b"", b""),
         (FIRST, HALF),
     ],

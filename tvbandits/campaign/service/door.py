@@ -30,6 +30,7 @@ log = logging.getLogger("tvbandits.service")
 
 COOKIE = "tvbandits"
 SIGN_IN, SIGN_IN_BYTES = "/session", 4096
+FIELDS = 20
 HOST = re.compile(r"(\[[\da-f:.]+\]|[^\s:@/\[\]]+)(:\d{1,5})?")
 LINGERING = 1.0
 """Seconds in which what a refused client still sends is thrown away, so that it can read why."""
@@ -81,10 +82,10 @@ class _Body:
                 raise too_large
         return bytes(found)
 
-    async def thrown_away(self, most: int) -> None:
-        """The rest of it, at most so many bytes."""
-        while self.more and most > 0:
-            most -= len(await self.part())
+    async def thrown_away(self) -> None:
+        """The rest of it."""
+        while self.more:
+            await self.part()
 
 
 class Door:
@@ -136,7 +137,7 @@ class Door:
                 said = await self._taken(request, holder, body)
             except RefusedError as error:
                 why = f": {error.why}"
-                await _refuse(answer, body, error, self._limits.body)
+                await _refuse(answer, body, error)
                 return
             scope.setdefault("state", {})["holder"] = holder
             await self._app(scope, _handed(said, receive), answer)
@@ -213,6 +214,8 @@ def check_json(kind: str, body: bytes, most: int) -> None:
     except ValueError as error:
         raise RefusedError(422, f"no JSON: {error}") from error
     fields = said.values() if isinstance(said, dict) else ()
+    if len(fields) > FIELDS:
+        raise RefusedError(422, f"a request has at most {FIELDS} fields, got {len(fields)}")
     if any(isinstance(each, list) and len(each) > most for each in fields):
         raise RefusedError(413, f"a request has at most {most} points")
 
@@ -269,7 +272,7 @@ def _handed(body: bytes, receive: Receive) -> Receive:
     return whole
 
 
-async def _refuse(send: Send, body: _Body, error: RefusedError, most: int) -> None:
+async def _refuse(send: Send, body: _Body, error: RefusedError) -> None:
     """Say why in JSON, throw away what still comes for a moment, and close.
 
     A connection that is closed on a client that is sending is reset, and the reply lost.
@@ -285,7 +288,7 @@ async def _refuse(send: Send, body: _Body, error: RefusedError, most: int) -> No
     await send({"type": "http.response.start", "status": error.status, "headers": pairs})
     await send({"type": "http.response.body", "body": said, "more_body": True})
     with suppress(TimeoutError, RefusedError):
-        await asyncio.wait_for(body.thrown_away(most), LINGERING)
+        await asyncio.wait_for(body.thrown_away(), LINGERING)
     await send({"type": "http.response.body", "body": b""})
 
 
