@@ -161,6 +161,42 @@ def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> No
         assert [row.who for row in campaign.journal()][::2] == ["anna", "bert"]
 
 
+def test_two_readings_of_one_site_at_one_time_are_two(command: Command, place: Path) -> None:
+    Path("day.csv").write_text(
+        "site,time,reward\nnorth,1,0.5\nmill,1,3\nnorth,1,0.75\nnorth,1,0.5\n"
+    )
+    assert fine(command("tell", place, "--csv", "day.csv")) == "4 brought, new; 4 told, 0 out\n"
+    assert "known already; 4 told" in fine(command("tell", place, "--csv", "day.csv"))
+    with Campaign.open(place) as campaign:
+        assert campaign.state.rewards.y.tolist() == [0.5, 3.0, 0.75, 0.5]
+    other = command("tell", place, "--site", "north", "--reward", 0.25, "--at", 1)
+    assert (other.status, "is taken" in other.err) == (2, True)
+
+
+def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: Path) -> None:
+    Path("old.csv").write_text("site,time,reward\nnorth,1,\nmill,1,\n")
+    Path("new.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,1,\n")
+    fine(command("tell", place, "--csv", "old.csv"))
+    fine(command("tell", place, "--csv", "new.csv"))
+    for name in ("old.csv", "new.csv"):
+        assert "known already; 1 told" in fine(command("tell", place, "--csv", name))
+    with Campaign.open(place) as campaign:
+        assert (campaign.status.told, campaign.status.failed) == (1, 1)
+        assert campaign.state.failed.X.tolist() == [[2.5, 1.0]]
+        assert campaign.verify().fine
+
+
+def test_points_of_a_box_are_told_to_the_last_digit(command: Command, place: Path) -> None:
+    text = Path("c.toml").read_text().replace('sites = "sites.csv"', "box = [[0, 1], [0, 3]]")
+    Path("box.toml").write_text(text)
+    fine(command("new", "box.db", "--config", "box.toml"))
+    site = fine(command("ask", "box.db", "--at", 1)).strip()
+    said = command("tell", "box.db", "--site", site, "--reward", 1, "--at", 1)
+    assert fine(said) == "1 brought, new; 1 told, 0 out\n"
+    for x in ("0.12345678", "0.12345679"):
+        fine(command("tell", place.parent / "box.db", "--site", f"{x},1", "--reward", x, "--at", 2))
+
+
 def test_without_a_time_it_is_the_next(command: Command, place: Path) -> None:
     for number in (1, 2):
         fine(command("tell", place, "--site", "north", "--reward", number))
@@ -381,7 +417,11 @@ WRONG: dict[str, tuple[str, str]] = {
     "taken from nobody": ("token c.db anna --take-back", '"anna" has no token'),
     "served to nobody": ("serve c.db", "there are no tokens"),
     "report of nothing": ("report none.db", "there is no campaign"),
-    "another's expert": ("ask c.db --at 1 --expert os:system", "expert"),
+    "another's expert": (
+        "ask c.db --at 1 --expert os:system",
+        "--expert is for a campaign with a maker in its configuration, got os:system",
+    ),
+    "an expert of none": ("new d.db --config c.toml --expert os:system", "--expert is for a campaign"),
     "a second time": ("new c.db --config c.toml", r"c\.db: there is something already"),
     "no configuration": ("new d.db --config none.toml", r"none\.toml"),
     "another's configuration": ("new d.db --config sites.csv", r"sites\.csv"),
@@ -400,9 +440,6 @@ def test_a_wrong_word_is_one_line_and_changes_nothing(
     Path("words.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,much\n")
     before = {path.name for path in place.parent.iterdir()}
     said = command(*arguments.split(" "))
-    if name == "another's expert":  # a campaign without one has no use for it
-        assert said.status == 0
-        return
     assert (said.status, said.out) == (2, "")
     assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
     assert re.search(message, said.err), said.err
@@ -451,3 +488,24 @@ def test_a_wrong_configuration_begins_nothing(
     assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
     assert re.search(message, said.err), said.err
     assert not list(place.parent.glob("new.db*"))
+
+
+@pytest.mark.parametrize(
+    ("maker", "message"),
+    [("os:system", r"the maker <built-in function system>: .*argument"),
+     ("os:getcwd", r"must give an object with query\(X, t\), got '/"),
+     ("os:path", r"must give an object with query\(X, t\), got <module")],
+)  # fmt: skip
+def test_what_makes_no_expert_is_not_taken(
+    command: Command, place: Path, maker: str, message: str
+) -> None:
+    Path("m.toml").write_text(BROUGHT.replace("brought = true", f'maker = "{maker}"'))
+    said = command("new", "m.db", "--config", "m.toml", "--expert", maker)
+    assert (said.status, said.out) == (2, "")
+    assert re.fullmatch(rf"tvbandits: [^\n]*{message}[^\n]*\n", said.err), said.err
+    other = command("new", "m.db", "--config", "m.toml", "--expert", "os:abort")
+    assert (
+        other.err
+        == f"tvbandits: m.toml: --expert must be {maker}, as in its configuration, got os:abort\n"
+    )
+    assert not list(place.parent.glob("m.db*"))

@@ -120,6 +120,7 @@ def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
         ("2024-02-30", "must be a date and time, .* got '2024-02-30'"),
         ("3000-01-01", "within 292 years of 1970, got '3000-01-01'"),
         (np.array(["3000-01-01"], dtype="datetime64[D]"), "within 292 years of 1970"),
+        (np.ma.array(["2024-01-01"] * 2, "datetime64[D]", mask=[0, 1]), "values are masked"),
     ],
 )
 def test_what_is_no_time(when: Any, said: str) -> None:
@@ -143,8 +144,10 @@ def test_what_is_no_number(number: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["", "h", "1M", "0h", "-1h", 3, None, pd.NaT, np.timedelta64("NaT"), timedelta(0)]
-)
+    "unit",
+    ["", "h", "1M", "0h", "-1h", 3, None, pd.NaT, np.timedelta64("NaT"), timedelta(0), "1", " 1 ",
+     "+1", "9999999999", "1 1h", "1,5h", "1h 1", "P1M", "P1", np.timedelta64(1), np.ma.masked],
+)  # fmt: skip
 def test_what_is_no_unit(unit: Any) -> None:
     with pytest.raises(ValueError, match=r"unit must be a .*length of time such as"):
         Clock(unit)
@@ -154,6 +157,15 @@ def test_what_is_no_unit(unit: Any) -> None:
 def test_what_is_no_origin(origin: Any) -> None:
     with pytest.raises(ValueError, match="origin must be"):
         Clock("1h", origin)
+
+
+@pytest.mark.parametrize(
+    ("unit", "hours"),
+    [("1h30min", 1.5), ("2 hours, 30 minutes", 2.5), ("01:30:00", 1.5), ("1 days 01:00:00", 25.0),
+     ("P1DT1H", 25.0), ("PT1M", 1 / 60), ("1.5h", 1.5), (np.timedelta64(90, "m"), 1.5)],
+)  # fmt: skip
+def test_units_in_words(unit: Any, hours: float) -> None:
+    assert Clock(unit, "2024-01-01").time(60.0) == HOURS.time(60.0 * hours)
 
 
 def test_it_is_a_value() -> None:

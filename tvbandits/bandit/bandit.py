@@ -219,9 +219,9 @@ class Bandit(Looking):
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
-        It happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an interrupt
-        (Ctrl-C), `info.told` and `info.failed` say which: it may have come when all was done but the
-        return.
+        It happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an
+        interrupt (Ctrl-C), `info.told` and `info.failed` say which: it may have come when all was done
+        but the return.
 
         Parameters
         ----------
@@ -229,7 +229,8 @@ class Bandit(Looking):
             The points that were played, asked for or not.
         y : array of shape (n,)
             Their rewards. NaN: the point was played, and there is no reading; the play counts, it is no
-            longer pending, and nothing is learned from it.
+            longer pending, and nothing is learned from it. A reading of the same point and time that is
+            told later takes its place.
         t : float or array of shape (n,), optional
             The times of the rewards; older ones than the latest are welcome. By default the time that
             each point was asked for, and one unit after the latest time told where it was not.
@@ -285,7 +286,8 @@ class Bandit(Looking):
         out = state.asked_for is not None and told.latest < state.asked_for
         before_ask = self._recipe.consult == "before ask"
         rewards = state.rewards.append(told.rewards)
-        failed = state.failed.append(told.failed.X, told.failed.t)
+        failed = state.failed.replaced_by(told.rewards.X, told.rewards.t)
+        failed = failed.append(told.failed.X, told.failed.t)
         state = replace(
             state,
             rewards=rewards,

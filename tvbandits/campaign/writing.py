@@ -48,12 +48,23 @@ def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[s
         If it is something else.
     """
     known = {name: value for name, value in there.body.items() if name != "got"}
-    if there.kind != kind or known != given:
+    if there.kind != kind or _for_each_point(known) != _for_each_point(given):
         raise ConflictError(
             f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
             f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}"
         )
     return there.body
+
+
+def _for_each_point(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, with a value for each point where one stands for all of them."""
+    n = len(given.get("X", ()))
+    return {
+        name: [value] * n
+        if name in ("t", "y", "values", "variance") and not isinstance(value, list | None)
+        else value
+        for name, value in given.items()
+    }
 
 
 def expert_on_record(expert: Expert | None) -> dict[str, str]:

@@ -24,6 +24,13 @@ _ISO = re.compile(
 )
 """A date of ISO 8601, and its time of day: pandas would also take "now", "12:00" and "1/2/24"."""
 
+_LENGTH = re.compile(
+    r"\s*[+-]?\s*(\d+(\.\d*)?\s*[a-zA-Zµμ]+(\s*,?\s*|$))*(\d+:\d\d:\d\d(\.\d+)?)?\s*"
+    r"|P(\d+[DW])?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
+)
+"""A length of time in which every number has its unit: to pandas "1" is a nanosecond, "1,5h" are 15
+hours, and "P1M", a month of ISO 8601, is a minute."""
+
 
 @dataclass(frozen=True, repr=False)
 class Clock:
@@ -87,6 +94,8 @@ class Clock:
         """
         if isinstance(when, Moment) or pd.api.types.is_scalar(when):
             return float(self._numbers(pd.DatetimeIndex([self._moment(when, "when")]))[0])
+        if np.ma.is_masked(when):
+            raise ValueError(f"when must be times, got {shown(when)}: values are masked")
         given = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)
         if given.ndim == 0:
             return float(self._numbers(pd.DatetimeIndex([self._moment(given[()], "when")]))[0])
@@ -171,7 +180,10 @@ class Clock:
 
 def _as_unit(unit: object) -> pd.Timedelta:
     """A positive length of time, in nanoseconds."""
-    if isinstance(unit, str | timedelta | np.timedelta64):
+    number = isinstance(unit, str) and not _LENGTH.fullmatch(unit)
+    if isinstance(unit, np.timedelta64):
+        number = np.datetime_data(unit.dtype)[0] == "generic"
+    if isinstance(unit, str | timedelta | np.timedelta64) and not number:
         try:
             length = pd.Timedelta(unit).as_unit("ns")
         except (ValueError, OverflowError) as error:

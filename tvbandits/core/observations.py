@@ -224,6 +224,14 @@ class Plays:
             return self
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
 
+    def replaced_by(self, X: Array, t: Array) -> Plays:
+        """Less those of the same point and time as one of `X` (n, d), `t` (n,)."""
+        if not len(self):
+            return self
+        theirs = {row.tobytes() for row in np.column_stack([X, t]) + 0.0}
+        left = [row.tobytes() not in theirs for row in np.column_stack([self.X, self.t]) + 0.0]
+        return self if all(left) else Plays(self.X[left], self.t[left])
+
     def rows_of(self, X: Array, t: Array | None = None) -> list[int | None]:
         """The row of each of the points `X` (n, d), each row once and the first first; else None.
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tvbandits.campaign.service import Tokens
+from tvbandits.campaign.service.tokens import FreshTokens
 
 
 def test_a_file_of_tokens_holds_no_token(tmp_path: Path) -> None:
@@ -44,3 +48,63 @@ def test_a_damaged_file_of_tokens(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.json").write_text(text)
     with pytest.raises(ValueError, match="is not a file of tokens"):
         Tokens.at(tmp_path / "t.json")
+
+
+def test_who_read_the_file_before_loses_nothing_of_what_others_wrote(tmp_path: Path) -> None:
+    place = tmp_path / "t.json"
+    one, other = Tokens.at(place), Tokens.at(place)
+    anna = one.new("anna", ["read"])
+    bert = other.new("bert", ["read"])
+    assert Tokens.at(place).names == ("anna", "bert")
+    with pytest.raises(ValueError, match='"bert" has a token already'):
+        one.new("bert", ["read"])
+    other.take_back("anna")
+    one.new("carl", ["read"])
+    assert Tokens.at(place).names == ("bert", "carl")
+    assert Tokens.at(place).holder(anna) is None
+    assert Tokens.at(place).holder(bert) is not None
+
+
+WRITES = """
+import sys
+from tvbandits.campaign.service.tokens import Tokens
+place, name = sys.argv[1:]
+sys.stdin.readline()
+for i in range(20):
+    Tokens.at(place).new(f"{name}{i}", ["read"])
+    if i % 2:
+        Tokens.at(place).take_back(f"{name}{i}")
+"""
+
+
+def test_processes_that_write_at_once_take_turns(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITES, str(tmp_path / "t.json")]
+    running = [subprocess.Popen([*command, name], stdin=subprocess.PIPE) for name in "abc"]
+    for each in running:
+        assert each.stdin is not None
+        each.stdin.write(b"now\n")
+        each.stdin.flush()
+    assert [each.wait(120) for each in running] == [0, 0, 0]
+    for each in running:
+        assert each.stdin is not None
+        each.stdin.close()
+    expected = {f"{name}{i}" for name in "abc" for i in range(0, 20, 2)}
+    assert set(Tokens.at(tmp_path / "t.json").names) == expected
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_a_change_counts_at_once_even_where_its_time_and_place_on_the_disk_do_not_differ(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "t.json"
+    token = Tokens.at(place).new("anna", ["read"])
+    fresh = FreshTokens(place)
+    assert fresh.now().holder(token) is not None
+    stat = place.stat()
+    place.write_text(place.read_text().replace('"anna"', '"bert"'))
+    os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    found = fresh.now().holder(token)
+    assert found is not None
+    assert found.name == "bert"
+    place.unlink()
+    assert fresh.now().holder(token) is None

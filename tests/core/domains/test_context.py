@@ -68,6 +68,7 @@ def test_no_context_columns() -> None:
         ("1", "column numbers from 0 to 2, got '1'"),
         (1.5, "column numbers from 0 to 2, got 1.5"),
         (None, "column numbers from 0 to 2, got None"),
+        (np.ma.masked, "column numbers from 0 to 2, got masked"),
         ([1, 1], r"must be different columns, got \[1, 1\]"),
         ([0, 1, 2], "must leave a column to choose, got all 3 of them"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import OrderedDict
@@ -18,7 +17,7 @@ log = logging.getLogger("tvbandits.service")
 RESTING = 0.8
 """Share of the connections from which on those that wait for their clients are closed."""
 
-ONCE = (b"authorization", b"content-length", b"content-type", b"host")
+ONCE = (b"authorization", b"content-length", b"content-type", b"host", b"origin")
 """Headers of which a request has one at most: two readers would not agree on which counts."""
 
 Scope = MutableMapping[str, Any]
@@ -80,64 +79,6 @@ class Rate:
         return allowed
 
 
-class _TooLargeError(Exception):
-    pass
-
-
-class BodyLimits:
-    """Refuse bodies that are too large or too slow; the application sees neither."""
-
-    def __init__(self, app: App, limits: Limits) -> None:
-        self._app, self._limits = app, limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take the whole body first, within size and time."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        said = ambiguous(scope["headers"])
-        if said:
-            log.warning("%s: %s", scope.get("client"), said)
-            await refuse(send, 400, said)
-            return
-        try:
-            body = await asyncio.wait_for(self._body(scope, receive), self._limits.seconds)
-        except _TooLargeError:
-            log.warning("%s: more than %d bytes", scope.get("client"), self._limits.body)
-            await refuse(send, 413, f"a request has at most {self._limits.body} bytes")
-            return
-        except TimeoutError:
-            log.warning("%s: no body in %g s", scope.get("client"), self._limits.seconds)
-            await refuse(send, 408, f"a request arrives within {self._limits.seconds:g} s")
-            return
-        handed = False
-
-        async def whole() -> Message:
-            nonlocal handed
-            if handed:
-                return await receive()
-            handed = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, whole, send)
-
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        stated = dict(scope["headers"]).get(b"content-length", b"0")
-        if stated.isdigit() and int(stated[:20]) > self._limits.body:
-            raise _TooLargeError
-        parts, size = [], 0
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return b""  # it has gone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._limits.body:
-                raise _TooLargeError
-            if not message.get("more_body"):
-                return b"".join(parts)
-
-
 def ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Why a proxy on its way could take a request for another one, or for two; None if it cannot."""
     names = [name for name, _ in headers]
@@ -147,20 +88,11 @@ def ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     return f"a request has one header {twice[0].decode()}" if twice else None
 
 
-async def refuse(send: Send, status: int, error: str) -> None:
-    """Answer with an error in JSON, and close."""
-    body = b'{"error":"' + error.encode() + b'"}'
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def impatient_protocol(limits: Limits) -> type[H11Protocol]:
     """The usual protocol, but a connection is closed when headers take longer than `limits.seconds`.
+
+    It logs no requests, since whole addresses would stand there, with what people put into them: the
+    service does it.
 
     That holds for the first request of a connection, which may not come at all, and for each that
     follows once it has begun; between two requests it is the time to keep a connection that counts.
@@ -177,6 +109,10 @@ def impatient_protocol(limits: Limits) -> type[H11Protocol]:
 class _Impatient(H11Protocol):
     patience: float
     most: int
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.access_log = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

@@ -8,7 +8,9 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,17 @@ from typing import Any
 from tvbandits.core.display.tables import as_text
 from tvbandits.core.files.archive import write_whole
 
+if sys.platform != "win32":
+    import fcntl
+
 ROLES = ("read", "tell", "ask")
 """To look; to tell rewards, answers and what was given up; to ask for points and questions."""
 
 PREFIX = "tvb_"
 NAME = re.compile(r"[\w.@-]{1,64}")
+LARGEST = 1_000_000
+"""Bytes of a file of tokens."""
+
 _SIZE = 32
 """Bytes of chance in a token: enough that a fast hash of it cannot be turned round."""
 
@@ -63,15 +71,9 @@ class Tokens:
             If the file is not one of tokens.
         """
         place = Path(path)
-        if not place.exists():
-            return cls(place)
-        try:
-            if place.stat().st_size > 1_000_000:
-                raise ValueError("it is larger than 1 MB")
-            found = json.loads(place.read_text(encoding="utf-8"))
-            return cls(place, [_holder(each) for each in found["tokens"]])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f'"{place}" is not a file of tokens: {error}') from error
+        with suppress(FileNotFoundError), place.open("rb") as file:
+            return cls(place, _read(place, file.read(LARGEST + 1)))
+        return cls(place)
 
     def __len__(self) -> int:
         return len(self._holders)
@@ -104,12 +106,13 @@ class Tokens:
         given = frozenset([roles] if isinstance(roles, str) else roles)
         if not NAME.fullmatch(name):
             raise ValueError(f"name must be letters, digits, . @ - or _ (at most 64), got {name!r}")
-        if name in self.names:
-            raise ValueError(f'"{name}" has a token already; take it back first')
         if not given or not given <= set(ROLES):
             raise ValueError(f"roles must be of {', '.join(ROLES)}; got {sorted(given)}")
         token = PREFIX + secrets.token_urlsafe(_SIZE)
-        self._write([*self._holders, Holder(name, given, _digest(token))])
+        with self._alone():
+            if name in self.names:
+                raise ValueError(f'"{name}" has a token already; take it back first')
+            self._write([*self._holders, Holder(name, given, _digest(token))])
         return token
 
     def take_back(self, name: str) -> None:
@@ -120,11 +123,12 @@ class Tokens:
         ValueError
             If nobody of that name has one.
         """
-        if name not in self.names:
-            raise ValueError(
-                f'"{name}" has no token; these have: {", ".join(self.names) or "nobody"}'
-            )
-        self._write([each for each in self._holders if each.name != name])
+        with self._alone():
+            if name not in self.names:
+                raise ValueError(
+                    f'"{name}" has no token; these have: {", ".join(self.names) or "nobody"}'
+                )
+            self._write([each for each in self._holders if each.name != name])
 
     def holder(self, token: str) -> Holder | None:
         """Whose token it is; takes as long for a wrong one as for a right one."""
@@ -134,6 +138,21 @@ class Tokens:
             if hmac.compare_digest(each.digest, given):
                 found = each
         return found
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While no other process writes to the folder of the file, with the list as it is there now."""
+        if sys.platform == "win32":  # no lock; what others wrote before is read all the same
+            self._holders = Tokens.at(self._path)._holders
+            yield
+            return
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            self._holders = Tokens.at(self._path)._holders
+            yield
+        finally:
+            os.close(folder)  # and with it goes the lock
 
     def _write(self, holders: list[Holder]) -> None:
         said = [
@@ -145,23 +164,33 @@ class Tokens:
 
 
 class FreshTokens:
-    """The tokens of a file as it is now: read again when it changes."""
+    """The tokens of a file as it is now: taken to pieces again when a byte of it changes."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._seen: tuple[int, int] | None = None
+        self._data: bytes | None = None
         self._tokens = Tokens(self._path)
 
     def now(self) -> Tokens:
         """What the file says; an unreadable one lets nobody in."""
         try:
-            found = self._path.stat()
-            seen = (found.st_mtime_ns, found.st_ino)
-            if seen != self._seen:
-                self._tokens, self._seen = Tokens.at(self._path), seen
+            with self._path.open("rb") as file:
+                data = file.read(LARGEST + 1)
+            if data != self._data:
+                self._tokens, self._data = Tokens(self._path, _read(self._path, data)), data
         except (OSError, ValueError):
-            self._tokens, self._seen = Tokens(self._path), None
+            self._tokens, self._data = Tokens(self._path), None
         return self._tokens
+
+
+def _read(path: Path, data: bytes) -> list[Holder]:
+    """The holders in a file, or a `ValueError`."""
+    try:
+        if len(data) > LARGEST:
+            raise ValueError(f"it is larger than {LARGEST} bytes")
+        return [_holder(each) for each in json.loads(data.decode())["tokens"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f'"{path}" is not a file of tokens: {error}') from error
 
 
 def _digest(token: str) -> bytes:

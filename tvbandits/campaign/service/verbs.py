@@ -14,8 +14,11 @@ Number = Whole | StrictFloat
 Time = Annotated[
     Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
 ]
-Point = Annotated[list[Number], Field(min_length=1, max_length=1000)]
-Points = Annotated[list[Point], Field(min_length=1)]
+Point = Annotated[list[Number], Field(min_length=1, max_length=1000, fail_fast=True)]
+Points = Annotated[list[Point], Field(min_length=1, fail_fast=True)]
+Values = Annotated[list[Number | None], Field(fail_fast=True)]
+Variance = Annotated[list[Number], Field(fail_fast=True)] | Number | None
+Rows = Annotated[list[Whole], Field(fail_fast=True)]
 Key = Annotated[
     StrictStr | None,
     Field(
@@ -33,7 +36,7 @@ class Asked(_Said):
 
     t: Time = None
     n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
-    among: list[Whole] | None = None
+    among: Rows | None = None
     key: Key = None
 
 
@@ -41,9 +44,9 @@ class Told(_Said):
     """What came back; null for a point that was played without a reading."""
 
     points: Points
-    rewards: list[Number | None]
+    rewards: Values
     t: Time = None
-    variance: list[Number] | Number | None = None
+    variance: Variance = None
     key: Key = None
 
 
@@ -58,7 +61,7 @@ class Questioned(_Said):
     """What an expert should be asked."""
 
     t: Time = None
-    among: list[Whole] | None = None
+    among: Rows | None = None
     key: Key = None
 
 
@@ -66,9 +69,9 @@ class Answered(_Said):
     """What the expert said; null for no answer."""
 
     points: Points
-    values: list[Number | None]
+    values: Values
     t: Time = None
-    variance: list[Number] | Number | None = None
+    variance: Variance = None
     key: Key = None
 
 
@@ -77,8 +80,3 @@ class Foretold(_Said):
 
     points: Points
     t: Time = None
-
-
-def rows_of(said: _Said) -> int:
-    """The longest list in a request."""
-    return max((len(value) for value in vars(said).values() if isinstance(value, list)), default=0)

@@ -60,13 +60,10 @@ class Call:
         """The campaign; its own expert is imported only if it was named here."""
         with Campaign.open(self.file, who=self.who) as campaign:
             wanted = campaign.about.get("expert", "")
-            if self.expert is None or not wanted:
+            if self.expert is None:
                 yield Sites(campaign)
                 return
-            if self.expert != wanted:
-                raise ValueError(
-                    f"--expert must be {wanted}, as in its configuration, got {self.expert}"
-                )
+            check_expert(self.expert, wanted)
             expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
             yield Sites(campaign)
@@ -130,7 +127,8 @@ class Sites:
         if decode is not None:
             row = decode(np.atleast_2d(x)).iloc[0]
             return ", ".join(f"{key}={value}" for key, value in row.items())
-        return ",".join(f"{each:g}" for each in x)
+        # To the last digit: told with fewer, it would be another point than the one that is out.
+        return ",".join(f"{each:g}" if float(f"{each:g}") == each else f"{each}" for each in x)
 
     def time(self, text: str | None) -> Any:
         """A number, or a date where there is a clock."""
@@ -157,6 +155,15 @@ class Sites:
         return [{"site": self.name(x), "x": x.tolist()} for x in X]
 
 
+def check_expert(said: str, wanted: str) -> None:
+    """Raise a `ValueError` unless --expert is the one of the configuration: nothing else is imported."""
+    if said != wanted:
+        known = (
+            f"must be {wanted}, as in its" if wanted else "is for a campaign with a maker in its"
+        )
+        raise ValueError(f"--expert {known} configuration, got {said}")
+
+
 # --- the commands ------------------------------------------------------------------------------------
 
 
@@ -164,13 +171,16 @@ def new(file: str, config: Path, expert: str | None, who: str | None) -> None:
     """Begin a campaign."""
 
     def handed_over(name: str) -> Any:
-        if expert != name:
+        if expert is None:
             raise ValueError(
                 f"the expert {name} is your own code: say so by --expert {name}, and it is imported"
             )
+        check_expert(expert, name)
         return load(name)
 
     planned = read_config(config, handed_over)
+    if expert is not None:
+        check_expert(expert, planned.about["expert"])
     more = {"clock": planned.clock, "about": planned.about, "who": who}
     with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
         print(f"{file}: a campaign on {campaign.recipe.domain!r}")

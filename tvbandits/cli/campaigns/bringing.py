@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,10 +75,15 @@ def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None) -
     for number, reading in enumerate(readings, start=1):
         with _row(csv, number):
             places.append((sites.point(reading.site), sites.time(reading.at)))
+    seen: Counter[str] = Counter()
     for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
         key = reading.key
-        if key is None and t is not None:
-            key = f"{verb} {sites.name(X[0])} at {t!r}"  # brought again, it counts once
+        if key is None and t is not None:  # brought again, it counts once
+            # A reading that failed has a key of its own: one that comes later takes its place.
+            failed = ", failed" if math.isnan(reading.value) else ""
+            name = f"{verb} {sites.name(X[0])} at {t!r}{failed}"
+            seen[name] += 1
+            key = name if seen[name] == 1 else f"{name}, number {seen[name]}"
         variance = None if reading.variance is None else [reading.variance]
         with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             do(X, [reading.value], t, variance, key=key, who=reading.who)

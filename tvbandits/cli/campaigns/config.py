@@ -41,6 +41,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import positive_number
 from tvbandits.core.clock import Clock
+from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates, Integer, Space
 from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
 from tvbandits.core.protocols import Domain, Expert
@@ -242,11 +243,17 @@ def _expert(said: Mapping[str, Any], load: Load) -> Expert | None:
 
 def made_expert(maker: Any, budget: int | None) -> Expert:
     """An expert from what makes it, or from itself, within a budget of questions."""
-    expert = maker() if callable(maker) and not hasattr(maker, "query") else maker
+    makes = isinstance(maker, type) or not hasattr(maker, "query")
+    try:
+        expert = maker() if makes and callable(maker) else maker
+    except TypeError as error:  # it is called with nothing
+        raise ValueError(f"[expert] the maker {shown(maker)}: {error}") from error
     if isinstance(expert, type):
         expert = expert()
-    if not hasattr(expert, "query"):
-        raise ValueError(f"[expert] the maker must give an object with query(X, t), got {expert!r}")
+    if not callable(getattr(expert, "query", None)):
+        raise ValueError(
+            f"[expert] the maker must give an object with query(X, t), got {shown(expert)}"
+        )
     found: Expert = expert if budget is None else Budgeted(expert, total=budget)
     return found
 

@@ -213,7 +213,10 @@ def _counts(points_per_axis: object) -> NDArray[Any]:
 
 def _as_context(context: object, dimension: int) -> tuple[int, ...]:
     """Different columns out of `dimension`, not all of them."""
-    columns = tuple(context) if isinstance(context, Sequence | np.ndarray) else (context,)
+    several = isinstance(context, Sequence) or (
+        isinstance(context, np.ndarray) and context.ndim > 0
+    )
+    columns: tuple[Any, ...] = tuple(context) if several else (context,)  # type: ignore[arg-type]
     for column in columns:
         whole = isinstance(column, int | np.integer) and not isinstance(
             column, bool | np.timedelta64

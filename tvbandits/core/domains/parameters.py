@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import several, shown
 
 EXACT = 2**53
 """Whole numbers up to this size are floats."""
@@ -190,7 +190,8 @@ class Category:
     levels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        levels = tuple(str(level) if isinstance(level, str) else level for level in self.levels)
+        given = several("categories", self.levels, "texts")
+        levels = tuple(str(level) if isinstance(level, str) else level for level in given)
         for level in levels:
             if not isinstance(level, str):
                 raise ValueError(f"categories must be texts, got {shown(level)}")
@@ -263,8 +264,9 @@ def as_parameter(given: object, name: str) -> Parameter:
     """
     if isinstance(given, Real | Integer | Category):
         return given
+    cell = isinstance(given, np.ndarray) and given.ndim == 0  # a masked one, for example
     try:
-        if isinstance(given, tuple | list | np.ndarray) and len(given) > 0:
+        if isinstance(given, tuple | list | np.ndarray) and not cell and len(given) > 0:
             if any(isinstance(part, str) for part in given):
                 return Category(tuple(given))
             if len(given) == 2:

@@ -135,6 +135,7 @@ class ModelFree(ABC):
         rewards = told.rewards
         self._learned(rewards)
         self._seen = self._seen.append(rewards)
+        self._failed = self._failed.replaced_by(rewards.X, rewards.t)
         self._failed = self._failed.append(told.failed.X, told.failed.t)
         self._pending = self._pending.without(told.X, told.t)
         self._told += len(rewards)

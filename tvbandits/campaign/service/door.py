@@ -1,0 +1,302 @@
+"""Who comes in, and with what: decided before a body is read and the application sees anything."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from tvbandits.campaign.service.limits import (
+    App,
+    Limits,
+    Message,
+    Rate,
+    Receive,
+    Scope,
+    Send,
+    ambiguous,
+)
+from tvbandits.campaign.service.tokens import FreshTokens, Holder
+from tvbandits.core.coercion import shown
+
+log = logging.getLogger("tvbandits.service")
+
+COOKIE = "tvbandits"
+SIGN_IN, SIGN_IN_BYTES = "/session", 4096
+FIELDS = 20
+HOST = re.compile(r"(\[[\da-f:.]+\]|[^\s:@/\[\]]+)(:\d{1,5})?")
+LINGERING = 1.0
+"""Seconds in which what a refused client still sends is thrown away, so that it can read why."""
+
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+)
+"""Of every reply. With "no-referrer" a browser would say of our own form that its origin is none."""
+
+Verbs = Mapping[str, tuple[str, str | None]]
+"""The method of every path, and the role that it needs; None: it is for everybody."""
+
+
+class RefusedError(Exception):
+    """A request that does not come in: the status, the reason, and headers of the reply."""
+
+    def __init__(self, status: int, why: str, **headers: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, line(why)
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class _Body:
+    """What comes in, part by part."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self.more = receive, True
+
+    async def part(self) -> bytes:
+        """The next one."""
+        message = await self._receive()
+        self.more = message.get("more_body", False)
+        if message["type"] != "http.request":
+            raise RefusedError(400, "the client has gone")
+        return bytes(message.get("body", b""))
+
+    async def whole(self, most: int, stated: str) -> bytes:
+        """All of it, at most so many bytes; `stated` is what the client says of its length."""
+        found = bytearray()
+        too_large = RefusedError(413, f"a request has at most {most} bytes here")
+        if stated.isdigit() and int(stated[:20]) > most:
+            raise too_large
+        while self.more:
+            found += await self.part()
+            if len(found) > most:
+                raise too_large
+        return bytes(found)
+
+    async def thrown_away(self) -> None:
+        """The rest of it."""
+        while self.more:
+            await self.part()
+
+
+class Door:
+    """Lets a request in to the application, whole and checked; `request.state.holder` is whose it is.
+
+    In this order: the rate of its token or address, headers that can be read in two ways, host, origin,
+    path, token, role, method; only then the body, within size and time; and then whether it is JSON
+    that can be read in one way. Every request is a line of the log, which has no query and no token.
+
+    Parameters
+    ----------
+    app : ASGI application
+    tokens : FreshTokens
+    limits : Limits
+    verbs : mapping
+        What there is; nothing else is reached.
+    hosts : tuple of str
+        Names under which it is reached.
+    """
+
+    def __init__(
+        self, app: App, tokens: FreshTokens, limits: Limits, verbs: Verbs, hosts: tuple[str, ...]
+    ) -> None:
+        self._app, self._tokens, self._limits, self._verbs = app, tokens, limits, verbs
+        self._hosts = {host.strip("[]").casefold() for host in hosts}
+        self._known = Rate(limits.per_second, limits.burst)
+        self._strangers = Rate(limits.strangers_per_second, limits.strangers_burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let it in, or say why not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, body = HTTPConnection(scope), _Body(receive)
+        status, why = 500, ""
+        holder = self._holder(request)
+        address = _address(request)
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
+            await send(message)
+
+        try:
+            try:
+                self._enter(request, holder, address)
+                said = await self._taken(request, holder, body)
+            except RefusedError as error:
+                why = f": {error.why}"
+                await _refuse(answer, body, error)
+                return
+            scope.setdefault("state", {})["holder"] = holder
+            await self._app(scope, _handed(said, receive), answer)
+        finally:
+            who = address if holder is None else f"{holder.name} at {address}"
+            level = logging.INFO if status < 400 else logging.WARNING
+            log.log(level, "%s: %s %s %d%s", who, scope["method"], path_of(scope), status, why)
+
+    def _holder(self, request: HTTPConnection) -> Holder | None:
+        """Whose token it has; a cookie counts only where nothing can be changed."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.casefold() != "bearer":
+            _, role = self._verbs.get(request.scope["path"], ("", None))
+            token = request.cookies.get(COOKIE, "") if role in (None, "read") else ""
+        return self._tokens.now().holder(token.strip())
+
+    def _enter(self, request: HTTPConnection, holder: Holder | None, address: str) -> None:
+        """Raise a `RefusedError` for whom the headers alone do not let in."""
+        rate, whose = (self._strangers, address) if holder is None else (self._known, holder.name)
+        if not rate.allows(whose):
+            raise RefusedError(429, "too many requests", retry_after="1")
+        if twofold := ambiguous(request.scope["headers"]):
+            raise RefusedError(400, twofold)
+        host = request.headers.get("host", "")
+        name = HOST.fullmatch(host.casefold())
+        if name is None or name[1].strip("[]") not in self._hosts:
+            raise RefusedError(400, f"the service is not called {shown(host)}")
+        if _from_elsewhere(request, host):
+            raise RefusedError(403, "the request comes from another origin")
+        method, role = self._verbs.get(request.scope["path"], ("", None))
+        if not method:
+            raise RefusedError(404, "there is nothing here")
+        if role is not None and holder is None:
+            raise RefusedError(401, "a token is needed", www_authenticate="Bearer")
+        if role is not None and holder is not None and role not in holder.roles:
+            raise RefusedError(403, f"this token may not {role}")
+        if request.scope["method"] != method:
+            raise RefusedError(405, f"the method here is {method}", allow=method)
+
+    async def _taken(self, request: HTTPConnection, holder: Holder | None, body: _Body) -> bytes:
+        """The body, within size and time; what must be JSON is."""
+        limits, path = self._limits, request.scope["path"]
+        method, role = self._verbs[path]
+        most = limits.body if holder else SIGN_IN_BYTES if path == SIGN_IN else 0
+        stated = request.headers.get("content-length", "")
+        try:
+            said = await asyncio.wait_for(body.whole(most, stated), limits.seconds)
+        except TimeoutError as error:
+            raise RefusedError(408, f"a request arrives within {limits.seconds:g} s") from error
+        if method == "POST" and role is not None:
+            check_json(request.headers.get("content-type", ""), said, limits.points)
+        return said
+
+
+def check_json(kind: str, body: bytes, most: int) -> None:
+    """Raise a `RefusedError` unless a body is JSON that every reader takes for the same.
+
+    Parameters
+    ----------
+    kind : str
+        The header `Content-Type`.
+    body : bytes
+    most : int
+        Elements of a list in it.
+    """
+    media, *more = (part.strip() for part in kind.casefold().split(";"))
+    charsets = [part.partition("=")[2].strip(' "') for part in more if part.startswith("charset")]
+    if media != "application/json" or not {*charsets} <= {"utf-8"}:
+        raise RefusedError(415, f"a request is application/json in UTF-8, got {shown(kind)}")
+    try:
+        said = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError as error:
+        raise RefusedError(422, "no JSON: it is nested too deeply") from error
+    except ValueError as error:
+        raise RefusedError(422, f"no JSON: {error}") from error
+    fields = said.values() if isinstance(said, dict) else ()
+    if len(fields) > FIELDS:
+        raise RefusedError(422, f"a request has at most {FIELDS} fields, got {len(fields)}")
+    if any(isinstance(each, list) and len(each) > most for each in fields):
+        raise RefusedError(413, f"a request has at most {most} points")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {shown(name)} is given twice")
+        found[name] = value
+    return found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number of it")
+
+
+def _from_elsewhere(request: HTTPConnection, host: str) -> bool:
+    """Whether a browser sends it for a page of another origin.
+
+    A link to here from elsewhere is no such thing: it carries no cookie, and changes nothing.
+    """
+    origin = request.headers.get("origin")
+    if origin is not None:
+        scheme, _, place = origin.casefold().partition("://")
+        if scheme != "https" and (scheme != "http" or request.scope["scheme"] == "https"):
+            return True  # a proxy that ends TLS may stand before us, and none that begins it
+        default = ":443" if scheme == "https" else ":80"
+        return place.removesuffix(default) != host.casefold().removesuffix(default)
+    site = request.headers.get("sec-fetch-site", "none")
+    return request.scope["method"] != "GET" and site not in ("none", "same-origin")
+
+
+def _address(request: HTTPConnection) -> str:
+    """Of a client; of IPv6 the network, in which one client has as many addresses as it likes."""
+    host = request.client.host if request.client else "unknown"
+    try:
+        if ipaddress.ip_address(host).version == 6:
+            return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))
+    except ValueError:
+        pass
+    return host
+
+
+def _handed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives a whole body first."""
+    waiting = [body]
+
+    async def whole() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return whole
+
+
+async def _refuse(send: Send, body: _Body, error: RefusedError) -> None:
+    """Say why in JSON, throw away what still comes for a moment, and close.
+
+    A connection that is closed on a client that is sending is reset, and the reply lost.
+    """
+    said = json.dumps({"error": error.why}).encode()
+    headers = {
+        "content-type": "application/json",
+        "content-length": str(len(said)),
+        "connection": "close",
+        **error.headers,
+    }
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": error.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": said, "more_body": True})
+    with suppress(TimeoutError, RefusedError):
+        await asyncio.wait_for(body.thrown_away(), LINGERING)
+    await send({"type": "http.response.body", "body": b""})
+
+
+def line(text: str) -> str:
+    """One line that can be shown: no control characters, at most 500 letters."""
+    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))[:500]
+
+
+def path_of(scope: Scope) -> str:
+    """The path as it may stand in a log: nothing in it is as long as a token."""
+    return line(re.sub(r"[\w-]{20,}", "...", scope["path"]))
