@@ -219,9 +219,9 @@ class Bandit(Looking):
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
-        It happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an interrupt
-        (Ctrl-C), `info.told` and `info.failed` say which: it may have come when all was done but the
-        return.
+        It happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an
+        interrupt (Ctrl-C), `info.told` and `info.failed` say which: it may have come when all was done
+        but the return.
 
         Parameters
         ----------
