@@ -147,6 +147,8 @@ class _Seen(NamedTuple):
     said : Said
     """
 
+    __word__ = "_SeenTogether"
+
     learned: Array
     known: Array
     inverse: Array
