@@ -241,7 +241,7 @@ def cases(data: bytes) -> dict[str, bytes]:
         "structure with NaN": sealed({**inside, "structure.json": b'{"x": NaN}'}),
         "structure that is a list": sealed({**inside, "structure.json": b"[]"}),
         "long number": sealed({**inside, "structure.json": b"9" * 100_000}),
-        "version of tomorrow": with_structure(data, lambda s: s.update(version=2)),
+        "version of tomorrow": with_structure(data, lambda s: s.update(version=3)),
         "version of no kind": with_structure(data, lambda s: s.update(version=True)),
         "other format": with_structure(data, lambda s: s.update(format="other")),
         "arrays below zero": with_structure(data, lambda s: s.update(arrays=-1)),

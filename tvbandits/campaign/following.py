@@ -14,7 +14,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.campaign.consulted import OnRecord, Unsaved, Write
-from tvbandits.campaign.store.errors import CampaignError, ReplayError
+from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError, ReplayError
 from tvbandits.campaign.store.rows import DONE, Row, numbers, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
@@ -63,6 +63,8 @@ class Follower:
         self.expert = OnRecord(expert, unsaved) if asks else None
         self.open: list[Row] = []
         saved = from_bytes(snapshot.data, trusted)
+        if not (isinstance(saved, dict) and saved.keys() == {"recipe", "state"}):
+            raise DamagedCampaignError(f"the snapshot after row {snapshot.seq} holds no bandit")
         recipe: Recipe = saved["recipe"]
         if self.expert is not None and recipe.asking is not None:
             recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))

@@ -14,6 +14,7 @@ from typing import Any
 
 from tvbandits.campaign.store.errors import BusyError, NoCampaignError, StorageError
 from tvbandits.core.coercion import file_path
+from tvbandits.core.files import limit_cells
 
 try:
     import sqlalchemy as sql
@@ -92,6 +93,7 @@ class SQLitePlace(Place):
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA trusted_schema = OFF")
+            limit_cells(connection)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except BaseException:
             connection.close()

@@ -28,6 +28,10 @@ KINDS = (*DONE, "meant", "consulting", "consulted", "failed")
 """All kinds. What may need the expert is `meant` first; then come its questions, and its answers."""
 
 
+LONGEST_BODY = 50_000_000
+"""Characters of the body of a row, which is JSON and takes ten times as much once it is read."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of the journal.
@@ -104,6 +108,10 @@ def checked_row(cells: tuple[Any, ...], last: int, before: str) -> Row:
     row = Row(seq, kind, key, who, at, {}, digest)
     if seq != last + 1:
         raise DamagedCampaignError(f"row {last + 1} of the journal is missing: row {seq} is next")
+    if len(text) > LONGEST_BODY:
+        raise DamagedCampaignError(
+            f"row {seq} of the journal has {len(text)} characters, and {LONGEST_BODY} are the limit"
+        )
     if kind not in KINDS or chained(before, row, text) != digest:
         raise DamagedCampaignError(f"row {seq} of the journal ({kind!r}) is not as it was written")
     try:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT, VERSION = "tvbandits saved file", 1
+FORMAT, VERSION = "tvbandits saved file", 2
 STRUCTURE = "structure.json"
 KINDS = "biufcSU"
 """Kinds of numbers and texts that an array of a file may have: of fixed size, and no objects."""

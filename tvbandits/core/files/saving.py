@@ -120,8 +120,8 @@ def load(
 
 def _play_a_step(bandit: Any) -> None:
     """Let a bandit look at itself, ask and tell; its expert is not asked."""
-    recipe = getattr(bandit, "recipe", None)
-    if getattr(recipe, "asking", None) is not None:
+    recipe: Any = getattr(bandit, "recipe", None)
+    if recipe is not None and recipe.asking is not None:
         alone = replace(recipe, asking=replace(recipe.asking, expert=None))
         bandit = type(bandit).from_state(alone, bandit.state)
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -28,7 +28,7 @@ def _hints(kind: type) -> dict[str, Any]:
     if issubclass(kind, tuple):
         return get_type_hints(kind)
     # A dataclass's own names, not what its bases are given.
-    return get_type_hints(inspect.unwrap(kind.__init__))  # type: ignore[misc]
+    return get_type_hints(inspect.unwrap(kind.__init__))
 
 
 def fits(value: Any, hint: Any) -> bool:

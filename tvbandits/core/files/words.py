@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
+from typing import TypeGuard
 
 from sklearn.gaussian_process.kernels import Kernel
 
@@ -49,7 +50,7 @@ def word_of(kind: type) -> str:
     return word
 
 
-def is_part(kind: object) -> bool:
+def is_part(kind: object) -> TypeGuard[type]:
     """Whether this is a class of the project that can be made again from its parts."""
     if not isinstance(kind, type):
         return False
