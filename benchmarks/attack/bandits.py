@@ -36,7 +36,7 @@ from benchmarks.attack.parts import (
 )
 from benchmarks.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
 from tvbandits import Bandit, Box, Candidates, Recipe
-from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
+from tvbandits.acquisition.batch_rules import Batching, BatchLimitWarning, LocalRatio, One
 from tvbandits.acquisition.confidence import Situation
 from tvbandits.acquisition.thompson import ThompsonSampling
 from tvbandits.acquisition.ucb import UpperConfidenceBound
@@ -436,6 +436,7 @@ def attack(count: int, seed: int) -> Tally:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 warnings.simplefilter("ignore", ExpertDownWarning)
+                warnings.simplefilter("ignore", BatchLimitWarning)
                 found = played(each)
         except ALLOWED as error:
             found = []

@@ -33,6 +33,7 @@ import tvbandits
 from benchmarks.attack import bandits
 from benchmarks.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Tally, run_one, steps
 from tvbandits import Bandit, Candidates
+from tvbandits.acquisition.batch_rules import BatchLimitWarning
 from tvbandits.bandit.state import State, same_value
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import ExpertDownWarning
@@ -356,6 +357,7 @@ def attack(count: int, seed: int) -> Tally:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ExpertDownWarning)
+            warnings.simplefilter("ignore", BatchLimitWarning)
             warnings.simplefilter("ignore", ResourceWarning)
             try:
                 Duel(seed + each, found).play()

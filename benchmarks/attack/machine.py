@@ -32,6 +32,7 @@ from benchmarks.attack import bandits
 from benchmarks.attack.interruptions import Call, Duel, player_of, same_state, seen
 from benchmarks.attack.report import WRONG, Count, Tally, run_one
 from tvbandits import Bandit
+from tvbandits.acquisition.batch_rules import BatchLimitWarning
 from tvbandits.bandit.state import same_value
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import ExpertDownWarning
@@ -179,6 +180,7 @@ class quiet(warnings.catch_warnings):  # noqa: N801 - a block
         super().__enter__()
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ExpertDownWarning)
+        warnings.simplefilter("ignore", BatchLimitWarning)
 
 
 def attack(count: int, seed: int) -> Tally:

@@ -29,6 +29,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.attack.report import WRONG, Count, Tally, run_one
 from tvbandits import Candidates, SavedFileError, load, policies
+from tvbandits.core.files.words import part_by
 
 COUNT, QUICK = 600, 120
 
@@ -48,6 +49,7 @@ class Harm:
 
 def good() -> bytes:
     """A file as it should be."""
+    part_by("")  # looks for a part in every package, so that all are imported
     bandit = policies.tv_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
     for t in range(1, 6):
         X = bandit.ask(float(t))
@@ -101,6 +103,46 @@ def with_entry(data: bytes, entry: Any) -> bytes:
     return with_structure(data, change)
 
 
+def with_entries(data: bytes, first: Any, then: Callable[[int], Any], count: int) -> bytes:
+    """With a chain of entries, each made from the number of the one before it."""
+
+    def change(structure: dict[str, Any]) -> None:
+        entries = structure["entries"]
+        entries.append(first)
+        for _ in range(count):
+            entries.append(then(len(entries) - 1))
+        bounds = {"value": "Box", "with": {"bounds": {"entry": len(entries) - 1}}}
+        entries.append(bounds if "tuple" in entries[-1] else {"tuple": []})
+
+    return with_structure(data, change)
+
+
+def bombs(data: bytes) -> dict[str, bytes]:
+    """Small files of what is without end once somebody looks into it."""
+
+    def twice(n: int) -> Any:
+        return {"tuple": [{"entry": n}, {"entry": n}]}
+
+    def kernel(n: int) -> Any:
+        return {"kernel": "Sum", "with": {"k1": {"entry": n}, "k2": {"entry": n}}}
+
+    white = {"kernel": "WhiteKernel", "with": {"noise_level": 1.0}}
+    arrays = {"list": [{"entry": 0}] * 200_000}
+    return {
+        "doublings": with_entries(data, {"tuple": [0.0, 1.0]}, twice, 60),
+        "few doublings": with_entries(data, {"tuple": [0.0, 1.0]}, twice, 24),
+        "kernel of doublings": with_entries(data, white, kernel, 40),
+        "kernel of few doublings": with_entries(data, white, kernel, 12),
+        "mapping of doublings": with_entries(
+            data, {"dict": []}, lambda n: {"dict": [["a", {"entry": n}], ["b", {"entry": n}]]}, 50
+        ),
+        "chain": with_entries(data, {"tuple": []}, lambda n: {"tuple": [{"entry": n}]}, 200_000),
+        "one array many times": with_entries(
+            data, {"array": 0, "writeable": False}, lambda _: arrays, 1
+        ),
+    }
+
+
 def with_array(data: bytes, content: bytes) -> bytes:
     """With another first array."""
     return sealed({**members(data), "arrays/0.npy": content})
@@ -128,17 +170,17 @@ def cases(data: bytes) -> dict[str, bytes]:
         "entry of code": own,
         "entry of a builtin": {"own": "builtins:eval"},
         "class outside": {"value": "os:system", "with": {}},
-        "class of the command line": {"value": "cli.main:main", "with": {}},
-        "class that opens files": {"value": "experts.records.recording:Recording", "with": {}},
-        "class that is imported there": {"value": "core.clock:Path", "with": {}},
-        "class by a long way": {"value": "core.clock:pd.io.pickle.read_pickle", "with": {}},
+        "class by its module": {"value": "core.domains.box:Box", "with": {"bounds": "x"}},
+        "class that opens files": {"value": "Recording", "with": {}},
+        "class that is imported there": {"value": "Path", "with": {}},
         "class by a path": {"value": "../../evil:Evil", "with": {}},
-        "class of a private name": {"value": "core.clock:__builtins__", "with": {}},
+        "class of a private name": {"value": "__builtins__", "with": {}},
+        "class that is no word": {"value": 7, "with": {}},
         "kernel that is none": {"kernel": "Kernel", "with": {}},
         "kernel by a path": {"kernel": "os:system", "with": {}},
         "kernel with wrong parts": {"kernel": "RBF", "with": {"command": "ls"}},
         "generator that is none": {"generator": {"entry": 0}},
-        "choice that is none": {"choice": "os:system", "is": "x"},
+        "kernel for a value": {"value": "OnSpace", "with": {}},
         "reference to itself": {"tuple": [{"entry": 10**6}]},
         "reference below zero": {"tuple": [{"entry": -1}]},
         "reference of a bool": {"tuple": [{"entry": True}]},
@@ -148,10 +190,14 @@ def cases(data: bytes) -> dict[str, bytes]:
         "no entry": 7,
         "empty entry": {},
         "key that cannot be one": {"dict": [[{"entry": 0}, 1]]},
-        "bandit of nothing": {"value": "bandit.bandit:Bandit", "with": {}},
+        "bandit of nothing": {"value": "Bandit", "with": {}},
         "no bandit": {"tuple": [1, 2]},
-        "wrong part": {"value": "core.domains.box:Box", "with": {"bounds": "everything"}},
-        "unknown part": {"value": "core.domains.box:Box", "with": {"harm": 1}},
+        "number of many digits": {"tuple": [10**4000]},
+        "set": {"set": [1, 2]},
+        "keys of one hash": {"dict": [[k * (2**61 - 1), 0] for k in range(1, 50_000)]},
+        "number that is true": {"value": "Window", "with": {"last": True, "within": None}},
+        "wrong part": {"value": "Box", "with": {"bounds": "everything"}},
+        "unknown part": {"value": "Box", "with": {"harm": 1}},
     }
     arrays = {
         "array of objects": objects(),
@@ -177,6 +223,7 @@ def cases(data: bytes) -> dict[str, bytes]:
     deep = {**inside, "structure.json": b"[" * 200_000 + b"]" * 200_000}
     return {
         **{name: with_entry(data, entry) for name, entry in entries.items()},
+        **bombs(data),
         **{name: with_array(data, content) for name, content in arrays.items()},
         "pickle": harm,
         "pickle of protocol 0": pickle.dumps(Harm(), 0),
@@ -190,10 +237,11 @@ def cases(data: bytes) -> dict[str, bytes]:
         "no structure": sealed({k: v for k, v in inside.items() if k != "structure.json"}),
         "array missing": sealed({k: v for k, v in inside.items() if k != "arrays/0.npy"}),
         "structure too deep": sealed(deep),
+        "structure too long": sealed({**inside, "structure.json": b" " * 8_000_001}),
         "structure with NaN": sealed({**inside, "structure.json": b'{"x": NaN}'}),
         "structure that is a list": sealed({**inside, "structure.json": b"[]"}),
         "long number": sealed({**inside, "structure.json": b"9" * 100_000}),
-        "version of tomorrow": with_structure(data, lambda s: s.update(version=2)),
+        "version of tomorrow": with_structure(data, lambda s: s.update(version=3)),
         "version of no kind": with_structure(data, lambda s: s.update(version=True)),
         "other format": with_structure(data, lambda s: s.update(format="other")),
         "arrays below zero": with_structure(data, lambda s: s.update(arrays=-1)),

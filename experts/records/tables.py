@@ -28,7 +28,7 @@ from tvbandits.core.arrays import (
     positive_number,
 )
 from tvbandits.core.coercion import file_path, several, shown
-from tvbandits.core.files import naming, unpacked
+from tvbandits.core.files import current_limits, limit_cells, naming, unpacked
 
 FilePath = str | PathLike[str]
 
@@ -267,6 +267,7 @@ def open_sqlite(
             isolation_level=None,
             check_same_thread=False,
         )
+        limit_cells(connection)
         if read_only:
             connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error as error:
@@ -300,6 +301,9 @@ def reading_sqlite(
                     f"reading took longer than {seconds:g} seconds; give seconds= to wait longer, "
                     "if the file is to be trusted"
                 )
+            elif "too big" in reason:
+                most = current_limits().unpacked_bytes
+                reason = f"a cell has more than {most} bytes; read it within reading_limits(...)"
             elif "not authorized" in reason or "prohibited" in reason:
                 reason = f"only reading is allowed ({reason})"
             raise ValueError(f"{path}: {reason}") from None

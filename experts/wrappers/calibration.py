@@ -49,6 +49,8 @@ class Calibration:
     False over-confident
     """
 
+    __word__ = "ExpertCalibration"
+
     pairs: int
     bias: float
     standard_error: float

@@ -14,9 +14,10 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Box, Candidates
+from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.batch_rules import (
     Batching,
+    BatchLimitWarning,
     BatchRule,
     FixedSize,
     GlobalRatio,
@@ -229,9 +230,11 @@ def test_a_moving_reward_in_batches() -> None:
 def test_largest_batch() -> None:
     for posterior in (Exact(), Nystrom(2.0)):
         b = bandit(GlobalRatio(1e6), posterior, largest=7)
-        assert len(b.ask()) == 7
+        with pytest.warns(BatchLimitWarning, match="limit of 7 points"):
+            assert len(b.ask()) == 7
     b = bandit(GlobalRatio(2.0), Exact(), largest=4, smallest=9)
-    assert len(b.ask()) == 4
+    with pytest.warns(BatchLimitWarning, match="limit of 4 points"):
+        assert len(b.ask()) == 4
 
 
 def test_a_box_takes_batches_too() -> None:
@@ -331,3 +334,19 @@ def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start()
         spent += float(np.log1p(3 * variance / NOISE).sum())
         b.tell(batch, batch[:, 0])
         assert b.state.spent == pytest.approx(spent, rel=1e-6)
+
+
+# --- noise that is large beside what is known --------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [policies.bbkb, policies.gp_bucb])
+def test_nothing_known_is_one_point_and_large_noise_is_no_endless_batch(policy: Any) -> None:
+    learning = policy(DOMAIN, RBF(0.3), 1e6)
+    assert len(learning.ask(1)) == 1
+    learning.tell(learning.ask(1), [0.5])
+    assert len(learning.ask(2)) <= 3
+    told = policy(DOMAIN, RBF(0.3), 1e6, mean=0.0, largest_batch=20)  # the unit is given: 1
+    with pytest.warns(BatchLimitWarning, match=r"ended at its limit of 20 points, and \w+Ratio\("):
+        assert len(told.ask(1)) == 20
+    assert len(told.ask(2, n=30)) == 30
+    assert policy(DOMAIN, RBF(0.3), 1e6).recipe.batching.largest == 1_000

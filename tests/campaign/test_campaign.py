@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,9 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from benchmarks.attack.saved_files import bombs, good
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
-from tvbandits import Bandit, Box, Campaign, Candidates, Clock, policies
-from tvbandits.bandit.state import same_value
+from tvbandits import Bandit, Box, Campaign, Clock, policies
 from tvbandits.campaign import (
     BusyError,
     CampaignError,
@@ -24,11 +26,11 @@ from tvbandits.campaign import (
     DamagedCampaignError,
     ExpertNeededError,
     NoCampaignError,
+    StorageError,
 )
+from tvbandits.core.files import reading_limits
 from tvbandits.core.protocols import Answers, ExpertError
 from tvbandits.experts import Budgeted, CallableExpert
-
-OLD = Path(__file__).parent / "old"
 
 
 def plain(seed: int = 3) -> Bandit:
@@ -279,26 +281,74 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    place = tmp_path / "old.db"
-    shutil.copy(OLD / "schema_1.db", place)
-    sites = Candidates(np.linspace(0.0, 10.0, 11)[:, None])
-    twin = policies.tv_gp_ucb(sites, RBF(1.5), 0.01, epsilon=0.05, seed=3)
+    place, twin = tmp_path / "old.db", plain()
+    Campaign.create(place, plain()).close()
+    with Campaign.open(place) as campaign:
+        play(campaign, 1, 6)
+    play(twin, 1, 6)
+    with closing(sqlite3.connect(place)) as file, file:
+        file.execute("ALTER TABLE snapshots DROP COLUMN made_by")
+        file.execute("UPDATE about SET value = '1' WHERE name = 'schema'")
     with Campaign.open(place) as campaign:
         assert campaign.status.told == 6
         found = campaign.verify()
         assert (found.problems, found.operations, found.snapshots) == ((), 12, 0)
-        for t in range(1, 9):
-            X = twin.ask(float(t))
-            twin.tell(X, np.sin(X[:, 0]), float(t))
-            assert np.array_equal(campaign.ask(float(t), key=f"ask-{t}"), X)
-            campaign.tell(X, np.sin(X[:, 0]), float(t), key=f"tell-{t}")
-        assert same_value(campaign.state.rewards, twin.state.rewards)
+        play(campaign, 7, 8)
+        play(twin, 7, 8)
+        assert campaign.state == twin.state
         campaign.snapshot()
     with closing(sqlite3.connect(place)) as file:
         made = [by for (by,) in file.execute("SELECT made_by FROM snapshots ORDER BY seq")]
         assert made[0] == ""
         assert made[-1] != ""
         assert file.execute("SELECT value FROM about WHERE name = 'schema'").fetchall() == [("2",)]
+
+
+@pytest.mark.parametrize("bomb", ["doublings", "kernel of doublings", "chain"])
+def test_a_bomb_for_an_expert_is_no_expert(bomb: str, tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    Campaign.create(place, asking(CallableExpert(truth, 0.02))).close()
+    saved = base64.b64encode(bombs(good())[bomb]).decode()
+    with closing(sqlite3.connect(place)) as file, file:
+        file.execute("UPDATE about SET value = ? WHERE name = 'expert_saved'", (saved,))
+    began = time.monotonic()
+    with (
+        Campaign.open(place) as campaign,
+        pytest.raises(ExpertNeededError, match="the campaign has an expert, and it is needed"),
+    ):
+        campaign.ask(1.0)
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE about SET value = zeroblob(200001) WHERE name = 'expert'", "a cell has more than"),
+        ("UPDATE snapshots SET data = zeroblob(200001)", "a cell has more than 200000 bytes"),
+        ("UPDATE journal SET body = hex(zeroblob(100001))", "a cell has more than 200000 bytes"),
+    ],
+)
+def test_a_row_that_is_too_large_is_not_read(change: str, message: str, tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    with Campaign.create(place, plain()) as campaign:
+        campaign.ask(1.0)
+    with closing(sqlite3.connect(place)) as file, file:
+        file.execute(change)
+    with (
+        reading_limits(unpacked_bytes=200_000),
+        pytest.raises(DamagedCampaignError, match=message),
+        Campaign.open(place) as campaign,
+    ):
+        campaign.state  # noqa: B018 - plays the rows
+
+
+def test_a_row_takes_so_much_and_no_more(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tvbandits.campaign.store.store.LONGEST_BODY", 1_000)
+    monkeypatch.setattr("tvbandits.campaign.store.rows.LONGEST_BODY", 1_000)
+    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
+        with pytest.raises(StorageError, match=r"asked has .* characters, and a row takes 1000"):
+            campaign.ask(1.0, n=300)
+        assert len(campaign.ask(1.0, n=3)) == 3
 
 
 def test_writers_take_turns_and_readers_do_not_wait(tmp_path: Path) -> None:

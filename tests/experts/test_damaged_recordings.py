@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.attack.recordings import EDITS, POINTS, Known, Never, damaged, make
 from tvbandits.core.arrays import Array
+from tvbandits.core.files import reading_limits
 from tvbandits.core.protocols import Answers
 from tvbandits.experts import (
     CachedLogExpert,
@@ -181,3 +182,17 @@ def test_a_fork_while_another_thread_asks_leaves_the_child_free(tmp_path: Path) 
         assert not hung
         assert child.exitcode == 0
         assert expert.verify().answers == 2
+
+
+def test_a_cell_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("CREATE TABLE log (x0, t, value, variance)")
+        file.execute("INSERT INTO log VALUES (zeroblob(100001), 1, 1, 1)")
+    with (
+        reading_limits(unpacked_bytes=100_000),
+        pytest.raises(
+            ValueError, match=r"log\.db: a cell has more than 100000 bytes; .*reading_limits"
+        ),
+    ):
+        CachedLogExpert.from_sql("SELECT * FROM log", path)

@@ -138,7 +138,7 @@ LAZY = {
     "tvbandits/cli/data.py": "the same",
     "tvbandits/cli/campaigns/commands.py": "the same",
     "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",
-    "tvbandits/core/files/values.py": "a value of the package that a file holds, by its module",
+    "tvbandits/core/files/words.py": "every package whose parts a file may hold",
     "tvbandits/comparison/studies/cluster.py": "distributed is an extra, imported where it is used",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
 }

@@ -14,7 +14,8 @@ rule            ends when                                                   used
 `ProductRatio`  prod_s (1 + var_{s-1}(x_s) / v) > C                         GP-BUCB (Desautels 2014)
 ==============  ==========================================================  ========================
 
-The point that exceeds the bound is the last of its batch ([BB] Algorithm 1, L4-L9).
+The point that exceeds the bound is the last of its batch ([BB] Algorithm 1, L4-L9). While the scale of
+the reward is to be learned and nothing is told, no variance has a unit: a batch is one point.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Step:
     local: LocalShares
 
 
+class BatchLimitWarning(UserWarning):
+    """A batch ended at its largest size, and its rule would have gone on; the message says why."""
+
+
 class LocalShares(Protocol):
     """Computes the local rule's shares when they are needed."""
 
@@ -77,7 +82,11 @@ class BatchRule(Protocol):
 
 
 LARGEST_BATCH = 100_000
-"""Most points of a batch."""
+"""Most points of a batch, however it is asked for."""
+
+
+USUAL_LARGEST = 1_000
+"""A batch rule alone gives no more points, unless it is said."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class GlobalRatio:
     >>> from tvbandits.acquisition.batch_rules import Batching, GlobalRatio
     >>> sites = Candidates([[float(x)] for x in range(20)])
     >>> batching = Batching(GlobalRatio(2.0))
-    >>> bandit = Bandit(Recipe(sites, RBF(2.0), noise_variance=1.0, batching=batching))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), 1.0, mean=0.0, batching=batching))
     >>> print(len(bandit.ask(1)), "points at once")
     2 points at once
     """
@@ -157,7 +166,7 @@ class LocalRatio:
     >>> from tvbandits.acquisition.batch_rules import Batching, LocalRatio
     >>> sites = Candidates([[float(x)] for x in range(20)])
     >>> batching = Batching(LocalRatio(2.0))
-    >>> bandit = Bandit(Recipe(sites, RBF(2.0), noise_variance=1.0, batching=batching))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), 1.0, mean=0.0, batching=batching))
     >>> print(len(bandit.ask(1)), "points at once")
     3 points at once
     """
@@ -202,7 +211,7 @@ class ProductRatio:
     >>> from tvbandits.acquisition.batch_rules import Batching, ProductRatio
     >>> sites = Candidates([[float(x)] for x in range(20)])
     >>> batching = Batching(ProductRatio(2.0))
-    >>> bandit = Bandit(Recipe(sites, RBF(2.0), noise_variance=1.0, batching=batching))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), 1.0, mean=0.0, batching=batching))
     >>> print(len(bandit.ask(1)), "points at once")
     2 points at once
     """
@@ -244,7 +253,8 @@ class Batching:
         With P > 1, batches begin with P most uncertain points, until no variance exceeds 1/P of the
         noise variance: from then on no batch of BBKB is smaller than P (C - 1) ([BB], section 4).
     largest : int
-        A batch ends here at the latest.
+        A batch ends here at the latest, with a warning if the rule would go on. A rule of variances
+        goes on for long where the noise variance is large beside the prior variance.
 
     Raises
     ------
@@ -254,7 +264,7 @@ class Batching:
 
     rule: BatchRule = field(default_factory=One)
     smallest: int = 1
-    largest: int = 10_000
+    largest: int = USUAL_LARGEST
 
     def __post_init__(self) -> None:
         rule: object = self.rule

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed, Available
-from tvbandits.acquisition.batch_rules import Batching, FixedSize, Monitor, One
+from tvbandits.acquisition.batch_rules import (
+    Batching,
+    BatchLimitWarning,
+    FixedSize,
+    Monitor,
+    One,
+)
 from tvbandits.acquisition.fantasies import Fantasy, Width, imagine
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
@@ -139,8 +146,16 @@ class UpperConfidenceBound:
         batch: list[Array] = []
         while len(batch) < most:
             batch.append(allowed.checked(fantasy.best(rng), fantasy.bounds, rng))
-            if monitor.full(fantasy.add(batch[-1])) or len(batch) == most:
+            if monitor.full(fantasy.add(batch[-1])):
                 break
+            if len(batch) == most:
+                warnings.warn(
+                    f"the batch ended at its limit of {most} points, and {decision.batching.rule!r} "
+                    f"would go on: the noise variance {decision.noise_variance:g} is large beside the "
+                    "posterior variances; give n=, or a limit by largest_batch= or Batching(largest=)",
+                    BatchLimitWarning,
+                    stacklevel=2,
+                )
             if decision.n is not None:
                 allowed.exclude(batch[-1])
                 fantasy.means_changed()

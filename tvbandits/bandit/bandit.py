@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, Available, available
+from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit import consulting
 from tvbandits.bandit.looking import Looking, in_turn
@@ -196,12 +197,15 @@ class Bandit(Looking):
         informed = state.questions.informed and most is not None
         noise = self._model.pending_noise(state, now)
         heard = np.isfinite(noise)
+        # Without a unit of the reward, a batch rule has nothing to compare the noise with.
+        known = recipe.mean != "online" or len(state.rewards) + len(state.answers) > 0
+        batching = recipe.batching if known else replace(recipe.batching, rule=One())
         return Decision(
             domain=recipe.domain,
             view=self._model.view(state, now),
             beta=min(beta, most) if informed and most is not None else beta,
             noise_variance=recipe.noise_variance,
-            batching=recipe.batching,
+            batching=batching,
             n=n,
             pending=out.X[heard],
             pending_noise=noise[heard],

@@ -16,7 +16,7 @@ import platform
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,6 @@ from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_reco
 from tvbandits.core.arrays import Array, as_floats, not_negative, whole_number
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, of_kind
-from tvbandits.core.files.archive import SavedFileError
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.protocols import Expert, state_of
 
@@ -181,10 +180,11 @@ class Campaign(Watching):
             if expert is None and store.about.get("expert_saved"):
                 with reading(f"{store.place}: the field 'expert_saved'"):
                     data = base64.b64decode(store.about["expert_saved"], validate=True)
-                try:
-                    expert = from_bytes(data, trusted)
-                except SavedFileError:
-                    expert = None  # it is said when it is needed
+                # One that cannot be read is no expert: it is said when it is needed.
+                with suppress(ValueError):
+                    saved = from_bytes(data, trusted)
+                    check_part("expert", saved, "an expert", "query")
+                    expert = saved
             campaign = cls(store, expert, trusted or {}, who, snapshot_every)
             campaign._check_chain()
             return campaign

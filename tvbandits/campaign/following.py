@@ -70,6 +70,8 @@ class Follower:
         self.open: list[Row] = []
         saved = from_bytes(snapshot.data, trusted)
         with reading(f"{self._place}: the snapshot after row {snapshot.seq}"):
+            if not (isinstance(saved, dict) and saved.keys() == {"recipe", "state"}):
+                raise ValueError("it holds no bandit")
             recipe: Recipe = saved["recipe"]
             if self.expert is not None and recipe.asking is not None:
                 recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))

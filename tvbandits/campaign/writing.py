@@ -13,7 +13,7 @@ from tvbandits.campaign.store.rows import DONE, Row, as_text
 from tvbandits.campaign.store.store import Turn
 from tvbandits.core.coercion import shown
 from tvbandits.core.files.saving import to_bytes
-from tvbandits.core.files.values import Encoder, place_of
+from tvbandits.core.files.values import Encoder, name_of
 from tvbandits.core.protocols import Expert
 
 LONGEST = 500
@@ -79,7 +79,7 @@ def expert_on_record(expert: Expert | None) -> dict[str, str]:
             saved = base64.b64encode(to_bytes(expert)).decode()
     except ValueError:
         pass  # then it is handed over whenever it is needed
-    return {"asks": "true", "expert": place_of(expert), "expert_saved": saved}
+    return {"asks": "true", "expert": name_of(expert), "expert_saved": saved}
 
 
 class Writer:

@@ -18,7 +18,9 @@ from typing import Any, Literal
 
 from tvbandits.acquisition.batch_rules import (
     LARGEST_BATCH,
+    USUAL_LARGEST,
     Batching,
+    BatchRule,
     GlobalRatio,
     LocalRatio,
     ProductRatio,
@@ -120,6 +122,7 @@ def bbkb(
     oversampling: float = 2.0,
     keep: bool = True,
     minimum_batch: int = 1,
+    largest_batch: int = USUAL_LARGEST,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
     mean: Mean = "online",
@@ -140,6 +143,8 @@ def bbkb(
         Keep inducing points while they are few; False draws every dictionary afresh, as the paper does.
     minimum_batch : int
         P: start by uncertainty sampling until no batch can be smaller.
+    largest_batch : int
+        A batch ends here at the latest, with a warning if the rule would go on.
     confidence : Confidence, float or "theory"
         The width beta of mu + beta sigma; "theory" is that of [BB] Theorem 2, "bbkb-program" the smaller
         one of its authors' program.
@@ -162,7 +167,7 @@ def bbkb(
     batch = GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
     common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
-    batching = Batching(batch, whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH))
+    batching = _batching(batch, minimum_batch, largest_batch)
     return assembled(domain, kernel, noise_variance, common, batching=batching)
 
 
@@ -194,6 +199,7 @@ def gp_bucb(
     *,
     ratio_bound: float = 2.0,
     minimum_batch: int = 1,
+    largest_batch: int = USUAL_LARGEST,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior = "exact",
     mean: Mean = "online",
@@ -209,6 +215,8 @@ def gp_bucb(
         points exceed it.
     minimum_batch : int
         P: start by uncertainty sampling until no variance exceeds 1/P of the noise variance.
+    largest_batch : int
+        A batch ends here at the latest, with a warning if the rule would go on.
 
     Examples
     --------
@@ -227,10 +235,7 @@ def gp_bucb(
         kernel,
         noise_variance,
         Common(confidence, posterior, mean, seed, minimise),
-        batching=Batching(
-            ProductRatio(ratio_bound),
-            whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH),
-        ),
+        batching=_batching(ProductRatio(ratio_bound), minimum_batch, largest_batch),
     )
 
 
@@ -300,6 +305,14 @@ THOMPSON = Policy(
     look=Look("#c2185b", (0, (2, 2)), 2.0, "d"),
     widths={"theory": theory_of_bbkb},
 )
+
+
+def _batching(rule: BatchRule, minimum_batch: int, largest_batch: int) -> Batching:
+    return Batching(
+        rule,
+        whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH),
+        whole_number("largest_batch", largest_batch, at_most=LARGEST_BATCH),
+    )
 
 
 def _width(confidence: Width, of_the_paper: Confidence) -> Width:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks.attack.saved_files import Found, attempt, cases, good, saved_files
-from tvbandits import SavedFileError, load
+from benchmarks.attack.saved_files import (
+    Found,
+    attempt,
+    cases,
+    good,
+    saved_files,
+    with_structure,
+)
+from tests.helpers.forged import forged
+from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
+from tvbandits import SavedFileError, StateSpace, load, policies
+from tvbandits.core.files import reading_limits
 from tvbandits.core.files.archive import UnknownVersionError
 from tvbandits.core.files.values import UnknownPartError
 
@@ -37,7 +49,7 @@ SAID = {
     "pickle inside": (SavedFileError, "its member 'state.pkl' does not belong there"),
     "array of objects": (SavedFileError, "array 0 holds objects, which are a pickle"),
     "pickle for an array": (SavedFileError, "array 0 is a pickle, which could run any code"),
-    "version of tomorrow": (UnknownVersionError, "it is of version 2, and 1 is known here"),
+    "version of tomorrow": (UnknownVersionError, "it is of version 3, and 2 is known here"),
     "half a file": (SavedFileError, "it is cut or changed"),
     "another checksum": (SavedFileError, "it is cut or changed"),
     "SQLite": (SavedFileError, "it is not a saved file: it begins with b'SQLite f'"),
@@ -48,6 +60,16 @@ SAID = {
     "packed members": (SavedFileError, "is packed, which none should be"),
     "entry of code": (UnknownPartError, "it uses 'os:system', which is not part of the package"),
     "array of a huge shape": (SavedFileError, r"array 0 should have .* and has 0 bytes"),
+    "doublings": (SavedFileError, r"entry \d+ unfolds to a number of entries of 8191"),
+    "kernel of doublings": (SavedFileError, r"entry \d+ is a kernel of as many parts as 1023"),
+    "mapping of doublings": (SavedFileError, r"unfolds to a number of entries of 8191"),
+    "chain": (SavedFileError, r"entry \d+ nests 101, and the limit is 100"),
+    "set": (SavedFileError, "'set' is no kind of entry"),
+    "keys of one hash": (SavedFileError, "'2305843009213693951' cannot be a key"),
+    "number of many digits": (SavedFileError, "entry .* is no reference|'10+' is no reference"),
+    "number that is true": (SavedFileError, "last of Window cannot be 'True'"),
+    "class by its module": (SavedFileError, "'core.domains.box:Box' is no part that is known"),
+    "structure too long": (SavedFileError, "has 8000001 bytes, at most 8000000 may be"),
     "structure too deep": (SavedFileError, r"structure\.json cannot be read"),
 }
 
@@ -60,6 +82,74 @@ def test_the_message_says_what_is_wrong(name: str, tmp_path: Path) -> None:
     with pytest.raises(kind, match=message) as caught:
         load(path)
     assert type(caught.value) is kind
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "saved"
+    path.write_bytes(GOOD)
+    with (
+        reading_limits(unpacked_bytes=1_000),
+        pytest.raises(
+            SavedFileError, match=r"bytes or more, and the limit is 1000; .*reading_limits"
+        ),
+    ):
+        load(path)
+    with path.open("r+b") as file:  # a hole, which takes no room on the disk
+        file.truncate(10**12)
+    with pytest.raises(SavedFileError, match="1000000000000 unpacked bytes or more"):
+        load(path)
+
+
+PLAYED: dict[str, Any] = {
+    "exact": lambda: made("et-gp-ucb"),
+    "sparse": lambda: made("bbkb"),
+    "state space": lambda: policies.tv_gp_ucb(
+        LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace()
+    ),
+    "no model": lambda: made("evolution", INTERVAL),
+    "rival": lambda: made("pe-gp-ucb"),
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
+    player, path, refused = PLAYED[name](), tmp_path / "saved", 0
+    for t in (1.0, 2.0, 3.0, 4.0, 5.0):
+        step(player, t)
+    player.save(path)
+    good, rng = path.read_bytes(), np.random.default_rng(1)
+    for _ in range(25):
+        done, data = forged(good, rng)
+        path.write_bytes(data)
+        try:
+            player = load(path)
+        except SavedFileError:
+            refused += 1
+            continue
+        for t in (6.0, 7.0):
+            X = player.ask(t)
+            player.tell(X, noisy(X, t), t)
+            assert np.isfinite(player.history["reward"].dropna()).all(), done
+        player.save(path)
+    assert refused >= 10
+
+
+def test_parts_that_do_not_fit_are_only_found_by_playing(tmp_path: Path) -> None:
+    path = tmp_path / "saved"
+
+    def no_mean(structure: dict[str, Any]) -> None:
+        (posterior,) = [e for e in structure["entries"] if e.get("value") == "ExactPosterior"]
+        posterior["with"]["weights"] = posterior["with"]["factor"]
+
+    PLAYED["exact"]().save(path)
+    player = load(path)
+    step(player, 1.0)
+    player.ask(2.0)
+    player.save(path)
+    path.write_bytes(with_structure(path.read_bytes(), no_mean))
+    assert len(load(path, rehearse=False).state.rewards) == 1  # what was told can still be had
+    with pytest.raises(SavedFileError, match="saved: it cannot play on: IndexError"):
+        load(path)
 
 
 def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tvbandits.campaign.store.errors import (
     StorageError,
 )
 from tvbandits.core.coercion import file_path
+from tvbandits.core.files import limit_cells
 from tvbandits.core.files.placing import put_in_place
 
 try:
@@ -157,6 +158,7 @@ class SQLitePlace(Place):
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA trusted_schema = OFF")
+            limit_cells(connection)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except BaseException:
             connection.close()

@@ -41,6 +41,10 @@ What may need the expert is `meant` first; then come its questions, and its answ
 """
 
 
+LONGEST_BODY = 50_000_000
+"""Characters of the body of a row, which is JSON and takes ten times as much once it is read."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of the journal.
@@ -120,6 +124,8 @@ def checked_row(place: str, cells: tuple[Any, ...], last: int, before: str) -> R
             f"{place}: row {last + 1} of the journal is missing: row {seq} is next"
         )
     with reading(f"{place}: row {seq} of the journal ({kind!r})"):
+        if len(text) > LONGEST_BODY:
+            raise ValueError(f"it has {len(text)} characters, and {LONGEST_BODY} are the limit")
         if kind not in FIELDS or chained(before, row, text) != digest:
             raise ValueError("it has another checksum")
         body = json.loads(text)

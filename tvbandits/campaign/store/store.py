@@ -26,8 +26,9 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.migrations import SCHEMA, migrate, version_in
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, reason_of
-from tvbandits.campaign.store.rows import Row, chained, checked_row
+from tvbandits.campaign.store.rows import LONGEST_BODY, Row, chained, checked_row
 from tvbandits.campaign.store.schema import ABOUT, JOURNAL, METADATA, SNAPSHOTS
+from tvbandits.core.files import current_limits
 
 KEPT = 3
 """Snapshots that are kept besides the first."""
@@ -273,6 +274,11 @@ class Turn:
         for kind, key, who, body in new:
             row = Row(last + 1, kind, key, who, now(), body)
             text = row.text
+            if len(text) > LONGEST_BODY:
+                raise StorageError(
+                    f"{self._store.place}: {kind} has {len(text)} characters, and a row takes "
+                    f"{LONGEST_BODY}: do it in parts"
+                )
             head = chained(head, row, text)
             last = row.seq
             rows.append(Row(row.seq, kind, key, who, row.at, body, head))
@@ -312,6 +318,12 @@ def _named(place: str, error: Exception) -> CampaignError:
     reason = reason_of(error)
     if "not a database" in reason:
         return NoCampaignError(f"{place}: it is no campaign: {reason}")
+    if "too big" in reason:
+        most = current_limits().unpacked_bytes
+        return DamagedCampaignError(
+            f"{place}: a cell has more than {most} bytes; if the file is to be trusted, open it within "
+            "reading_limits(unpacked_bytes=...)"
+        )
     if "malformed" in reason:
         return DamagedCampaignError(f"{place}: {reason}")
     return StorageError(f"{place}: {reason}")

@@ -30,12 +30,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT, VERSION = "tvbandits saved file", 1
+FORMAT, VERSION = "tvbandits saved file", 2
 STRUCTURE = "structure.json"
 KINDS = "biufcSU"
 """Kinds of numbers and texts that an array of a file may have: of fixed size, and no objects."""
 
 _DIGEST = 64
+_LONGEST_STRUCTURE = 8_000_000
+"""Bytes of the structure, which is JSON: a hundred times that of any policy, and seconds to read."""
+
 _LONGEST_HEADER = 10_000
 _MOST_DIMENSIONS = 32
 
@@ -137,6 +140,10 @@ def _check_members(infos: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _structure(text: bytes) -> dict[str, Any]:
+    if len(text) > _LONGEST_STRUCTURE:
+        raise SavedFileError(
+            f"{STRUCTURE} has {len(text)} bytes, at most {_LONGEST_STRUCTURE} may be"
+        )
     try:
         found = json.loads(text.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

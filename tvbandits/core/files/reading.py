@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import sqlite3
 import stat
 import zipfile
 import zlib
@@ -133,6 +134,27 @@ def reading_limits(**changes: int) -> Iterator[ReadLimits]:
         yield limits
     finally:
         _limits.reset(token)
+
+
+def limit_cells(connection: sqlite3.Connection) -> None:
+    """Let a connection refuse cells beyond the limit of unpacked bytes, before they are read.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> from tvbandits.core.files import limit_cells, reading_limits
+    >>> connection = sqlite3.connect(":memory:")
+    >>> with reading_limits(unpacked_bytes=1000):
+    ...     limit_cells(connection)
+    >>> try:
+    ...     row = connection.execute("SELECT zeroblob(1001)").fetchone()
+    ... except sqlite3.DataError as error:
+    ...     print(error)
+    string or blob too big
+    """
+    connection.setlimit(
+        sqlite3.SQLITE_LIMIT_LENGTH, min(current_limits().unpacked_bytes, 2**31 - 1)
+    )
 
 
 @contextlib.contextmanager

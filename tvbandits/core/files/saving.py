@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tvbandits._version import __version__
+from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure, write_whole
-from tvbandits.core.files.reading import check_regular
+from tvbandits.core.files.reading import check_regular, current_limits
 from tvbandits.core.files.values import Decoder, Encoder, Trusted
 
 
@@ -40,7 +45,10 @@ def from_bytes(data: bytes, trusted: Trusted | None = None) -> Any:
     ------
     SavedFileError
         If the bytes are not those of a saved file, or are damaged, or ask for what is not there.
+    ValueError
+        If there are more of them than the limit of unpacked bytes (`ReadLimits`).
     """
+    current_limits().check("unpacked_bytes", len(data))
     structure, arrays = unpacked_structure(data)
     given = {} if trusted is None else trusted
     if not isinstance(given, Mapping):
@@ -64,7 +72,9 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
     write_whole(file_path("path", path), to_bytes(value))
 
 
-def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
+def load(
+    path: str | os.PathLike[str], trusted: Trusted | None = None, *, rehearse: bool = True
+) -> Any:
     """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
 
     Parameters
@@ -74,11 +84,15 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
     trusted : mapping of str to object, optional
         The user's own parts of it, such as its expert, by "module:name". A file is never believed about
         what to import: what it names and is not handed over is an error that says the name.
+    rehearse : bool
+        Read it twice and play a step with the second one, without its expert: a file whose parts do not
+        fit together is refused now, and not in the middle of a run. False saves the time of that step.
 
     Raises
     ------
     SavedFileError
-        If it is no such file, or is not as it was written; the message names the file and the reason.
+        If it is no such file, is not as it was written, cannot play on, or is larger than the limit
+        of unpacked bytes (`ReadLimits`); the message names the file and the reason.
     OSError
         If it cannot be read.
 
@@ -95,7 +109,38 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
     found = load_value(path, trusted)
     if not (hasattr(found, "ask") and hasattr(found, "tell")):
         raise SavedFileError(f"{Path(path)}: it holds no bandit, but {type(found).__name__}")
+    if flag("rehearse", rehearse):
+        try:
+            _play_a_step(load_value(path, trusted))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise SavedFileError(f"{Path(path)}: it cannot play on: {reason}") from error
     return found
+
+
+def _play_a_step(bandit: Any) -> None:
+    """Let a bandit look at itself, ask and tell; its expert is not asked."""
+    recipe: Any = getattr(bandit, "recipe", None)
+    if recipe is not None and recipe.asking is not None:
+        alone = replace(recipe, asking=replace(recipe.asking, expert=None))
+        bandit = type(bandit).from_state(alone, bandit.state)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        to_bytes(bandit)
+        repr((bandit, bandit.info, bandit.history))
+        held = Encoder()
+        held.ref(bandit if recipe is None else bandit.state.posterior)
+        if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
+            raise ValueError("its model holds numbers that are NaN")
+        for _ in range(2):  # what is told comes into the second decision
+            X = bandit.ask()
+            mean = np.zeros(len(X))
+            if recipe is not None:
+                mean, deviation = bandit.predict(X)
+                bandit.recommend()
+                if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+                    raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
+            bandit.tell(X, mean)
 
 
 def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
@@ -113,6 +158,7 @@ def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> 
     file = file_path("path", path)
     try:
         check_regular(file)
+        current_limits().check("unpacked_bytes", file.stat().st_size)
         return from_bytes(file.read_bytes(), trusted)
     except SavedFileError as error:
         raise type(error)(f"{file}: {error}") from error

@@ -3,23 +3,22 @@
 A value that is made of others is an entry of one flat list, and refers to entries before it by number.
 So what was shared is shared again, there are no circles, and reading needs no recursion.
 
-What can be read back is a list that the project itself makes: its own frozen values (dataclasses and
-named tuples in the packages `HOUSES`, and classes that say by `__saved__` what they are made of),
-scikit-learn's kernels by name (`KERNELS`), arrays, and plain containers. They are made by their
-constructors, which check what they are given. A part of the user's is saved by its name, `module:name`,
-and what has that name must be handed over by whoever reads it: a file never says what is imported.
+What can be read back is a list that the project itself makes: its own parts by their words (`words`),
+scikit-learn's kernels by name (`KERNELS`), arrays, and plain containers. Before anything is made, one
+pass over the table bounds how deep it nests and how large it is unfolded (`check_table`). Parts are made
+by their constructors, given only what these say that they take (`check_types`). A part of the user's is
+saved by its name, `module:name`, and what has that name must be handed over by whoever reads it: a file
+never says what is imported.
 """
 
 from __future__ import annotations
 
-import enum
-import importlib
 import inspect
 import math
 import re
 import types
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -28,32 +27,8 @@ from sklearn.gaussian_process import kernels as kernel_module
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.core.files.archive import KINDS, SavedFileError
-
-HOUSES = (
-    "core",
-    "gp",
-    "forgetting",
-    "acquisition",
-    "queries",
-    "bandit",
-    "policies",
-    "experts",
-    "datasets",
-)
-"""Packages whose values can be read back: frozen ones, and those that say what they are made of."""
-
-OUTSIDE = (
-    "core.files",
-    "datasets.epa_ozone",
-    "datasets.regression",
-    "datasets.sensor_network",
-    "datasets.tables",
-    "experts.conformance",
-    "experts.mqtt",
-    "experts.records",
-    "experts.sensors",
-)
-"""But not those that reach out to files or hosts when they are made: who reads hands them over."""
+from tvbandits.core.files.types import check_types
+from tvbandits.core.files.words import is_named_tuple, is_part, part_by, word_of
 
 KERNELS = (
     "CompoundKernel",
@@ -76,23 +51,32 @@ Trusted = Mapping[str, Any]
 """Parts of the user's, by `module:name`."""
 
 
+MOST_DEEP = 100
+"""How deep the entries of a file may nest; those of every policy nest 12 deep."""
+
+MOST_UNFOLDED, MOST_KERNELS = 20, 1_000
+"""How many times larger a file may be once everything shared is counted each time (those of every policy
+are 5 times larger), and how many terms a kernel may then have."""
+
+LONGEST_INT = 128
+"""Bits of a whole number: those of the state of a generator."""
+
+LARGEST_KEY = 2**61 - 2
+"""Whole numbers beyond it may all have one hash, and a dictionary of them takes for ever."""
+
+
 class UnknownPartError(SavedFileError):
     """A file names a part that was not handed over."""
 
 
-def place_of(part: Any) -> str:
-    """`module:name` of a class, of a function, or of the class of an object."""
+def name_of(part: Any) -> str:
+    """The word of a part of the package; `module:name` of anything else."""
     named = part if isinstance(part, type | types.FunctionType) else type(part)
-    return f"{named.__module__}:{named.__qualname__}"
-
-
-def _house_of(kind: type) -> str | None:
-    """The module of a class inside of the project, if it is one whose values can be read back."""
-    package, _, module = kind.__module__.partition(".")
-    inside = package == "tvbandits" and module.split(".")[0] in HOUSES
-    if not inside or module.startswith(OUTSIDE) or "<" in kind.__qualname__:
-        return None
-    return module
+    if is_part(named):
+        return word_of(named)
+    module = named.__module__
+    # The package's own, which are handed over, are known by its name: modules may move.
+    return f"{'tvbandits' if module.startswith('tvbandits.') else module}:{named.__qualname__}"
 
 
 class Encoder:
@@ -139,9 +123,7 @@ class Encoder:
             return {"array": self._array(value), "writeable": bool(value.flags.writeable)}
         if isinstance(value, np.generic):
             return {"number": self._array(np.asarray(value))}
-        if isinstance(value, enum.Enum) and _house_of(type(value)):
-            return {"choice": place_of(value), "is": value.name}
-        if type(value) in (tuple, list, frozenset, set):
+        if type(value) in (tuple, list):
             return {type(value).__name__: [self.ref(each) for each in value]}
         if type(value) in (dict, types.MappingProxyType):
             name = "dict" if type(value) is dict else "mapping"
@@ -157,18 +139,18 @@ class Encoder:
     def _made(self, value: Any) -> dict[str, Any]:
         """What is made by a constructor, or has only a name."""
         kind = type(value)
-        house = _house_of(kind)
         if isinstance(value, Kernel):
-            if house or (kind.__module__ == kernel_module.__name__ and kind.__name__ in KERNELS):
+            if is_part(kind) or (
+                kind.__module__ == kernel_module.__name__ and kind.__name__ in KERNELS
+            ):
                 parts = value.get_params(deep=False)
-                name = f"{house}:{kind.__name__}" if house else kind.__name__
-                return {"kernel": name, "with": self._parts(parts)}
-        elif house and _is_known(kind):
-            return {"value": f"{house}:{kind.__qualname__}", "with": self._parts(parts_of(value))}
+                return {"kernel": word_of(kind), "with": self._parts(parts)}
+        elif is_part(kind):
+            return {"value": word_of(kind), "with": self._parts(parts_of(value))}
         return self._named(value)
 
     def _named(self, value: Any) -> dict[str, Any]:
-        name = place_of(value)
+        name = name_of(value)
         if not _PLACE.fullmatch(name):
             raise ValueError(
                 f"{name} cannot be saved: a part of your own is saved by its name, so it must stand "
@@ -193,7 +175,7 @@ def parts_of(value: Any) -> dict[str, Any]:
     if hasattr(type(value), "__saved__"):
         parts: dict[str, Any] = value.__saved__()
         return parts
-    if _is_named_tuple(type(value)):
+    if is_named_tuple(type(value)):
         return dict(value._asdict())
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
@@ -204,19 +186,50 @@ def parts_of(value: Any) -> dict[str, Any]:
     return {each.name: parts[each.name] for each in given if parts[each.name] is not each.default}
 
 
-def _is_known(kind: type) -> bool:
-    """Whether a class of the project can be made again from its parts."""
-    around = kind.__module__.startswith("tvbandits.experts.wrappers") and hasattr(kind, "query")
-    plain = is_dataclass(kind) or _is_named_tuple(kind)
-    return hasattr(kind, "__saved__") or plain or around
-
-
-def _is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
-
-
 def _plain(state: Mapping[str, Any]) -> dict[str, Any]:
     return dict(state)
+
+
+def check_table(entries: list[Any], arrays: list[Any]) -> None:
+    """Raise a `SavedFileError` unless entries refer to those before them, and unfold within limits.
+
+    Whoever looks into a value sees what is shared each time it is referred to: n entries of two
+    references each are 2^n values.
+    """
+    own, most = len(entries), 1_000 + MOST_UNFOLDED * len(entries)
+    most_bytes = 1_000_000 + MOST_UNFOLDED * sum(array.nbytes for array in arrays)
+    deep, large, heavy = [0] * own, [0] * own, [0] * own
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not entry:
+            raise SavedFileError(f"{str(entry)[:80]!r} is no entry")
+        behind = [_index(each, number, "entry before it") for each in _references(entry)]
+        deep[number] = 1 + max((deep[each] for each in behind), default=0)
+        large[number] = 1 + sum(large[each] for each in behind)
+        held = [arrays[_index(entry[kind], len(arrays))] for kind in _ARRAYS if kind in entry]
+        heavy[number] = sum(array.nbytes for array in held) + sum(heavy[each] for each in behind)
+        for what, found, limit in (
+            ("nests", deep[number], MOST_DEEP),
+            ("unfolds to a number of entries of", large[number], most),
+            ("unfolds to bytes of", heavy[number], most_bytes),
+            ("is a kernel of as many parts as", large[number], MOST_KERNELS),
+        ):
+            if found > limit and ("kernel" in entry or limit != MOST_KERNELS):
+                raise SavedFileError(f"entry {number} {what} {found}, and the limit is {limit}")
+
+
+def _references(entry: dict[str, Any]) -> Iterator[Any]:
+    """Numbers of the entries that an entry refers to: an item, a list or a dictionary of them, pairs."""
+    waiting: list[tuple[Any, int]] = [(entry, 0)]
+    while waiting:
+        found, level = waiting.pop()
+        if isinstance(found, dict) and level and found.keys() == {"entry"}:
+            yield found["entry"]
+        elif isinstance(found, dict | list) and level <= _LEVELS:
+            inside = found.values() if isinstance(found, dict) else found
+            waiting += [(each, level + 1) for each in inside]
+
+
+_ARRAYS, _LEVELS = ("array", "number"), 2
 
 
 class Decoder:
@@ -236,6 +249,7 @@ class Decoder:
     """
 
     def __init__(self, entries: list[Any], arrays: list[Any], trusted: Trusted) -> None:
+        check_table(entries, arrays)
         self._arrays, self._trusted = arrays, trusted
         self._made: list[Any] = []
         for number, entry in enumerate(entries):
@@ -249,7 +263,9 @@ class Decoder:
 
     def value(self, ref: Any) -> Any:
         """The value that a reference stands for."""
-        if ref is None or type(ref) in (bool, int, float, str):
+        if ref is None or type(ref) in (bool, float, str):
+            return ref
+        if type(ref) is int and ref.bit_length() <= LONGEST_INT:
             return ref
         if isinstance(ref, dict) and len(ref) == 1:
             (kind, what), *_ = ref.items()
@@ -260,8 +276,6 @@ class Decoder:
         raise SavedFileError(f"{str(ref)[:80]!r} is no reference to an entry before it")
 
     def _value(self, entry: Any) -> Any:
-        if not isinstance(entry, dict) or not entry:
-            raise SavedFileError(f"{str(entry)[:80]!r} is no entry")
         kind = next(iter(entry))
         reader = _READERS.get(kind)
         if reader is None:
@@ -296,7 +310,7 @@ class Decoder:
     def pairs(self, entry: dict[str, Any]) -> Any:
         """A mapping."""
         ((name, refs),) = entry.items()
-        found = {self.value(key): self.value(each) for key, each in refs}
+        found = {_key(self.value(key)): self.value(each) for key, each in refs}
         return found if name == "dict" else types.MappingProxyType(found)
 
     def generator(self, entry: dict[str, Any]) -> np.random.Generator:
@@ -309,34 +323,24 @@ class Decoder:
         bits.state = state
         return np.random.Generator(bits)
 
-    def choice(self, entry: dict[str, Any]) -> Any:
-        """A member of an enumeration of the project."""
-        kind = self._class(entry["choice"].removeprefix("tvbandits."))
-        if not issubclass(kind, enum.Enum):
-            raise SavedFileError(f"{entry['choice']!r} is no enumeration")
-        return kind[entry["is"]]
-
     def kernel(self, entry: dict[str, Any]) -> Any:
         """A kernel, by the list or of the project."""
         name, parts = entry["kernel"], self._named_parts(entry)
-        if ":" not in name:
-            if name not in KERNELS:
-                raise SavedFileError(f"{name[:80]!r} is no kernel that can be read")
+        if name in KERNELS:
             return getattr(kernel_module, name)(**parts)
-        kind = self._class(name)
+        kind = _part(name)
         if not issubclass(kind, Kernel):
             raise SavedFileError(f"{name[:80]!r} is no kernel")
         return kind(**parts)
 
     def made(self, entry: dict[str, Any]) -> Any:
-        """A value of the project."""
-        kind, parts = self._class(entry["value"]), self._named_parts(entry)
-        again: Callable[..., Any] | None = getattr(kind, "__restored__", None)
-        if again is not None:
-            return again(**parts)
-        if not _is_known(kind):
-            raise SavedFileError(f"{entry['value']!r} is nothing that can be read back")
-        return kind(**parts)
+        """A part of the project, from what it says that it takes."""
+        kind, parts = _part(entry["value"]), self._named_parts(entry)
+        if issubclass(kind, Kernel):
+            raise SavedFileError(f"{entry['value']!r} is a kernel")
+        make: Callable[..., Any] = getattr(kind, "__restored__", kind)
+        check_types(kind, parts)
+        return make(**parts)
 
     def own(self, entry: dict[str, Any]) -> Any:
         """A part of the user's."""
@@ -351,27 +355,25 @@ class Decoder:
     def _named_parts(self, entry: dict[str, Any]) -> dict[str, Any]:
         return {str(name): self.value(ref) for name, ref in entry["with"].items()}
 
-    def _class(self, place: str) -> type:
-        """A class of the project by its place, which is inside of the houses."""
-        if not isinstance(place, str) or not _PLACE.fullmatch(place):
-            raise SavedFileError(f"{str(place)[:80]!r} is no place of a class")
-        module, _, name = place.partition(":")
-        if module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
-            raise SavedFileError(f"{place!r} is nothing that can be read back")
-        try:
-            found = getattr(importlib.import_module(f"tvbandits.{module}"), name, None)
-        except ImportError as error:
-            raise SavedFileError(f"{place!r} is not known to this version: {error}") from error
-        if not isinstance(found, type) or found.__module__ != f"tvbandits.{module}":
-            raise SavedFileError(f"{place!r} is not known to this version")
-        return found
+
+def _part(word: Any) -> type:
+    """A class of the project by its word."""
+    found = part_by(word) if isinstance(word, str) else None
+    if found is None:
+        raise SavedFileError(f"{str(word)[:80]!r} is no part that is known to this version")
+    return found
+
+
+def _key(key: Any) -> Any:
+    """A key of a mapping: plain, and with a hash that nobody can choose."""
+    if type(key) in (str, bytes) or (type(key) is int and abs(key) <= LARGEST_KEY):
+        return key
+    raise SavedFileError(f"{str(key)[:80]!r} cannot be a key")
 
 
 _CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
     "list": list,
-    "set": set,
-    "frozenset": frozenset,
 }
 
 _READERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
@@ -383,14 +385,13 @@ _READERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "mapping": Decoder.pairs,
     "bytes": lambda _, entry: bytes.fromhex(entry["bytes"]),
     "generator": Decoder.generator,
-    "choice": Decoder.choice,
     "kernel": Decoder.kernel,
     "value": Decoder.made,
     "own": Decoder.own,
 }
 
 
-def _index(number: Any, count: int) -> int:
+def _index(number: Any, count: int, what: str = "array") -> int:
     if type(number) is not int or not 0 <= number < count:
-        raise SavedFileError(f"there is no array {number!r}")
+        raise SavedFileError(f"there is no {what} {str(number)[:80]}")
     return number

@@ -27,6 +27,8 @@ class Step:
     `before` are the states (M, S, K) that were expected.
     """
 
+    __word__ = "EvidenceStep"
+
     before: tuple[Array, ...]
     rows: tuple[int, ...] = ()
     values: tuple[float, ...] = ()

@@ -66,7 +66,7 @@ class Said(NamedTuple):
 def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     """The models at the time of the last readings, once they know all of them, which are in order."""
     told = _Told.of(reads)
-    seen = _Seen.of(filters, told)
+    seen = _SeenTogether.of(filters, told)
     known, said = _conditioned(filters, told, seen), seen.said
     if not filters.hazard.any():
         return known, said
@@ -76,14 +76,14 @@ def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     some = filters.some(afresh, layout)
     stays = np.log1p(-some.hazard)[:, None] * len(reads)
     on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
-    other = _Seen.of(some.restarted(), told).said
+    other = _SeenTogether.of(some.restarted(), told).said
     off = np.log(-np.expm1(stays)) + np.cumsum(other.log_density, axis=0)
     both = np.logaddexp(on, off)
     said.log_density[:, afresh] = np.diff(both, axis=0, prepend=0.0)
     kept = some.kept(on[-1], both[-1])
     if (kept < 1.0).any():
         drawn = some.drawn_to_prior(kept)
-        again = _conditioned(drawn, told, _Seen.of(drawn, told))
+        again = _conditioned(drawn, told, _SeenTogether.of(drawn, told))
         for name in ("mean", "covariance"):
             getattr(known, name)[afresh] = getattr(again, name)
     return known, said
@@ -128,7 +128,7 @@ class _Told(NamedTuple):
         return np.asarray(np.moveaxis(found, 1, 0))
 
 
-class _Seen(NamedTuple):
+class _SeenTogether(NamedTuple):
     """What readings were to models before they knew them.
 
     Attributes
@@ -156,7 +156,7 @@ class _Seen(NamedTuple):
     said: Said
 
     @classmethod
-    def of(cls, filters: Filters, told: _Told) -> _Seen:
+    def of(cls, filters: Filters, told: _Told) -> _SeenTogether:
         layout, rows = filters.layout, told.rows
         own = filters.white[:, None] + layout.left[:, rows]
         noise = np.maximum(own + told.noise / filters.variance[:, :1], filters.floor)
@@ -175,7 +175,7 @@ class _Seen(NamedTuple):
         return cls(learned, known, inverse, whitened, *judged)
 
 
-def _conditioned(filters: Filters, told: _Told, seen: _Seen) -> Filters:
+def _conditioned(filters: Filters, told: _Told, seen: _SeenTogether) -> Filters:
     """Models at the last time, once they know all readings; `seen.learned` is used up."""
     layout, end = filters.layout, told.times[-1]
     H = layout.rows(told.rows)

@@ -43,6 +43,8 @@ class Space:
         Length scale, as a share of the largest extent of the points; of no meaning to "identity".
     """
 
+    __word__ = "ModelSpace"
+
     shape: Shape
     length: float = 1.0
 
@@ -121,6 +123,8 @@ class Setting:
     season : Season, optional
         What comes again.
     """
+
+    __word__ = "ModelSetting"
 
     slow_space: Space
     drift_space: Space

@@ -94,6 +94,8 @@ class Space:
         Its variances; the prior covariance is diagonal.
     """
 
+    __word__ = "FeatureSpace"
+
     terms: tuple[Term, ...]
     features: tuple[Features, ...]
     starts: tuple[int, ...]

@@ -92,6 +92,8 @@ class Filter:
         log det(K + Sigma) - log det Sigma.
     """
 
+    __word__ = "KalmanFilter"
+
     model: StateModel
     mean: Array
     covariance: Array
