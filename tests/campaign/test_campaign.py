@@ -96,6 +96,31 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
         assert looked_at.state.expert == twin.state.expert
 
 
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (([[0.0]], 0.3, 1.0), ([[0.0]], [0.3], [1])),
+        (([[0.0]], [0.3], 1.0, 0.01), ([0.0], 0.3, 1, [0.01])),
+        (
+            ([[0.0], [1.0]], [0.3, 0.3], 1.0, 0.01),
+            ([[0.0], [1.0]], [0.3, 0.3], [1.0, 1.0], [0.01] * 2),
+        ),
+        (([[0.0]], np.nan, 1.0), ([[0.0]], [np.nan], 1.0)),
+    ],
+)
+def test_the_same_reading_in_another_form_is_the_same(
+    tmp_path: Path, first: tuple[Any, ...], again: tuple[Any, ...]
+) -> None:
+    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
+        for given in (first, again, first):
+            campaign.tell(*given, key="k")
+        assert campaign.status.rows == 1
+        with pytest.raises(ConflictError, match="the key 'k' is taken"):
+            campaign.tell(first[0], 0.4, *first[2:], key="k")
+        with pytest.raises(ConflictError, match="the key 'k' is taken"):
+            campaign.tell(*first[:2], 2.0, key="k")
+
+
 def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
     campaign = Campaign.create(tmp_path / "campaign.db", plain())
     X = campaign.ask(1.0, key="a")

@@ -58,10 +58,10 @@ def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[s
 
 def _for_each_point(given: Mapping[str, Any]) -> dict[str, Any]:
     """What is given, with a value for each point where one stands for all of them."""
-    n = len(given.get("X", ()))
+    repeated = ("t", "y", "values", "variance") if "X" in given else ()
     return {
-        name: [value] * n
-        if name in ("t", "y", "values", "variance") and not isinstance(value, list | None)
+        name: [value] * len(given["X"])
+        if name in repeated and not isinstance(value, list | None)
         else value
         for name, value in given.items()
     }

@@ -119,32 +119,27 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request, body = HTTPConnection(scope), _Body(receive)
-        status, why = 500, ""
-        holder = self._holder(request)
-        address = _address(request)
+        request, body, why = HTTPConnection(scope), _Body(receive), ""
+        holder, address = self._holder(request), _address(request)
+        who = address if holder is None else f"{holder.name} at {address}"
 
         async def answer(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                level = logging.INFO if status < 400 else logging.WARNING
+                log.log(level, "%s: %s %s %d%s", who, scope["method"], path_of(scope), status, why)
                 message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
             await send(message)
 
         try:
-            try:
-                self._enter(request, holder, address)
-                said = await self._taken(request, holder, body)
-            except RefusedError as error:
-                why = f": {error.why}"
-                await _refuse(answer, body, error)
-                return
-            scope.setdefault("state", {})["holder"] = holder
-            await self._app(scope, _handed(said, receive), answer)
-        finally:
-            who = address if holder is None else f"{holder.name} at {address}"
-            level = logging.INFO if status < 400 else logging.WARNING
-            log.log(level, "%s: %s %s %d%s", who, scope["method"], path_of(scope), status, why)
+            self._enter(request, holder, address)
+            said = await self._taken(request, holder, body)
+        except RefusedError as error:
+            why = f": {error.why}"
+            await _refuse(answer, body, error)
+            return
+        scope.setdefault("state", {})["holder"] = holder
+        await self._app(scope, _handed(said, receive), answer)
 
     def _holder(self, request: HTTPConnection) -> Holder | None:
         """Whose token it has; a cookie counts only where nothing can be changed."""
