@@ -3,7 +3,7 @@
 References
 ----------
 E. Mauduit, E. Berthier and A. Simonetto. Time-varying Gaussian process bandit optimization with
-    experts: no-regret in logarithmically-many side queries. 2025. ([S]; SparQ-GP-UCB)
+    experts: no-regret in logarithmically-many side queries. arXiv 2510.21274, 2025. ([S]; SparQ-GP-UCB)
 
 `frugal_gp_ucb` is this package's own.
 """
