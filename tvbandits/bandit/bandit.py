@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Among, Available, available
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit import consulting
-from tvbandits.bandit.correcting import Readings
+from tvbandits.bandit.correcting import Readings, readings_at
 from tvbandits.bandit.looking import Looking, in_turn
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import first_state, generator_of, state_for
@@ -30,7 +30,7 @@ from tvbandits.bandit.told import (
     values_and_variance,
     visited_with,
 )
-from tvbandits.core.arrays import Array, Index, as_generator, as_times, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_times, whole_number
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.queries.consultation import show
@@ -309,7 +309,7 @@ class Bandit(Looking):
     def correct(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         *,
@@ -326,8 +326,8 @@ class Bandit(Looking):
         ----------
         X : array of shape (n, d)
             The points that were told.
-        y : array of shape (n,)
-            The right rewards; NaN: there was no reading.
+        y : array of shape (n,), optional
+            The right rewards; NaN: there was no reading. By default they are as they were.
         t : float or array of shape (n,), optional
             The times at which they were told; by default, the latest told of each point.
         variance : float or array of shape (n,), optional
@@ -350,9 +350,10 @@ class Bandit(Looking):
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
-        told, points, rows = self._told_before(X, t)
+        told, points, rows = readings_at(self._recipe, self._state, X, t)
         given = told.variance[rows] if variance is None else variance
-        values, variances = values_and_variance("y", y, len(points), given)
+        right = told.y[rows] if y is None else y
+        values, variances = values_and_variance("y", right, len(points), given)
         times = told.t[rows] if to is None else as_times(to, len(points), "to")
         self._state = self._retold(told.with_rows(rows, t=times, y=values, variance=variances))
         return self._state.info
@@ -382,16 +383,9 @@ class Bandit(Looking):
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, _, rows = self._told_before(X, t)
+        told, _, rows = readings_at(self._recipe, self._state, X, t)
         self._state = self._retold(told.without(rows))
         return self._state.info
-
-    def _told_before(self, X: ArrayLike, t: ArrayLike | None) -> tuple[Readings, Array, Index]:
-        """Everything told, the points that are meant, and which rows they are."""
-        points = self._recipe.domain.check(X)
-        told = Readings.of(self._state, self._recipe.noise_variance)
-        times = None if t is None else as_times(t, len(points))
-        return told, points, told.rows_of(points, times)
 
     def _retold(self, readings: Readings) -> State:
         """The state that these readings lead to."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
-from tvbandits.bandit.told import Told
-from tvbandits.core.arrays import Array, Index
+from tvbandits.bandit.told import Told, checked_told
+from tvbandits.core.arrays import Array, Index, as_times
 from tvbandits.core.observations import Observations, Plays
 
 
@@ -84,3 +86,45 @@ class Readings:
                 read = ~np.isnan(y)
                 rewards = Observations(X[read], t[read], y[read], variance[read])
                 yield Told(X, t, rewards, Plays(X[~read], t[~read]))
+
+
+def readings_at(
+    recipe: Recipe, state: State, X: ArrayLike, t: ArrayLike | None
+) -> tuple[Readings, Array, Index]:
+    """Everything told, the points that are meant, and which rows they are."""
+    points = recipe.domain.check(X)
+    told = Readings.of(state, recipe.noise_variance)
+    times = None if t is None else as_times(t, len(points))
+    return told, points, told.rows_of(points, times)
+
+
+def told_again(
+    recipe: Recipe, state: State, X: Array, y: Array, t: Any, variance: Any
+) -> tuple[Readings, Index, bool] | None:
+    """What is on record of the places and times that are told once more.
+
+    A play without a reading is no obstacle to a reading.
+
+    Returns
+    -------
+    readings : Readings
+    rows : array of shape (k,)
+    same : bool
+        Whether all of it is told as it is on record.
+    """
+    now = 1.0 if state.time is None else state.time + 1.0
+    asked_for = now if state.asked_for is None else state.asked_for
+    noise, out = recipe.noise_variance, state.pending
+    told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
+    given = np.broadcast_to(noise if variance is None else variance, len(told.t))
+    values = np.asarray(y, dtype=np.float64).reshape(-1)
+    known = Readings.of(state, noise)
+    found: list[int] = []
+    same = True
+    for i, x in enumerate(told.X):
+        there = np.flatnonzero((x == known.X).all(axis=1) & (told.t[i] == known.t))
+        read = there if np.isnan(values[i]) else there[~np.isnan(known.y[there])]
+        found += read.tolist()[-1:]
+        equal = np.array_equal(known.y[read[-1:]], values[[i]], equal_nan=True)
+        same = same and equal and bool(known.variance[read[-1]] == given[i])
+    return (known, np.array(found, dtype=np.int64), same) if found else None

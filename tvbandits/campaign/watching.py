@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,17 @@ from tvbandits.bandit.state import Info, State
 from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.exporting import table_of, write_table
 from tvbandits.campaign.following import Follower, Verified, verified
+from tvbandits.campaign.naming import Names
 from tvbandits.campaign.status import Status, status_of
 from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError
 from tvbandits.campaign.store.places import SQLitePlace
-from tvbandits.campaign.store.rows import Row
+from tvbandits.campaign.store.rows import Row, numbers, points
 from tvbandits.campaign.store.store import Store
 from tvbandits.core.arrays import Array, as_floats, as_time, whole_number
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.display import history_of
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Expert
 
 Place = str | os.PathLike[str]
@@ -75,9 +79,26 @@ class Watching:
 
     @property
     def history(self) -> pd.DataFrame:
-        """What was told, answered and asked, as `Bandit.history`."""
+        """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
+
+        A reading that was corrected or taken back stands there as it was, as "corrected" or "retracted".
+        """
         with self._read() as follower:
-            return follower.bandit.history
+            history = follower.bandit.history
+        gone = [row for row in self.journal() if row.kind in ("corrected", "retracted")]
+        if not gone:
+            return history
+        d = self._recipe.domain.dimension
+        frames = [history]
+        for row in gone:
+            was, X = numbers(row.body["got"]), points(row.body["X"], d)
+            n = len(X)
+            old = Observations(X, was[:, 0], np.nan_to_num(was[:, 1]), np.ones(n))
+            frame = history_of(
+                self._recipe.domain, old, Observations.empty(d), Plays.none(d), Plays.none(d)
+            )
+            frames.append(frame.assign(reward=was[:, 1], variance=np.nan, kind=row.kind))
+        return pd.concat(frames).sort_values("time", kind="stable", ignore_index=True)
 
     @property
     def info(self) -> Info:
@@ -111,6 +132,17 @@ class Watching:
         found = self._store.about.items()
         return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
 
+    @cached_property
+    def names(self) -> Names:
+        """What people call its points."""
+        return Names(self._recipe.domain, self.about)
+
+    def when(self, t: float | None) -> str:
+        """A time as people write it."""
+        if t is None:
+            return "no time yet"
+        return f"t = {t:g}" if self.clock is None else str(self.clock.time(t))
+
     @property
     def status(self) -> Status:
         """At a glance."""
@@ -129,10 +161,7 @@ class Watching:
         point spoken about, value and variance.
         """
         there = file_path("path", path)
-        names = self.about.get("coordinates")
-        dimension = self._recipe.domain.dimension
-        columns = json.loads(names) if names else [f"x{i}" for i in range(dimension)]
-        write_table(table_of(self.journal(), columns), there)
+        write_table(table_of(self.journal(), self.names), there)
 
     def verify(self) -> Verified:
         """Play everything again from the beginning, and compare with what is on record."""

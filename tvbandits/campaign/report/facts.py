@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.campaign.naming import Names
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.domains import Candidates
@@ -67,9 +68,9 @@ class Facts:
         """As it is now."""
         domain = campaign.recipe.domain
         history = campaign.history
+        history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
         times = history["time"].to_numpy(dtype=float)
-        said = json.loads(campaign.about.get("names", "[]"))
-        places, names = _places(domain, said)
+        places, names = _places(domain, campaign.names)
         return cls(
             campaign, places, names, float(times.max(initial=0.0)), history, campaign.pending
         )
@@ -122,7 +123,8 @@ class Facts:
     def name_of(self, point: Array) -> str:
         """Of a point: of its place, or its coordinates."""
         row = self.row_of(point)
-        return self.names[row] if (self.places[row] == point).all() else _written(point)
+        exact = bool((self.places[row] == point).all())
+        return self.names[row] if exact else self.campaign.names.name(point)
 
     def when(self, t: float) -> str:
         """A time as people say it."""
@@ -261,20 +263,15 @@ def _within(state: Any) -> Iterator[dict[str, Any]]:
                 yield from _within(each)
 
 
-def _places(domain: Any, names: Sequence[str]) -> tuple[Array, list[str]]:
+def _places(domain: Any, names: Names) -> tuple[Array, list[str]]:
     """Where beliefs are shown, and what the places are called."""
     if isinstance(domain, Candidates):
         X = np.asarray(domain.X)
-        said = list(names) if len(names) == len(X) else [_written(x) for x in X]
-        rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))
-        return X[rows], [said[row] for row in rows]
-    X = domain.sample(MOST_PLACES, np.random.default_rng(0))
-    X = X[np.lexsort(X.T[::-1])]
-    return X, [_written(x) for x in X]
-
-
-def _written(point: Array) -> str:
-    return ", ".join(f"{value:g}" for value in point)
+        X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
+    else:
+        X = domain.sample(MOST_PLACES, np.random.default_rng(0))
+        X = X[np.lexsort(X.T[::-1])]
+    return X, [names.name(x) for x in X]
 
 
 def _troubles(played: pd.DataFrame) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ import numpy as np
 from tvbandits.campaign.store.errors import DamagedCampaignError
 from tvbandits.core.arrays import Array
 
-DONE = ("asked", "told", "dropped", "questions", "answers")
+DONE = ("asked", "told", "dropped", "questions", "answers", "corrected", "retracted")
 """Kinds of rows that are a whole operation by themselves, or end one."""
 
 KINDS = (*DONE, "meant", "consulting", "consulted", "failed")
@@ -111,6 +111,12 @@ def checked_row(cells: tuple[Any, ...], last: int, before: str) -> Row:
     except ValueError as error:
         raise DamagedCampaignError(f"row {seq} of the journal is no JSON: {error}") from error
     return Row(seq, kind, key, who, at, body, digest)
+
+
+def points_of(row: Row) -> list[Any]:
+    """The points that a row speaks about: those it was given, or else those that were chosen."""
+    found: list[Any] = row.body.get("X") or row.body.get("got") or []
+    return found
 
 
 def numbers(values: Any) -> Array:

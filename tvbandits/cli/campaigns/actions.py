@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,9 @@ from tvbandits.policies.names import load
 
 try:
     from tvbandits.campaign.campaign import Campaign
-    from tvbandits.campaign.store.rows import Row
+    from tvbandits.campaign.store.rows import Row, points_of
     from tvbandits.cli.campaigns.config import made_expert, read_config
+    from tvbandits.cli.campaigns.doubting import Doubts, sure
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise
@@ -77,6 +77,27 @@ class Call:
         print(json.dumps(without_nan(about)) if self.shape == "json" else text)
 
 
+@dataclass(frozen=True)
+class Change:
+    """A reading that was told, and what is right.
+
+    Attributes
+    ----------
+    site, at : str
+        Which; without a time the latest told of the site.
+    value, variance : float or None
+        As they should be; None: as they were.
+    yes : bool
+        It is right, however odd it looks.
+    """
+
+    site: str
+    at: str | None = None
+    value: float | None = None
+    variance: float | None = None
+    yes: bool = False
+
+
 class Sites:
     """A campaign, and its points and times as people write them.
 
@@ -87,12 +108,8 @@ class Sites:
 
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
-        self.names: list[str] = json.loads(campaign.about.get("names", "[]"))
-        self.coordinates: list[str] = json.loads(campaign.about.get("coordinates", "[]"))
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.names)}
+        self.names = campaign.names
+        self.point, self.name, self.when = self.names.point, self.names.name, campaign.when
 
     @property
     def candidates(self) -> Candidates:
@@ -102,37 +119,16 @@ class Sites:
             raise ValueError(f"the campaign plays on {domain!r}: it has no sites to name")
         return domain
 
-    def point(self, text: str) -> Array:
-        """A site by its name, or a point by its coordinates, shape (1, d)."""
-        if text in self._rows:
-            return self.candidates.X[[self._rows[text]]]
-        try:
-            numbers = [float(part) for part in text.split(",")]
-        except ValueError:
-            known = ", ".join(self.names[:8]) or f"coordinates {', '.join(self.coordinates)}"
-            raise ValueError(f'unknown site "{text}"; there are: {known}') from None
-        return self.campaign.recipe.domain.check([numbers])  # type: ignore[no-any-return]
-
     def rows(self, text: str | None) -> list[int] | None:
-        """Row numbers of "name,name"."""
+        """Row numbers of "name,name", or of "name; name" as `ask` says it."""
         if text is None:
             return None
-        names = [part.strip() for part in text.split(",")]
-        unknown = [name for name in names if name not in self._rows]
-        if unknown:
-            raise ValueError(f'unknown site "{unknown[0]}"; there are: {", ".join(self.names[:8])}')
-        return [self._rows[name] for name in names]
-
-    def name(self, x: Any) -> str:
-        """What people call a point."""
-        domain = self.campaign.recipe.domain
-        if self.names and isinstance(domain, Candidates):
-            return self.names[int(domain.index(np.atleast_2d(x))[0])]
-        decode = getattr(domain, "decode", None)
-        if decode is not None:
-            row = decode(np.atleast_2d(x)).iloc[0]
-            return ", ".join(f"{key}={value}" for key, value in row.items())
-        return ",".join(f"{each:g}" for each in x)
+        known = self.candidates  # or it is said that there are no sites to name
+        parts = [part.strip() for part in text.split(";")]
+        if parts == [text.strip()] and text.strip() not in self.names.sites:
+            parts = [part.strip() for part in text.split(",")]
+        rows = [self.names.row(part) for part in parts]
+        return [row for row in dict.fromkeys(rows) if row < len(known)]
 
     def time(self, text: str | None) -> Any:
         """A number, or a date where there is a clock."""
@@ -146,13 +142,6 @@ class Sites:
                     f'--at must be a number, got "{text}": there is no clock'
                 ) from None
             return self.campaign.clock.number(text)
-
-    def when(self, t: float | None) -> str:
-        """A time as people write it."""
-        if t is None:
-            return "no time yet"
-        clock = self.campaign.clock
-        return f"t = {t:g}" if clock is None else str(clock.time(t))
 
     def shown(self, X: Array) -> list[dict[str, Any]]:
         """Points for JSON."""
@@ -193,6 +182,39 @@ def questions(call: Call, at: str | None, among: str | None) -> None:
         X = sites.campaign.questions(t, sites.rows(among), key=call.key)
         text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
         call.say(text, {"questions": sites.shown(X), "t": t})
+
+
+def correct(call: Call, to: str | None, change: Change) -> None:
+    """Put a reading right."""
+    with call.opened() as sites:
+        X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
+        y = None if change.value is None else [change.value]
+        if y is None and moved is None and change.variance is None:
+            raise ValueError("correct needs what is right: --reward, --to or --variance")
+        variance = None if change.variance is None else [change.variance]
+        about = Doubts.of(sites.campaign)
+        when = t if moved is None else moved
+        sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
+        sites.campaign.correct(X, y, t, variance, to=moved, key=call.key)
+        _say_changed(call, sites, "corrected")
+
+
+def retract(call: Call, change: Change) -> None:
+    """Take a reading back."""
+    with call.opened() as sites:
+        X, t = sites.point(change.site), sites.time(change.at)
+        sites.campaign.retract(X, t, key=call.key)
+        _say_changed(call, sites, "retracted")
+
+
+def _say_changed(call: Call, sites: Sites, what: str) -> None:
+    """What was on record, and how things stand."""
+    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
+    told = sites.campaign.status.told
+    ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
+    name = sites.name(np.asarray(row.body["X"][0]))
+    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
+    call.say(text, {what: name, "t": at, "was": value, "told": told})
 
 
 def drop(call: Call, site: str | None) -> None:
@@ -263,7 +285,7 @@ def watch(call: Call, seconds: float | None) -> None:
 
 
 def _line(sites: Sites, row: Row) -> str:
-    X = row.body.get("got") or row.body.get("X") or []
+    X = points_of(row)
     names = "; ".join(sites.name(np.asarray(x)) for x in X)
     values = row.body.get("y") or row.body.get("values") or []
     said = f": {', '.join(f'{float(each):g}' for each in values)}" if values else ""
