@@ -58,7 +58,9 @@ class Available:
     __hash__ = None  # type: ignore[assignment]
 
 
-def available(domain: Domain, among: Among, context: ArrayLike | None) -> Available | None:
+def available(
+    domain: Domain, among: Among, context: ArrayLike | None, *, any_context: bool = False
+) -> Available | None:
     """What a decision may choose from; None: everything.
 
     Parameters
@@ -67,15 +69,19 @@ def available(domain: Domain, among: Among, context: ArrayLike | None) -> Availa
     among : mask, row numbers or function, optional
     context : array of shape (c,), optional
         Values of the context columns: the rows that have them are available.
+    any_context : bool
+        Rows of several contexts may be available: nobody is to play them now.
 
     Raises
     ------
     NothingAvailableError
         If no candidate is left.
     ValueError
-        If `among` or `context` is not of a form that suits the domain.
+        If `among` or `context` is not of a form that suits the domain; or it has context columns, and
+        neither says what the context is.
     """
-    if among is None and context is None:
+    chooses = isinstance(domain, Candidates) and bool(domain.context) and not any_context
+    if among is None and context is None and not chooses:
         return None
     if not isinstance(domain, Candidates):
         if context is not None:
@@ -94,6 +100,13 @@ def available(domain: Domain, among: Among, context: ArrayLike | None) -> Availa
     if not mask.any():
         where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
         raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
+    if context is None and chooses:
+        given = domain.X[mask][:, list(domain.context)]
+        if (given != given[0]).any():
+            raise ValueError(
+                f"{domain!r} has a context, which the world gives and nobody chooses: "
+                "say context=values"
+            )
     mask.setflags(write=False)
     return Available(domain, mask, None)
 

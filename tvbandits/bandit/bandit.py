@@ -132,8 +132,8 @@ class Bandit(Looking):
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask.
         context : array of shape (c,), optional
-            Values of the context columns of `Candidates`: only rows with these are available; without
-            it, all rows are.
+            Values of the context columns of `Candidates`: only rows with these are available. It must
+            be given where there are such columns, unless `among` has rows of one context alone.
 
         Raises
         ------
@@ -463,7 +463,7 @@ class Bandit(Looking):
         if recipe.asking is None:
             raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
         about = consulting.question_time(recipe, state, t)
-        free = available(recipe.domain, among, None)
+        free = available(recipe.domain, among, None, any_context=True)
         rng = self._generator(state)
         with self._model.one_thread(state):
             state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)

@@ -283,7 +283,8 @@ class Campaign(Watching):
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
     ) -> Array:
         """What to ask somebody else now, as `Bandit.questions`."""
-        given = {"t": self._time(t), "among": self._rows(among, None)}
+        free = self._rows(among, None, any_context=True)
+        given = {"t": self._time(t), "among": free}
         return self._points(self._done("questions", given, key, who))
 
     def answer(
@@ -318,8 +319,8 @@ class Campaign(Watching):
             first = rows[0]
             raise ConflictError(
                 f"{self.names.name(known.X[first])} at {self.when(float(known.t[first]))} was told "
-                f"already, as {known.y[first]:g}: give a key if another reading is to count beside it, "
-                "or correct what was told",
+                f"already, as {known.y[first]:g}: give a key (--key) if another reading is to count "
+                "beside it, or let `campaign correct` replace it",
                 same=same,
             )
 
@@ -391,9 +392,11 @@ class Campaign(Watching):
     def _points(self, body: Mapping[str, Any]) -> Array:
         return points(body["got"], self._recipe.domain.dimension)
 
-    def _rows(self, among: Among, context: ArrayLike | None) -> list[int] | None:
+    def _rows(
+        self, among: Among, context: ArrayLike | None, *, any_context: bool = False
+    ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
-        free = available(self._recipe.domain, among, context)
+        free = available(self._recipe.domain, among, context, any_context=any_context)
         if free is None:
             return None
         if free.mask is None:

@@ -29,8 +29,8 @@ class Names:
     ----------
     domain : Domain
     about : mapping of str to str
-        What is kept with a campaign: `names` of its sites, `coordinates`, and `given`, the columns of the
-        table of sites where latitude and longitude in it were turned into kilometres.
+        What is kept with a campaign: `names` of its sites, `coordinates`, and `given`, the columns of
+        the table of sites where latitude and longitude in it were turned into kilometres.
     """
 
     def __init__(self, domain: Domain, about: Mapping[str, str]) -> None:

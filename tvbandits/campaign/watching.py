@@ -88,15 +88,12 @@ class Watching:
         gone = [row for row in self.journal() if row.kind in ("corrected", "retracted")]
         if not gone:
             return history
-        d = self._recipe.domain.dimension
-        frames = [history]
+        domain, frames = self._recipe.domain, [history]
+        none, no_plays = Observations.empty(domain.dimension), Plays.none(domain.dimension)
         for row in gone:
-            was, X = numbers(row.body["got"]), points(row.body["X"], d)
-            n = len(X)
-            old = Observations(X, was[:, 0], np.nan_to_num(was[:, 1]), np.ones(n))
-            frame = history_of(
-                self._recipe.domain, old, Observations.empty(d), Plays.none(d), Plays.none(d)
-            )
+            was, X = numbers(row.body["got"]), points(row.body["X"], domain.dimension)
+            old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
+            frame = history_of(domain, old, none, no_plays, no_plays)
             frames.append(frame.assign(reward=was[:, 1], variance=np.nan, kind=row.kind))
         return pd.concat(frames).sort_values("time", kind="stable", ignore_index=True)
 

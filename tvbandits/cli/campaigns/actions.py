@@ -25,6 +25,7 @@ try:
     from tvbandits.campaign.store.rows import Row, points_of
     from tvbandits.cli.campaigns.config import made_expert, read_config
     from tvbandits.cli.campaigns.doubting import Doubts, sure
+    from tvbandits.cli.campaigns.drafting import drafted
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise
@@ -98,6 +99,15 @@ class Change:
     yes: bool = False
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A file to be written: a policy ("name:key=value,..."), the sites, the deviation of a reading."""
+
+    policy: str
+    sites: str | None
+    noise_sd: float | None
+
+
 class Sites:
     """A campaign, and its points and times as people write them.
 
@@ -151,8 +161,28 @@ class Sites:
 # --- the commands ------------------------------------------------------------------------------------
 
 
-def new(file: str, config: Path, expert: str | None, who: str | None) -> None:
-    """Begin a campaign."""
+def new(
+    file: str,
+    config: Path | None,
+    expert: str | None,
+    who: str | None,
+    draft: Draft | None = None,
+) -> None:
+    """Begin a campaign; from a policy the file that it is about is written first."""
+    if draft is not None:
+        path = Path("campaign.toml") if config is None else config
+        if path.exists():
+            raise ValueError(f"{path}: there is something already; leave --policy out to use it")
+        text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
+        path.write_text(text, encoding="utf-8")
+        if draft.sites is None or draft.noise_sd is None:
+            print(f"{path} is written: fill in sites and noise_sd, and then")
+            print(f"tvbandits campaign new {file} --config {path}")
+            return
+        print(f"{path} is written")
+        config = path
+    if config is None:
+        raise ValueError("give --config FILE, or --policy NAME to have one written")
 
     def handed_over(name: str) -> Any:
         if expert != name:
@@ -164,7 +194,17 @@ def new(file: str, config: Path, expert: str | None, who: str | None) -> None:
     planned = read_config(config, handed_over)
     more = {"clock": planned.clock, "about": planned.about, "who": who}
     with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
-        print(f"{file}: a campaign on {campaign.recipe.domain!r}")
+        about = campaign.about
+        print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
+
+
+def _in_km(about: Mapping[str, str]) -> list[str]:
+    """What became of latitude and longitude, and what that means for a length scale."""
+    if not about.get("length_unit"):
+        return []
+    scale = tomllib.loads(about["config"])["policy"].get("length_scale")
+    said = "length scales are in km" if scale is None else f"length_scale = {scale} is in km"
+    return [about["places"], said]
 
 
 def ask(call: Call, at: str | None, n: int | None, among: str | None) -> None:

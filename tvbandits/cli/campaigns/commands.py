@@ -51,14 +51,28 @@ Table = Annotated[
 @app.command("new")
 def new_command(
     file: File,
-    config: Annotated[Path, typer.Option(help="What it is about: a TOML file.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(help="What it is about: a TOML file; campaign.toml with --policy."),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:key=value,...]", help="Write that file for this policy."),
+    ] = None,
+    sites: Annotated[str | None, typer.Option(help="With --policy: the table of sites.")] = None,
+    noise_sd: Annotated[
+        float | None, typer.Option(help="With --policy: standard deviation of a reading.")
+    ] = None,
     expert: ByName = None,
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
     with leaving():
         from tvbandits.cli.campaigns import actions
-    actions.new(file, config, expert, who)
+    draft = None if policy is None else actions.Draft(policy, sites, noise_sd)
+    if draft is None and (sites is not None or noise_sd is not None):
+        raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
+    actions.new(file, config, expert, who, draft)
 
 
 @app.command("ask")

@@ -1,6 +1,6 @@
 """A campaign as a person writes it down: a TOML file with the sites, the policy, the clock, the expert.
 
-All keys stand in `docs/campaign-toml.md`; `tvbandits campaign new FILE --policy NAME` writes such a file.
+All keys stand in `docs/campaign-toml.md`; `tvbandits campaign new FILE --policy NAME` writes one.
 """
 
 from __future__ import annotations
