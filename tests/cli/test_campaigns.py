@@ -111,8 +111,10 @@ def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
 
 def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
-        out = fine(command("ask", place, "--at", t, "--among", "mill, east"))
+        out = fine(command("ask", place, "--at", t, "--among", "mill; EAST"))
         assert out.strip() in ("mill", "east")
+        out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
+        assert out.strip() in ("north", "south")
 
 
 def test_a_first_column_of_words_has_the_names(command: Command, place: Path) -> None:
@@ -216,7 +218,7 @@ def played(command: Command, place: Path) -> Path:
 def test_status_is_a_line(command: Command, played: Path) -> None:
     out = fine(command("status", played))
     found = re.fullmatch(
-        r"4 told, out: (\w+); 0 asked for 0; last at 2024-01-01 04:00:00; best: (\w+)\n", out
+        r"4 told, out: (\w+); 0 questions asked; last at 2024-01-01 04:00:00; best: (\w+)\n", out
     )
     assert found, out
     (said,) = objects(fine(command("status", played, "--format", "json")))

@@ -33,7 +33,7 @@ class Available:
     mask : boolean array of shape (A,), or None
         Of candidates.
     test : callable or None
-        Of any other domain: points (m, d) to a mask (m,).
+        Of any other domain: points (m, d), or a frame of them on a space, to a mask (m,).
     """
 
     domain: Domain
@@ -44,7 +44,7 @@ class Available:
         """Which of the points `X` (m, d) of the domain are available, shape (m,)."""
         if self.mask is None:
             assert self.test is not None  # one of the two is given
-            return _as_mask(self.test(X), len(X))
+            return _as_mask(self.test(_named(self.domain, X)), len(X))
         assert isinstance(self.domain, Candidates)
         return self.mask if X is self.domain.X else self.mask[self.domain.index(X)]
 
@@ -111,12 +111,18 @@ def available(
     return Available(domain, mask, None)
 
 
+def _named(domain: Domain, X: Array) -> Any:
+    """Points as people write them: a frame where the domain has names."""
+    decode = getattr(domain, "decode", None)
+    return X if decode is None else decode(X)
+
+
 def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     """A mask of the candidates, out of a mask, row numbers or a function."""
     if isinstance(among, type):
         raise ValueError(f"among must be a mask, row numbers or a function, got {shown(among)}")
     if callable(among):
-        return _as_mask(among(domain.X), len(domain)).copy()
+        return _as_mask(among(_named(domain, domain.X)), len(domain)).copy()
     if np.ma.is_masked(among):
         raise ValueError(f"among must have no masked values, got {shown(among)}")
     try:

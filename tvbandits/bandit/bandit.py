@@ -130,7 +130,7 @@ class Bandit(Looking):
             decides, one point for most policies.
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
-            from points to a mask.
+            from points to a mask; on a space the points are a frame with its names.
         context : array of shape (c,), optional
             Values of the context columns of `Candidates`: only rows with these are available. It must
             be given where there are such columns, unless `among` has rows of one context alone.

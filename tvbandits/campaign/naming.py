@@ -105,6 +105,11 @@ class Names:
                 raise ValueError(f'"{text}": {name} is given twice')
             if isinstance(part, Category):
                 values[name] = said
+            elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
+                raise ValueError(
+                    f'unknown parameter "{unknown[1]}" in "{text}"; there are: '
+                    f"{', '.join(space.names)}"
+                )
             elif not (number := _numbers(said)):
                 raise ValueError(f'"{text}": {name} must be a number, got "{said}"')
             else:

@@ -97,7 +97,8 @@ class _Door:
             raise HTTPException(429, "too many requests", {"Retry-After": "1"})
         if found is None:
             log.warning("%s: no token for %s %s", address, request.method, _line(request.url.path))
-            raise HTTPException(401, "a token is needed", {"WWW-Authenticate": "Bearer"})
+            why = "a token is needed" if token is None else "that token is wrong"
+            raise HTTPException(401, why, {"WWW-Authenticate": "Bearer"})
         return found
 
     def needs(self, role: str, *, cookie: bool = False) -> Any:

@@ -207,11 +207,15 @@ def _in_km(about: Mapping[str, str]) -> list[str]:
     return [about["places"], said]
 
 
-def ask(call: Call, at: str | None, n: int | None, among: str | None) -> None:
+def ask(
+    call: Call, at: str | None, n: int | None, among: str | None, without: str | None = None
+) -> None:
     """Where to go next."""
     with call.opened() as sites:
-        t = sites.time(at)
-        X = sites.campaign.ask(t, n, sites.rows(among), key=call.key)
+        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
+        if out is not None:
+            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
+        X = sites.campaign.ask(t, n, rows, key=call.key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
@@ -273,9 +277,10 @@ def status(call: Call) -> None:
         found = sites.campaign.status
         out = "; ".join(sites.name(x) for x in sites.campaign.pending) or "none"
         best = sites.name(sites.campaign.recommend()) if found.told else "not known yet"
+        cost = f" at a cost of {found.cost:g}" if found.cost else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
-            f"{found.told} told, out: {out}; {found.questions} asked for {found.cost:g}{doubt}; "
+            f"{found.told} told, out: {out}; {found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}; best: {best}"
         )
         call.say(text, {**dict(found.summary), "out": out, "best": best})

@@ -32,6 +32,10 @@ Among = Annotated[
     str | None, typer.Option(metavar="SITE,...", help="Only these sites are available.")
 ]
 
+Without = Annotated[
+    str | None, typer.Option(metavar="SITE,...", help="All sites are available but these.")
+]
+
 Where = Annotated[
     str | None, typer.Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")
 ]
@@ -81,6 +85,7 @@ def ask_command(
     at: At = None,
     n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
     among: Among = None,
+    without: Without = None,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
@@ -89,7 +94,7 @@ def ask_command(
     """Say where to go next; the same answer again under the same --key."""
     with leaving():
         from tvbandits.cli.campaigns import actions
-    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among)
+    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without)
 
 
 @app.command("tell")
