@@ -45,7 +45,7 @@ sites = "sites.csv"
 [policy]
 name = "{policy}"
 length_scale = 1.5
-noise = 0.1
+noise_sd = 0.1
 [policy.options]
 {options}
 """

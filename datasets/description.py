@@ -19,10 +19,14 @@ from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
 from tvbandits.datasets.epa_ozone.problem import days_between, site_means
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california
 from tvbandits.datasets.sensor_network.places import check_places
-from tvbandits.datasets.sensor_network.problem import named_coordinates, points_of, read_places
+from tvbandits.datasets.sensor_network.problem import (
+    in_words,
+    named_coordinates,
+    points_of,
+    read_places,
+)
 from tvbandits.datasets.sensor_network.readings import (
     IDS,
-    LATITUDE,
     as_ids,
     as_numbers,
     plain,
@@ -214,12 +218,15 @@ def _long_facts(path: Path, table: pd.DataFrame) -> Facts:
 def _site_facts(path: Path, table: pd.DataFrame) -> Facts:
     places = read_places(table)
     points = points_of(places)
-    unit = " km" if any(plain(name) in LATITUDE for name in places.columns) else ""
+    turned = in_words(places.columns)
+    unit = " km" if turned else ""
     extent = " x ".join(f"{each:.4g}" for each in np.ptp(points, axis=0))
     facts = [
         ("sites", f"{len(places)}: {few(places.index)}"),
         ("coordinates", f"{', '.join(map(str, places.columns))}; {extent}{unit} in all"),
     ]
+    if turned:
+        facts += [("unit", f"{turned}; a length scale is in km")]
     if len(places) < len(table):
         facts += [("left out", f"{len(table) - len(places)} sites without coordinates")]
     return [*facts, ("use", _command("sensor-field", "READINGS", path))]

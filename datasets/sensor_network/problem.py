@@ -147,7 +147,9 @@ def sensor_field(
         noise_variance=variance,
         added_noise=noise,
         labels=tuple(kept.columns),
-        summary=_summary(kept, left_out, variance if noise_variance is None else None),
+        summary=_summary(
+            kept, left_out, variance if noise_variance is None else None, in_words(places.columns)
+        ),
     )
 
 
@@ -293,6 +295,29 @@ def named_coordinates(names: Iterable[str]) -> list[str]:
     return []
 
 
+def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:
+    """The columns of latitude and longitude, by their names; None if there are no two."""
+    names = list(columns)
+    found = [
+        next((name for name in names if plain(name) in known), None)
+        for known in (LATITUDE, LONGITUDE)
+    ]
+    latitude, longitude = found
+    return None if latitude is None or longitude is None else (latitude, longitude)
+
+
+def in_words(columns: Iterable[str]) -> str:
+    """What `points_of` does to columns, for people; an empty text if it leaves them as they are."""
+    names = list(columns)
+    degrees = degrees_in(names)
+    if degrees is None:
+        return ""
+    latitude, longitude = degrees
+    others = [name for name in names if name not in degrees]
+    more = f"; {few(others)} as given" if others else ""
+    return f"{latitude} and {longitude} as km north and east of the centre{more}"
+
+
 def points_of(places: pd.DataFrame) -> Array:
     """Coordinates as numbers: degrees as km east and north of the centre, others as they are.
 
@@ -302,13 +327,10 @@ def points_of(places: pd.DataFrame) -> Array:
         If two sites share a place, or degrees are out of range.
     """
     check_places(pd.Series(places.index), places.reset_index(drop=True))
-    degrees = [
-        next((name for name in places.columns if plain(name) in known), None)
-        for known in (LATITUDE, LONGITUDE)
-    ]
-    latitude, longitude = degrees
-    if latitude is None or longitude is None:
+    degrees = degrees_in(places.columns)
+    if degrees is None:
         return places.to_numpy(float)
+    latitude, longitude = degrees
     for name, most in ((latitude, 90), (longitude, 360)):
         wrong = places[name][places[name].abs() > most]
         if len(wrong):
@@ -360,7 +382,9 @@ def _check_size(
         raise ValueError(f"expected at least two steps, got {len(kept)}")
 
 
-def _summary(kept: pd.DataFrame, left_out: dict[str, list[str]], estimated: float | None) -> str:
+def _summary(
+    kept: pd.DataFrame, left_out: dict[str, list[str]], estimated: float | None, places: str
+) -> str:
     """Size, gaps and what was left out, in one line."""
     steps, sensors = kept.shape
     filled = int(kept.isna().to_numpy().sum())
@@ -371,4 +395,6 @@ def _summary(kept: pd.DataFrame, left_out: dict[str, list[str]], estimated: floa
     parts += [f"{what}: {few(which)}" for what, which in left_out.items() if which]
     if estimated is not None:
         parts.append(f"noise variance {estimated:.4g} estimated from successive changes")
+    if places:
+        parts.append(places)
     return "; ".join(parts)

@@ -23,7 +23,7 @@ from tests.helpers.players import (
     warmed,
 )
 from tests.oracles.states import fingerprint
-from tvbandits import Bandit, Candidates, Recipe, policies
+from tvbandits import Bandit, Candidates, Recipe, Space, policies
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.core.arrays import Array
 from tvbandits.queries.asking import Asking
@@ -298,3 +298,18 @@ def test_contexts_that_are_wrong() -> None:
     with pytest.raises(ValueError, match="candidates without context columns have no context"):
         made("gp-ucb").ask(1.0, context=[1.0])
     assert len(bandit.pending) == 0
+
+
+def test_a_function_of_a_space_is_given_its_names() -> None:
+    space = Space(flow=(30, 60), mode=["eco", "loud"])
+    bandit = policies.gp_ucb(space, space.kernel(), 0.01)
+    X = bandit.ask(1, n=3, among=lambda frame: (frame["flow"] < 40) & (frame["mode"] == "eco"))
+    points = space.decode(X)
+    assert (points["flow"] < 40).all()
+    assert (points["mode"] == "eco").all()
+
+
+def test_nothing_is_recommended_before_anything_was_told() -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    with pytest.raises(ValueError, match="nothing to recommend: no reward and no answer"):
+        bandit.recommend(1)

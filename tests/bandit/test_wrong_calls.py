@@ -131,6 +131,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("answer outside", lambda b: b.answer([[10.5]], [0.1]), "X must be inside the box"),
     ],
     "plane": [
+        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: say context=values"),
         ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
         (
             "context too long",
@@ -175,14 +176,19 @@ def player(kind: str) -> Bandit:
     bandit = Bandit(recipe, seed=4)
     for t in map(float, range(1, 9)):
         go_on(bandit, t)
-    bandit.ask(8.5, n=2)
+    bandit.ask(8.5, n=2, context=weather(bandit, 8.0))
     return bandit
+
+
+def weather(bandit: Bandit, t: float) -> list[float] | None:
+    """The context, where there is one."""
+    return [t % 2] if getattr(bandit.recipe.domain, "context", ()) else None
 
 
 def go_on(bandit: Bandit, t: float) -> Array:
     points = bandit.questions(t)
     bandit.answer(points, noisy(points, t), t)
-    X = bandit.ask(t, n=2)
+    X = bandit.ask(t, n=2, context=weather(bandit, t))
     y = noisy(X, t)
     y[1] = NAN if t % 4 == 0 else y[1]
     bandit.tell(X, y, t)

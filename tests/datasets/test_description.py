@@ -140,6 +140,7 @@ def test_sites(tmp_path: Path) -> None:
     assert found == {
         "sites": "2: 'a', 'b'",
         "coordinates": f"lat, lon; {east:.4g} x 0 km in all",
+        "unit": "lat and lon as km north and east of the centre; a length scale is in km",
         "left out": "1 sites without coordinates",
         "use": f"tvbandits compare sensor-field --data READINGS --data {path}",
     }

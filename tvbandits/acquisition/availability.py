@@ -33,7 +33,7 @@ class Available:
     mask : boolean array of shape (A,), or None
         Of candidates.
     test : callable or None
-        Of any other domain: points (m, d) to a mask (m,).
+        Of any other domain: points (m, d), or a frame of them on a space, to a mask (m,).
     """
 
     domain: Domain
@@ -44,7 +44,7 @@ class Available:
         """Which of the points `X` (m, d) of the domain are available, shape (m,)."""
         if self.mask is None:
             assert self.test is not None  # one of the two is given
-            return _as_mask(self.test(X), len(X))
+            return _as_mask(self.test(_named(self.domain, X)), len(X))
         assert isinstance(self.domain, Candidates)
         return self.mask if X is self.domain.X else self.mask[self.domain.index(X)]
 
@@ -58,7 +58,9 @@ class Available:
     __hash__ = None  # type: ignore[assignment]
 
 
-def available(domain: Domain, among: Among, context: ArrayLike | None) -> Available | None:
+def available(
+    domain: Domain, among: Among, context: ArrayLike | None, *, any_context: bool = False
+) -> Available | None:
     """What a decision may choose from; None: everything.
 
     Parameters
@@ -67,15 +69,19 @@ def available(domain: Domain, among: Among, context: ArrayLike | None) -> Availa
     among : mask, row numbers or function, optional
     context : array of shape (c,), optional
         Values of the context columns: the rows that have them are available.
+    any_context : bool
+        Rows of several contexts may be available: nobody is to play them now.
 
     Raises
     ------
     NothingAvailableError
         If no candidate is left.
     ValueError
-        If `among` or `context` is not of a form that suits the domain.
+        If `among` or `context` is not of a form that suits the domain; or it has context columns, and
+        neither says what the context is.
     """
-    if among is None and context is None:
+    chooses = isinstance(domain, Candidates) and bool(domain.context) and not any_context
+    if among is None and context is None and not chooses:
         return None
     if not isinstance(domain, Candidates):
         if context is not None:
@@ -94,8 +100,21 @@ def available(domain: Domain, among: Among, context: ArrayLike | None) -> Availa
     if not mask.any():
         where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
         raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
+    if context is None and chooses:
+        given = domain.X[mask][:, list(domain.context)]
+        if (given != given[0]).any():
+            raise ValueError(
+                f"{domain!r} has a context, which the world gives and nobody chooses: "
+                "say context=values"
+            )
     mask.setflags(write=False)
     return Available(domain, mask, None)
+
+
+def _named(domain: Domain, X: Array) -> Any:
+    """Points as people write them: a frame where the domain has names."""
+    decode = getattr(domain, "decode", None)
+    return X if decode is None else decode(X)
 
 
 def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
@@ -103,7 +122,7 @@ def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     if isinstance(among, type):
         raise ValueError(f"among must be a mask, row numbers or a function, got {shown(among)}")
     if callable(among):
-        return _as_mask(among(domain.X), len(domain)).copy()
+        return _as_mask(among(_named(domain, domain.X)), len(domain)).copy()
     if np.ma.is_masked(among):
         raise ValueError(f"among must have no masked values, got {shown(among)}")
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,18 +19,20 @@ from tvbandits.acquisition.availability import Among, Available, available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit import consulting
+from tvbandits.bandit.correcting import Readings, readings_at
 from tvbandits.bandit.looking import Looking, in_turn
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.resuming import first_state, state_for
+from tvbandits.bandit.resuming import first_state, generator_of, state_for
 from tvbandits.bandit.state import Info, State
 from tvbandits.bandit.told import (
     Told,
     calibrated,
     checked_answers,
     checked_told,
+    values_and_variance,
     visited_with,
 )
-from tvbandits.core.arrays import Array, as_generator, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_times, whole_number
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.queries.consultation import show
@@ -129,10 +132,10 @@ class Bandit(Looking):
             decides, one point for most policies.
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
-            from points to a mask.
+            from points to a mask; on a space the points are a frame with its names.
         context : array of shape (c,), optional
-            Values of the context columns of `Candidates`: only rows with these are available; without
-            it, all rows are.
+            Values of the context columns of `Candidates`: only rows with these are available. It must
+            be given where there are such columns, unless `among` has rows of one context alone.
 
         Raises
         ------
@@ -312,6 +315,119 @@ class Bandit(Looking):
         return model.learned(state, before)
 
     @in_turn
+    def correct(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        t: ArrayLike | None = None,
+        variance: ArrayLike | None = None,
+        *,
+        to: ArrayLike | None = None,
+    ) -> Info:
+        """Put other rewards in the place of those that were told: a slip of the pen, a revised reading.
+
+        The bandit goes on as one that was told the right rewards at once, in the same order: unit,
+        kernel, pace and beliefs are learned again, which takes as long as all of them took, with a
+        decision before each time told. Points that are out, questions and the random stream stay as they
+        are. An expert that was shown a reward keeps what it made of it.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            The points that were told.
+        y : array of shape (n,), optional
+            The right rewards; NaN: there was no reading. By default they are as they were.
+        t : float or array of shape (n,), optional
+            The times at which they were told; by default, the latest told of each point.
+        variance : float or array of shape (n,), optional
+            Noise variance of the rewards; that of what was told by default.
+        to : float or array of shape (n,), optional
+            The right times, where those were wrong.
+
+        Raises
+        ------
+        ValueError
+            If nothing was told of a point at its time, or something has no form that can be used.
+
+        Examples
+        --------
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+        >>> info = bandit.tell([[0.0], [1.0]], [0.2, 50.0], 1)
+        >>> info = bandit.correct([[1.0]], [0.5], 1)
+        >>> print(bandit.state.rewards.y)
+        [0.2 0.5]
+        """
+        told, points, rows = readings_at(self._recipe, self._state, X, t)
+        given = told.variance[rows] if variance is None else variance
+        right = told.y[rows] if y is None else y
+        values, variances = values_and_variance("y", right, len(points), given)
+        times = told.t[rows] if to is None else as_times(to, len(points), "to")
+        self._state = self._retold(told.with_rows(rows, t=times, y=values, variance=variances))
+        return self._state.info
+
+    @in_turn
+    def retract(self, X: ArrayLike, t: ArrayLike | None = None) -> Info:
+        """Take back what was told, as if it had never been; see `correct`.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            The points that were told.
+        t : float or array of shape (n,), optional
+            The times at which they were told; by default, the latest told of each point.
+
+        Raises
+        ------
+        ValueError
+            If nothing was told of a point at its time.
+
+        Examples
+        --------
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+        >>> info = bandit.tell([[0.0]], [0.2], 8768)  # the wrong year
+        >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
+        0 None
+        """
+        told, _, rows = readings_at(self._recipe, self._state, X, t)
+        self._state = self._retold(told.without(rows))
+        return self._state.info
+
+    def _retold(self, readings: Readings) -> State:
+        """The state that these readings lead to."""
+        state, model = self._state, self._model
+        rng = generator_of(state.random)
+        made, known = first_state(self._recipe, rng), 0
+        about = np.maximum.accumulate(state.answers.t)
+        side: Literal["left", "right"] = "right" if self._recipe.consult == "before ask" else "left"
+        # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
+        decides = state.posterior is not None or (
+            state.model.learned is None and state.model.scaling.estimated_at > 0
+        )
+        with model.one_thread(state):
+            for told in readings.in_turn():
+                known = max(known, int(np.searchsorted(about, told.latest, side)))
+                made = replace(made, answers=state.answers.take(slice(known)))
+                if decides and (made.time is None or told.latest >= made.time):
+                    made = model.conditioned(made, told.latest, rng)
+                made = self._with_rewards(made, told, rng)
+            made = replace(made, answers=state.answers)
+            out = state.asked_for
+            if out is not None and made.time is not None and made.time >= out:
+                out = None  # that decision has its reward
+            if decides and out is not None:
+                made = model.conditioned(made, out, rng)
+        info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
+        questions = replace(state.questions, pool=made.questions.pool)
+        return replace(
+            made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
+            expert=state.expert, info=replace(info, told=len(made.rewards), failed=len(made.failed)),
+        )  # fmt: skip
+
+    @in_turn
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told.
 
@@ -356,7 +472,7 @@ class Bandit(Looking):
         if recipe.asking is None:
             raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
         about = consulting.question_time(recipe, state, t)
-        free = available(recipe.domain, among, None)
+        free = available(recipe.domain, among, None, any_context=True)
         rng = self._generator(state)
         with self._model.one_thread(state):
             state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)

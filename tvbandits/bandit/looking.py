@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Among, available
+from tvbandits.acquisition.availability import Allowed, Among, Available, available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import generator_of
@@ -150,12 +150,18 @@ class Looking:
         Raises
         ------
         ValueError
-            As for `ask`.
+            As for `ask`; or if nothing was told or answered yet.
         NothingAvailableError
             If nothing is available.
         """
+        free = available(self._recipe.domain, among, context)
+        if not (len(self._state.rewards) or len(self._state.answers)):
+            raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
+        return self._best(t, free)
+
+    def _best(self, t: float | None, free: Available | None) -> Array:
+        """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain
-        free = available(domain, among, context)
         state, now, rng = self._conditioned_for(t)
         with self._model.one_thread(state):
             allowed = Allowed(domain, free, np.empty((0, domain.dimension)))

@@ -77,7 +77,7 @@ def checked_told(
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = _values_and_variance(
+    rewards, variances = values_and_variance(
         "y", y, n, noise_variance if variance is None else variance
     )
     times = as_times(_times_asked(pending, points, asked_for) if t is None else t, n)
@@ -98,7 +98,7 @@ def checked_answers(
     """
     points = recipe.domain.check(X)
     n = len(points)
-    said, variances = _values_and_variance(
+    said, variances = values_and_variance(
         "values", values, n, recipe.noise_variance if variance is None else variance
     )
     has = ~np.isnan(said)
@@ -107,7 +107,7 @@ def checked_answers(
     return Observations(points[has], np.full(k, t), said[has], variances[has], source), n - k
 
 
-def _values_and_variance(
+def values_and_variance(
     name: str, values: ArrayLike, n: int, variance: ArrayLike
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances."""

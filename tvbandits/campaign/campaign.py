@@ -15,7 +15,7 @@ import json
 import platform
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -25,11 +25,12 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, available
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.correcting import told_again
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.following import Follower, snapshot_of
-from tvbandits.campaign.store.errors import StorageError, reading
+from tvbandits.campaign.store.errors import ConflictError, StorageError, reading
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.rows import points
+from tvbandits.campaign.store.rows import numbers, points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.watching import Place, Watching
 from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
@@ -244,10 +245,41 @@ class Campaign(Watching):
         Raises
         ------
         ConflictError
-            If other rewards are on record under the key; the message shows both.
+            If other rewards are on record under the key; the message shows both. Without a key, if a
+            reading of the same place and time is on record.
         """
         given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
-        self._done("told", given, key, who)
+        self._done("told", given, key, who, self._check_first if key is None else None)
+        return self.info
+
+    def correct(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        to: Any = None,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> Info:
+        """Put other rewards in the place of those that were told, as `Bandit.correct`.
+
+        The journal keeps both; whoever opens the campaign next computes everything since the last
+        snapshot again, and a snapshot is kept now.
+        """
+        values = [float("nan")] if y is None else y
+        given = {**self._readings(X, "y", values, variance), "t": self._times(t)}
+        given = {**given, "to": self._times(to), **({"y": None} if y is None else {})}
+        self._done("corrected", given, key, who)
+        return self.info
+
+    def retract(
+        self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
+    ) -> Info:
+        """Take back what was told, as `Bandit.retract`; the journal keeps both."""
+        given = {"X": self._recipe.domain.check(X).tolist(), "t": self._times(t)}
+        self._done("retracted", given, key, who)
         return self.info
 
     def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
@@ -258,7 +290,8 @@ class Campaign(Watching):
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
     ) -> Array:
         """What to ask somebody else now, as `Bandit.questions`."""
-        given = {"t": self._time(t), "among": self._rows(among, None)}
+        free = self._rows(among, None, any_context=True)
+        given = {"t": self._time(t), "among": free}
         return self._points(self._done("questions", given, key, who))
 
     def answer(
@@ -283,8 +316,28 @@ class Campaign(Watching):
 
     # --- inside ----------------------------------------------------------------------------------
 
+    def _check_first(self, bandit: Bandit, given: Mapping[str, Any]) -> None:
+        """Raise a `ConflictError` if a reading of the same place and time is on record."""
+        recipe, t, variance = bandit.recipe, given["t"], given["variance"]
+        X, y = points(given["X"], recipe.domain.dimension), numbers(given["y"])
+        there = told_again(recipe, bandit.state, X, y, t, variance)
+        if there is not None:
+            known, rows, same = there
+            first = rows[0]
+            raise ConflictError(
+                f"{self.names.name(known.X[first])} at {self.when(float(known.t[first]))} was told "
+                f"already, as {known.y[first]:g}: give a key (--key) if another reading is to count "
+                "beside it, or let `campaign correct` replace it",
+                same=same,
+            )
+
     def _done(
-        self, kind: str, given: dict[str, Any], key: str | None, who: str | None
+        self,
+        kind: str,
+        given: dict[str, Any],
+        key: str | None,
+        who: str | None,
+        check: Callable[[Bandit, Mapping[str, Any]], None] | None = None,
     ) -> Mapping[str, Any]:
         """Do something once, and write it down; the body of its row."""
         given, key, who = as_given(given, key, self._who if who is None else who)
@@ -292,6 +345,8 @@ class Campaign(Watching):
             there = None if key is None else self._store.keyed(key)
             if there is not None:
                 return same_operation(there, kind, given)
+            if check is not None:
+                check(follower.bandit, given)
             writer = Writer(turn, follower, who)
             try:
                 body = writer.operate(kind, given, key)
@@ -301,7 +356,8 @@ class Campaign(Watching):
                 raise
             # Let those who look see it without computing it again.
             self._news = (follower.bandit.state, follower.seq, follower.head)
-            if follower.seq - follower.snapshot >= self._snapshot_every:
+            due = kind in ("corrected", "retracted")  # to do it again takes long
+            if due or follower.seq - follower.snapshot >= self._snapshot_every:
                 try:
                     self._keep(turn, follower)
                 except StorageError as error:  # what was done is on the disk, and stays done
@@ -343,9 +399,11 @@ class Campaign(Watching):
     def _points(self, body: Mapping[str, Any]) -> Array:
         return points(body["got"], self._recipe.domain.dimension)
 
-    def _rows(self, among: Among, context: ArrayLike | None) -> list[int] | None:
+    def _rows(
+        self, among: Among, context: ArrayLike | None, *, any_context: bool = False
+    ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
-        free = available(self._recipe.domain, among, context)
+        free = available(self._recipe.domain, among, context, any_context=any_context)
         if free is None:
             return None
         if free.mask is None:

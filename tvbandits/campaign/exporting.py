@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import CampaignError, StorageError
-from tvbandits.campaign.store.rows import Row
+from tvbandits.campaign.store.rows import Row, points_of
 from tvbandits.core.files.placing import put_in_place
 from tvbandits.core.files.reading import naming, read_parquet
 
@@ -21,6 +22,8 @@ WHAT = {
     "questions": "question",
     "answers": "answer",
     "consulted": "bought",
+    "corrected": "corrected",
+    "retracted": "retracted",
 }
 """What a row of the table says, by the kind of row of the journal."""
 
@@ -28,25 +31,26 @@ FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
 """Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell."""
 
 
-def table_of(journal: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
+def table_of(journal: Sequence[Row], names: Names) -> pd.DataFrame:
     """A row for each point: row of the journal, what, when, who, key, time, point, value, variance.
 
     Parameters
     ----------
     journal : sequence of Row
-    columns : sequence of str
-        Names of the coordinates.
+    names : Names
+        Of the coordinates, or of the parameters of a space.
     """
     head = ["row", "what", "at", "who", "key", "time"]
-    rows = [cells for row in journal if row.kind in WHAT for cells in _cells(row)]
-    frame = pd.DataFrame(rows, columns=[*head, *columns, "value", "variance"])
-    floats = dict.fromkeys(["time", *columns, "value", "variance"], "float64")
+    rows = [cells for row in journal if row.kind in WHAT for cells in _cells(row, names)]
+    frame = pd.DataFrame(rows, columns=[*head, *names.coordinates, "value", "variance"])
+    numbers = ("time", *names.coordinates, "value", "variance")
+    floats = {name: "float64" for name in numbers if name not in names.words}
     return frame.astype({"row": "int64", **floats})
 
 
-def _cells(row: Row) -> Iterator[list[Any]]:
+def _cells(row: Row, names: Names) -> Iterator[list[Any]]:
     body = row.body
-    X = body.get("got") or body.get("X") or []
+    X = points_of(row)
     values = body.get("y") or body.get("values") or []
     for i, x in enumerate(X):
         yield [
@@ -56,7 +60,7 @@ def _cells(row: Row) -> Iterator[list[Any]]:
             row.who,
             row.key,
             _of(body.get("t"), i),
-            *x,
+            *names.values(x),
             _of(values, i) if values else None,
             _of(body.get("variance"), i),
         ]

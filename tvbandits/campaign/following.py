@@ -11,6 +11,7 @@ import numpy as np
 
 from tvbandits._version import __version__
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.correcting import readings_at
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.campaign.consulted import OnRecord, Unsaved, Write
@@ -20,7 +21,7 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     reading,
 )
-from tvbandits.campaign.store.rows import DONE, Row, numbers, points
+from tvbandits.campaign.store.rows import DONE, Row, as_text, numbers, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.saving import from_bytes, to_bytes
@@ -122,7 +123,7 @@ class Follower:
             raise ReplayError(f"{where}: {error}") from error
         except (ValueError, RuntimeError) as error:
             raise ReplayError(f"{where} cannot be played again: {error}") from error
-        if got is not None and got.tolist() != row.body["got"]:
+        if got is not None and as_text({"got": got}) != as_text({"got": row.body["got"]}):
             raise ReplayError(
                 f"{where} gives {got.tolist()} here, and {row.body['got']} is on "
                 "record: was it made on another kind of processor, or by other versions?"
@@ -181,6 +182,28 @@ def _answer(bandit: Bandit, given: Given) -> None:
     bandit.answer(X, numbers(given["values"]), t, variance)
 
 
+def _was(bandit: Bandit, X: Array, t: Any) -> Array:
+    """Time and reward (n, 2) that were told of points; NaN: no reading."""
+    told, _, rows = readings_at(bandit.recipe, bandit.state, X, t)
+    return np.column_stack([told.t[rows], told.y[rows]])
+
+
+def _correct(bandit: Bandit, given: Given) -> Array:
+    X = points(given["X"], bandit.recipe.domain.dimension)
+    t, to, y, variance = (_optional(given[name]) for name in ("t", "to", "y", "variance"))
+    was = _was(bandit, X, t)
+    bandit.correct(X, y, t, variance, to=to)
+    return was
+
+
+def _retract(bandit: Bandit, given: Given) -> Array:
+    X = points(given["X"], bandit.recipe.domain.dimension)
+    t = _optional(given["t"])
+    was = _was(bandit, X, t)
+    bandit.retract(X, t)
+    return was
+
+
 def _optional(values: Any) -> Any:
     return None if values is None else numbers(values)
 
@@ -191,6 +214,8 @@ OPERATIONS: dict[str, Callable[[Bandit, Given], Array | None]] = {
     "dropped": _drop,
     "questions": _questions,
     "answers": _answer,
+    "corrected": _correct,
+    "retracted": _retract,
 }
 """What changes a bandit, by the kind of row that says so."""
 

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,17 @@ from tvbandits.bandit.state import Info, State
 from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.exporting import table_of, write_table
 from tvbandits.campaign.following import Follower, Verified, verified
+from tvbandits.campaign.naming import Names
 from tvbandits.campaign.status import Status, status_of
 from tvbandits.campaign.store.errors import DamagedCampaignError, reading
-from tvbandits.campaign.store.rows import Row
+from tvbandits.campaign.store.rows import Row, numbers, points
 from tvbandits.campaign.store.store import Store
 from tvbandits.core.arrays import Array, as_floats, as_time, whole_number
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.display import history_of
 from tvbandits.core.domains import Candidates
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Expert
 
 Place = str | os.PathLike[str]
@@ -79,9 +83,23 @@ class Watching:
 
     @property
     def history(self) -> pd.DataFrame:
-        """What was told, answered and asked, as `Bandit.history`."""
+        """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
+
+        A reading that was corrected or taken back stands there as it was, as "corrected" or "retracted".
+        """
         with self._read() as follower:
-            return follower.bandit.history
+            history = follower.bandit.history
+        gone = [row for row in self.journal() if row.kind in ("corrected", "retracted")]
+        if not gone:
+            return history
+        domain, frames = self._recipe.domain, [history]
+        none, no_plays = Observations.empty(domain.dimension), Plays.none(domain.dimension)
+        for row in gone:
+            was, X = numbers(row.body["got"]), points(row.body["X"], domain.dimension)
+            old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
+            frame = history_of(domain, old, none, no_plays, no_plays)
+            frames.append(frame.assign(reward=was[:, 1], variance=np.nan, kind=row.kind))
+        return pd.concat(frames).sort_values("time", kind="stable", ignore_index=True)
 
     @property
     def info(self) -> Info:
@@ -115,21 +133,25 @@ class Watching:
         found = self._store.about.items()
         return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
 
+    @cached_property
+    def names(self) -> Names:
+        """What people call its points."""
+        domain = self._recipe.domain
+        self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
+        self._listed("coordinates", range(domain.dimension))
+        with self._field("user:given"):
+            return Names(domain, self.about)
+
+    def when(self, t: float | None) -> str:
+        """A time as people write it."""
+        if t is None:
+            return "no time yet"
+        return f"t = {t:g}" if self.clock is None else str(self.clock.time(t))
+
     @property
     def id(self) -> str:
         """What no other campaign is called; its copies are."""
         return self._store.about["id"]
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the candidates, as kept with it; empty where there are none."""
-        domain = self._recipe.domain
-        return self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
-
-    @property
-    def coordinates(self) -> list[str]:
-        """Names of the coordinates, as kept with it; empty where there are none."""
-        return self._listed("coordinates", range(self._recipe.domain.dimension))
 
     @property
     def budget(self) -> int | None:
@@ -166,9 +188,7 @@ class Watching:
             If it cannot be written.
         """
         there = file_path("path", path)
-        dimension = self._recipe.domain.dimension
-        columns = self.coordinates or [f"x{i}" for i in range(dimension)]
-        write_table(table_of(self.journal(), columns), there)
+        write_table(table_of(self.journal(), self.names), there)
 
     def verify(self) -> Verified:
         """Play everything again from the beginning, and compare with what is on record."""

@@ -142,6 +142,10 @@ def _played(
         problem_label(text): make_problem(text, order.data, order.horizon)
         for text in order.problems
     }
+    for text, problem in problems.items():
+        summary = getattr(problem, "summary", "")
+        if order.data and summary:
+            say(f"{text}: {summary}")
     plan = Comparison(
         problems,
         policies,

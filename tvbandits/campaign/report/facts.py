@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.campaign.naming import Names
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.domains import Candidates
@@ -65,6 +66,7 @@ class Facts:
         """As it is now."""
         domain = campaign.recipe.domain
         history = campaign.history
+        history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
         times = history["time"].to_numpy(dtype=float)
         places, names = _places(domain, campaign.names)
         return cls(
@@ -119,7 +121,8 @@ class Facts:
     def name_of(self, point: Array) -> str:
         """Of a point: of its place, or its coordinates."""
         row = self.row_of(point)
-        return self.names[row] if (self.places[row] == point).all() else _written(point)
+        exact = bool((self.places[row] == point).all())
+        return self.names[row] if exact else self.campaign.names.name(point)
 
     def when(self, t: float) -> str:
         """A time as people say it."""
@@ -220,8 +223,7 @@ class Facts:
     @property
     def axes(self) -> tuple[str, str]:
         """Names of the first two coordinates."""
-        said = self.campaign.coordinates
-        return (said[0], said[1]) if len(said) > 1 else ("x0", "x1")
+        return tuple([*self.campaign.names.coordinates, "x0", "x1"][:2])  # type: ignore[return-value]
 
 
 def in_words(budget: Any) -> str:
@@ -257,20 +259,15 @@ def _within(state: Any) -> Iterator[dict[str, Any]]:
                 yield from _within(each)
 
 
-def _places(domain: Any, names: Sequence[str]) -> tuple[Array, list[str]]:
+def _places(domain: Any, names: Names) -> tuple[Array, list[str]]:
     """Where beliefs are shown, and what the places are called."""
     if isinstance(domain, Candidates):
         X = np.asarray(domain.X)
-        said = list(names) if len(names) == len(X) else [_written(x) for x in X]
-        rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))
-        return X[rows], [said[row] for row in rows]
-    X = domain.sample(MOST_PLACES, np.random.default_rng(0))
-    X = X[np.lexsort(X.T[::-1])]
-    return X, [_written(x) for x in X]
-
-
-def _written(point: Array) -> str:
-    return ", ".join(f"{value:g}" for value in point)
+        X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
+    else:
+        X = domain.sample(MOST_PLACES, np.random.default_rng(0))
+        X = X[np.lexsort(X.T[::-1])]
+    return X, [names.name(x) for x in X]
 
 
 def _troubles(played: pd.DataFrame) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _box(first: str, *more: str) -> str:
 
 
 def _glance(facts: Facts) -> str:
-    status = facts.campaign.status
+    status, unit = facts.campaign.status, facts.campaign.about.get("length_unit", "")
     troubled = sum(bool(each.troubles) for each in facts.stations)
     return cards(
         [
@@ -112,6 +112,7 @@ def _glance(facts: Facts) -> str:
             ("cost", float(status.cost)),
             (f"left to lose at most, width {facts.width:g}", facts.most_regret),
             ("stations in trouble", troubled),
+            *([("length scales in", unit)] if unit else []),
         ]
     )
 

@@ -166,7 +166,9 @@ class Door:
         if not method:
             raise RefusedError(404, "there is nothing here")
         if role is not None and holder is None:
-            raise RefusedError(401, "a token is needed", www_authenticate="Bearer")
+            given = "authorization" in request.headers or COOKIE in request.cookies
+            why = "that token is wrong" if given else "a token is needed"
+            raise RefusedError(401, why, www_authenticate="Bearer")
         if role is not None and holder is not None and role not in holder.roles:
             raise RefusedError(403, f"this token may not {role}")
         if request.scope["method"] != method:

@@ -31,7 +31,18 @@ class BusyError(CampaignError):
 
 
 class ConflictError(CampaignError):
-    """Something else is on record under the same key."""
+    """Something is on record under the same key, or of the same place and time.
+
+    Parameters
+    ----------
+    message : str
+    same : bool
+        What is on record is what was given.
+    """
+
+    def __init__(self, message: str, *, same: bool = False) -> None:
+        super().__init__(message)
+        self.same = same
 
 
 class DamagedCampaignError(CampaignError):

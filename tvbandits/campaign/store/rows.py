@@ -21,7 +21,7 @@ import numpy as np
 from tvbandits.campaign.store.errors import DamagedCampaignError, reading
 from tvbandits.core.arrays import Array
 
-DONE = ("asked", "told", "dropped", "questions", "answers")
+DONE = ("asked", "told", "dropped", "questions", "answers", "corrected", "retracted")
 """Kinds of rows that are a whole operation by themselves, or end one."""
 
 FIELDS = {
@@ -132,6 +132,12 @@ def checked_row(place: str, cells: tuple[Any, ...], last: int, before: str) -> R
         if not isinstance(body, dict) or not FIELDS[kind] <= body.keys():
             raise ValueError(f"it needs {sorted(FIELDS[kind])}")
         return Row(seq, kind, key, who, at, body, digest)
+
+
+def points_of(row: Row) -> list[Any]:
+    """The points that a row speaks about: those it was given, or else those that were chosen."""
+    found: list[Any] = row.body.get("X") or row.body.get("got") or []
+    return found
 
 
 def numbers(values: Any) -> Array:

@@ -6,10 +6,10 @@ import json
 import math
 import sys
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,10 @@ from tvbandits.policies.names import load
 try:
     from tvbandits.campaign.campaign import Campaign
     from tvbandits.campaign.exporting import without_formulas
-    from tvbandits.campaign.store.rows import Row
+    from tvbandits.campaign.store.rows import Row, points_of
     from tvbandits.cli.campaigns.config import made_expert, read_config
+    from tvbandits.cli.campaigns.doubting import Doubts, sure
+    from tvbandits.cli.campaigns.drafting import drafted
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise
@@ -73,6 +75,36 @@ class Call:
         print(json.dumps(without_nan(about)) if self.shape == "json" else text)
 
 
+@dataclass(frozen=True)
+class Change:
+    """A reading that was told, and what is right.
+
+    Attributes
+    ----------
+    site, at : str
+        Which; without a time the latest told of the site.
+    value, variance : float or None
+        As they should be; None: as they were.
+    yes : bool
+        It is right, however odd it looks.
+    """
+
+    site: str
+    at: str | None = None
+    value: float | None = None
+    variance: float | None = None
+    yes: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A file to be written: a policy ("name:key=value,..."), the sites, the deviation of a reading."""
+
+    policy: str
+    sites: str | None
+    noise_sd: float | None
+
+
 class Sites:
     """A campaign, and its points and times as people write them.
 
@@ -83,11 +115,8 @@ class Sites:
 
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
-        self.names, self.coordinates = campaign.names, campaign.coordinates
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.names)}
+        self.names = campaign.names
+        self.point, self.name, self.when = self.names.point, self.names.name, campaign.when
 
     @property
     def candidates(self) -> Candidates:
@@ -97,38 +126,16 @@ class Sites:
             raise ValueError(f"the campaign plays on {domain!r}: it has no sites to name")
         return domain
 
-    def point(self, text: str) -> Array:
-        """A site by its name, or a point by its coordinates, shape (1, d)."""
-        if text in self._rows:
-            return self.candidates.X[[self._rows[text]]]
-        try:
-            numbers = [float(part) for part in text.split(",")]
-        except ValueError:
-            known = ", ".join(self.names[:8]) or f"coordinates {', '.join(self.coordinates)}"
-            raise ValueError(f'unknown site "{text}"; there are: {known}') from None
-        return self.campaign.recipe.domain.check([numbers])  # type: ignore[no-any-return]
-
     def rows(self, text: str | None) -> list[int] | None:
-        """Row numbers of "name,name"."""
+        """Row numbers of "name,name", or of "name; name" as `ask` says it."""
         if text is None:
             return None
-        names = [part.strip() for part in text.split(",")]
-        unknown = [name for name in names if name not in self._rows]
-        if unknown:
-            raise ValueError(f'unknown site "{unknown[0]}"; there are: {", ".join(self.names[:8])}')
-        return [self._rows[name] for name in names]
-
-    def name(self, x: Any) -> str:
-        """What people call a point."""
-        domain = self.campaign.recipe.domain
-        if self.names and isinstance(domain, Candidates):
-            return self.names[int(domain.index(np.atleast_2d(x))[0])]
-        decode = getattr(domain, "decode", None)
-        if decode is not None:
-            row = decode(np.atleast_2d(x)).iloc[0]
-            return ", ".join(f"{key}={value}" for key, value in row.items())
-        # To the last digit: told with fewer, it would be another point than the one that is out.
-        return ",".join(f"{each:g}" if float(f"{each:g}") == each else f"{each}" for each in x)
+        known = self.candidates  # or it is said that there are no sites to name
+        parts = [part.strip() for part in text.split(";")]
+        if parts == [text.strip()] and text.strip() not in self.names.sites:
+            parts = [part.strip() for part in text.split(",")]
+        rows = [self.names.row(part) for part in parts]
+        return [row for row in dict.fromkeys(rows) if row < len(known)]
 
     def time(self, text: str | None) -> Any:
         """A number, or a date where there is a clock."""
@@ -142,13 +149,6 @@ class Sites:
                     f'--at must be a number, got "{text}": there is no clock'
                 ) from None
             return self.campaign.clock.number(text)
-
-    def when(self, t: float | None) -> str:
-        """A time as people write it."""
-        if t is None:
-            return "no time yet"
-        clock = self.campaign.clock
-        return f"t = {t:g}" if clock is None else str(clock.time(t))
 
     def shown(self, X: Array) -> list[dict[str, Any]]:
         """Points for JSON."""
@@ -167,8 +167,28 @@ def check_expert(said: str, wanted: str) -> None:
 # --- the commands ------------------------------------------------------------------------------------
 
 
-def new(file: str, config: Path, expert: str | None, who: str | None) -> None:
-    """Begin a campaign."""
+def new(
+    file: str,
+    config: Path | None,
+    expert: str | None,
+    who: str | None,
+    draft: Draft | None = None,
+) -> None:
+    """Begin a campaign; from a policy the file that it is about is written first."""
+    if draft is not None:
+        path = Path("campaign.toml") if config is None else config
+        if path.exists():
+            raise ValueError(f"{path}: there is something already; leave --policy out to use it")
+        text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
+        path.write_text(text, encoding="utf-8")
+        if draft.sites is None or draft.noise_sd is None:
+            print(f"{path} is written: fill in sites and noise_sd, and then")
+            print(f"tvbandits campaign new {file} --config {path}")
+            return
+        print(f"{path} is written")
+        config = path
+    if config is None:
+        raise ValueError("give --config FILE, or --policy NAME to have one written")
 
     def handed_over(name: str) -> Any:
         if expert is None:
@@ -183,14 +203,28 @@ def new(file: str, config: Path, expert: str | None, who: str | None) -> None:
         check_expert(expert, planned.about["expert"])
     more = {"clock": planned.clock, "about": planned.about, "who": who}
     with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
-        print(f"{file}: a campaign on {campaign.recipe.domain!r}")
+        about = campaign.about
+        print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
 
 
-def ask(call: Call, at: str | None, n: int | None, among: str | None) -> None:
+def _in_km(about: Mapping[str, str]) -> list[str]:
+    """What became of latitude and longitude, and what that means for a length scale."""
+    if not about.get("length_unit"):
+        return []
+    scale = tomllib.loads(about["config"])["policy"].get("length_scale")
+    said = "length scales are in km" if scale is None else f"length_scale = {scale} is in km"
+    return [about["places"], said]
+
+
+def ask(
+    call: Call, at: str | None, n: int | None, among: str | None, without: str | None = None
+) -> None:
     """Where to go next."""
     with call.opened() as sites:
-        t = sites.time(at)
-        X = sites.campaign.ask(t, n, sites.rows(among), key=call.key)
+        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
+        if out is not None:
+            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
+        X = sites.campaign.ask(t, n, rows, key=call.key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
@@ -201,6 +235,39 @@ def questions(call: Call, at: str | None, among: str | None) -> None:
         X = sites.campaign.questions(t, sites.rows(among), key=call.key)
         text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
         call.say(text, {"questions": sites.shown(X), "t": t})
+
+
+def correct(call: Call, to: str | None, change: Change) -> None:
+    """Put a reading right."""
+    with call.opened() as sites:
+        X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
+        y = None if change.value is None else [change.value]
+        if y is None and moved is None and change.variance is None:
+            raise ValueError("correct needs what is right: --reward, --to or --variance")
+        variance = None if change.variance is None else [change.variance]
+        about = Doubts.of(sites.campaign)
+        when = t if moved is None else moved
+        sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
+        sites.campaign.correct(X, y, t, variance, to=moved, key=call.key)
+        _say_changed(call, sites, "corrected")
+
+
+def retract(call: Call, change: Change) -> None:
+    """Take a reading back."""
+    with call.opened() as sites:
+        X, t = sites.point(change.site), sites.time(change.at)
+        sites.campaign.retract(X, t, key=call.key)
+        _say_changed(call, sites, "retracted")
+
+
+def _say_changed(call: Call, sites: Sites, what: str) -> None:
+    """What was on record, and how things stand."""
+    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
+    told = sites.campaign.status.told
+    ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
+    name = sites.name(np.asarray(row.body["X"][0]))
+    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
+    call.say(text, {what: name, "t": at, "was": value, "told": told})
 
 
 def drop(call: Call, site: str | None) -> None:
@@ -219,9 +286,10 @@ def status(call: Call) -> None:
         found = sites.campaign.status
         out = "; ".join(sites.name(x) for x in sites.campaign.pending) or "none"
         best = sites.name(sites.campaign.recommend()) if found.told else "not known yet"
+        cost = f" at a cost of {found.cost:g}" if found.cost else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
-            f"{found.told} told, out: {out}; {found.questions} asked for {found.cost:g}{doubt}; "
+            f"{found.told} told, out: {out}; {found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}; best: {best}"
         )
         call.say(text, {**dict(found.summary), "out": out, "best": best})
@@ -271,7 +339,7 @@ def watch(call: Call, seconds: float | None) -> None:
 
 
 def _line(sites: Sites, row: Row) -> str:
-    X = row.body.get("got") or row.body.get("X") or []
+    X = points_of(row)
     names = "; ".join(sites.name(np.asarray(x)) for x in X)
     values = row.body.get("y") or row.body.get("values") or []
     said = f": {', '.join(f'{float(each):g}' for each in values)}" if values else ""

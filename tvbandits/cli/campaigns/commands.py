@@ -32,9 +32,20 @@ Among = Annotated[
     str | None, typer.Option(metavar="SITE,...", help="Only these sites are available.")
 ]
 
+Without = Annotated[
+    str | None, typer.Option(metavar="SITE,...", help="All sites are available but these.")
+]
+
 Where = Annotated[
     str | None, typer.Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")
 ]
+
+Told = Annotated[
+    str,
+    typer.Option("--site", metavar="SITE", help="Of the reading; the latest told without --at."),
+]
+
+Yes = Annotated[bool, typer.Option("--yes", help="It is right, however odd it looks.")]
 
 Table = Annotated[
     Path | None, typer.Option("--csv", help="A table with site (or coordinates), time, reward.")
@@ -44,14 +55,28 @@ Table = Annotated[
 @app.command("new")
 def new_command(
     file: File,
-    config: Annotated[Path, typer.Option(help="What it is about: a TOML file.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(help="What it is about: a TOML file; campaign.toml with --policy."),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[:key=value,...]", help="Write that file for this policy."),
+    ] = None,
+    sites: Annotated[str | None, typer.Option(help="With --policy: the table of sites.")] = None,
+    noise_sd: Annotated[
+        float | None, typer.Option(help="With --policy: standard deviation of a reading.")
+    ] = None,
     expert: ByName = None,
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
     with leaving():
         from tvbandits.cli.campaigns import actions
-    actions.new(file, config, expert, who)
+    draft = None if policy is None else actions.Draft(policy, sites, noise_sd)
+    if draft is None and (sites is not None or noise_sd is not None):
+        raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
+    actions.new(file, config, expert, who, draft)
 
 
 @app.command("ask")
@@ -60,6 +85,7 @@ def ask_command(
     at: At = None,
     n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
     among: Among = None,
+    without: Without = None,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
@@ -68,7 +94,7 @@ def ask_command(
     """Say where to go next; the same answer again under the same --key."""
     with leaving():
         from tvbandits.cli.campaigns import actions
-    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among)
+    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without)
 
 
 @app.command("tell")
@@ -79,16 +105,20 @@ def tell_command(
     at: At = None,
     variance: Annotated[float | None, typer.Option(help="Noise variance of the reading.")] = None,
     csv: Table = None,
+    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
     format_: Shape = "text",
 ) -> None:
-    """Tell a reading, or those of a table; the same ones again count once."""
+    """Tell a reading, or those of a table; the same ones again count once.
+
+    Another reading of the same place and time needs a --key of its own.
+    """
     with leaving():
         from tvbandits.cli.campaigns import actions, bringing
     call = actions.Call(file, format_, expert, who, key)
-    bringing.bring("tell", call, site, reward, at, variance, csv)
+    bringing.bring("tell", call, site, reward, at, variance, csv, yes=yes)
 
 
 @app.command("questions")
@@ -123,6 +153,41 @@ def answer_command(
         from tvbandits.cli.campaigns import actions, bringing
     call = actions.Call(file, format_, None, who, key)
     bringing.bring("answer", call, site, value, at, variance, csv)
+
+
+@app.command("correct")
+def correct_command(
+    file: File,
+    site: Told,
+    at: At = None,
+    reward: Annotated[float | None, typer.Option(help="The right reading; nan: none.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="TIME", help="The right time.")] = None,
+    variance: Annotated[float | None, typer.Option(help="The right noise variance.")] = None,
+    yes: Yes = False,
+    key: Key = None,
+    who: Who = None,
+    format_: Shape = "text",
+) -> None:
+    """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
+    with leaving():
+        from tvbandits.cli.campaigns import actions
+    change = actions.Change(site, at, reward, variance, yes)
+    actions.correct(actions.Call(file, format_, None, who, key), to, change)
+
+
+@app.command("retract")
+def retract_command(
+    file: File,
+    site: Told,
+    at: At = None,
+    key: Key = None,
+    who: Who = None,
+    format_: Shape = "text",
+) -> None:
+    """Take back a reading that should not have been told; the journal keeps it."""
+    with leaving():
+        from tvbandits.cli.campaigns import actions
+    actions.retract(actions.Call(file, format_, None, who, key), actions.Change(site, at))
 
 
 @app.command("drop")

@@ -1,29 +1,6 @@
 """A campaign as a person writes it down: a TOML file with the sites, the policy, the clock, the expert.
 
-[domain]
-sites = "sites.csv"          # a column `site` with names, the others are coordinates; or
-# box = [[0, 10], [0, 5]]    # intervals; or
-# [domain.space]             # parameters with names
-# temperature = [10, 80]
-# mode = ["a", "b"]
-# count = { whole = [1, 5] }
-
-[policy]
-name = "tv-gp-ucb"
-kernel = "matern"            # rbf, matern (with smoothness = 2.5), or learned from nothing: leave out
-length_scale = 2.0           # one, or one for each coordinate, in the unit of the sites
-noise = 0.1                  # deviation of a reading, in its unit
-seed = 0
-[policy.options]             # as `tvbandits policies` lists them
-confidence = 2.0
-
-[clock]
-unit = "1h"
-origin = "2024-01-01"
-
-[expert]
-maker = "mylab.probes:make"  # or: brought = true, and answers come by `tvbandits campaign answer`
-budget = 200                 # questions in all
+All keys stand in `docs/campaign-toml.md`; `tvbandits campaign new FILE --policy NAME` writes one.
 """
 
 from __future__ import annotations
@@ -45,9 +22,11 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates, Integer, Space
 from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
 from tvbandits.core.protocols import Domain, Expert
+from tvbandits.datasets.sensor_network.problem import degrees_in, in_words, points_of
 from tvbandits.experts.wrappers.budgeted import Budgeted
 from tvbandits.policies.catalogue.registry import POLICIES
-from tvbandits.policies.names import known_spec
+from tvbandits.policies.names import known_spec, parse_call
+from tvbandits.policies.setting import Policy
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("clock", "domain", "expert", "policy"),
@@ -57,7 +36,8 @@ KEYS: dict[str, tuple[str, ...]] = {
         "length_scale",
         "minimise",
         "name",
-        "noise",
+        "noise_sd",
+        "noise_variance",
         "options",
         "seed",
         "smoothness",
@@ -65,7 +45,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "clock": ("origin", "unit"),
     "expert": ("brought", "budget", "maker"),
 }
-"""What may stand in which part of the file."""
+"""What may stand in which part of the file; in [policy] also what is an option of the policy."""
 
 Load = Callable[[str], Any]
 """`load("package.module:name")`: what somebody has said may be imported."""
@@ -112,7 +92,8 @@ def read_config(path: Path, load: Load) -> Planned:
                 raise ValueError(f"there must be a part [{part}]")
         domain, about = _domain(said["domain"], path.parent)
         expert = _expert(said.get("expert", {}), load)
-        bandit = _bandit(said["policy"], domain, expert, "expert" in said)
+        scale_unit = about.get("length_unit", "")
+        bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
         clock = _clock(said.get("clock"))
     maker = said.get("expert", {}).get("maker", "")
     return Planned(bandit, clock, {**about, "config": text, "expert": maker})
@@ -122,7 +103,7 @@ def _check_keys(part: str, said: Any) -> None:
     if not isinstance(said, Mapping):
         raise ValueError(f"[{part}] must be a part of its own, got {said!r}")
     for key, inside in said.items():
-        if key not in KEYS[part]:
+        if key not in KEYS[part] and part != "policy":
             where = f"[{part}] " if part else ""
             raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}")
         if not part:
@@ -141,8 +122,7 @@ def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, st
         return box, {"coordinates": json.dumps(names)}
     parameters = {name: _parameter(given) for name, given in said["space"].items()}
     space = Space(**parameters)
-    names = [f"x{i}" for i in range(space.dimension)]
-    return space, {"coordinates": json.dumps(names)}
+    return space, {"coordinates": json.dumps(space.names)}
 
 
 def _parameter(given: Any) -> Any:
@@ -171,38 +151,43 @@ def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[
         words = [c for c in columns if frame[c].dtype.kind not in "iuf"]
         if words or not columns:
             raise ValueError(f"the column {(words or [first])[0]!r} must hold numbers")
-        sites = Candidates(frame[columns].to_numpy(dtype=float))
         names = [str(each) for each in (frame[name] if name is not None else range(len(frame)))]
         if len(set(names)) < len(names):
             raise ValueError("two sites have one name")
-    return sites, {"names": json.dumps(names), "coordinates": json.dumps([*map(str, columns)])}
+        places = frame[columns].set_axis(names, axis=0).set_axis([*map(str, columns)], axis=1)
+        sites = Candidates(points_of(places))
+    degrees = degrees_in(places.columns)
+    about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
+    if degrees is not None:
+        others = [each for each in places.columns if each not in degrees]
+        about["coordinates"] = json.dumps(["km east", "km north", *others])
+        about["given"] = json.dumps(places.to_dict("list"))
+        about["length_unit"] = "km"
+        about["places"] = in_words(places.columns)
+    return sites, about
 
 
-def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool) -> Bandit:
-    for needed in ("name", "noise"):
-        if needed not in said:
-            raise ValueError(f"[policy] must say {needed}")
-    name = known_spec("policy", str(said["name"]), POLICIES) or ""
+def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, unit: str) -> Bandit:
+    if "name" not in said:
+        raise ValueError("[policy] must say name")
+    spec = known_spec("policy", str(said["name"]), POLICIES) or ""
+    name = spec.partition(":")[0]
     if name not in POLICIES:
-        raise ValueError(f"[policy] name must be one that `tvbandits policies` lists, got {name!r}")
+        raise ValueError(f"[policy] name must be one that `tvbandits policies` lists, got {spec!r}")
     policy = POLICIES[name]
-    options = dict(said.get("options", {}))
+    signature = inspect.signature(policy.recipe)
+    no_model = f"{name} has no model of the reward, and no campaign can be made of it"
+    if "kernel" not in signature.parameters:
+        raise ValueError(no_model)
+    options = _options(policy, spec, said)
     if policy.asks:
         options["expert"] = expert
     elif asks:
         asking = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
-    known = policy.parameters
-    for option in options:
-        if option not in known and option != "expert":
-            raise ValueError(f"[policy.options] unknown {option!r}; there are: {', '.join(known)}")
-    signature = inspect.signature(policy.recipe)
-    no_model = f"{name} has no model of the reward, and no campaign can be made of it"
-    if "kernel" not in signature.parameters:
-        raise ValueError(no_model)
-    noise = positive_number("[policy] noise", said["noise"])
     more = {key: said[key] for key in ("seed", "minimise") if key in said}
-    given = (domain, _kernel(said, domain), noise**2)
+    learns = "None" in str(signature.parameters["kernel"].annotation)
+    given = (domain, _kernel(said, domain, learns, unit), _noise_variance(said))
     try:
         signature.bind(*given, **more, **options)
     except TypeError as error:  # an option without which it is nothing
@@ -213,15 +198,62 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool) ->
     return made
 
 
-def _kernel(said: Mapping[str, Any], domain: Domain) -> Any:
-    if isinstance(domain, Space) and "length_scale" not in said:
-        return domain.kernel()
+def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
+    """What may be said of a policy besides the keys that all have."""
+    own = inspect.signature(policy.recipe).parameters
+    known = policy.parameters.items()
+    return {name: each for name, each in known if name in own and name not in KEYS["policy"]}
+
+
+def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Options out of the name ("frugal-gp-ucb:budget=1"), [policy] and [policy.options]."""
+    known, apart = options_of(policy), said.get("options", {})
+    if not isinstance(apart, Mapping):
+        raise ValueError(f"[policy.options] must be a part of its own, got {apart!r}")
+    beside = {key: each for key, each in said.items() if key not in (*KEYS["policy"], "noise")}
+    found = parse_call(known, spec)
+    for part, given in (("policy", beside), ("policy.options", apart)):
+        for option, value in given.items():
+            if option not in known:
+                there = [*known, *(KEYS["policy"] if part == "policy" else ())]
+                raise ValueError(
+                    f"[{part}] unknown {option!r} for {policy.name}; there are: {', '.join(there)}"
+                )
+            if option in found:
+                raise ValueError(f"[{part}] {option} is given twice")
+            found[option] = value
+    return found
+
+
+def _noise_variance(said: Mapping[str, Any]) -> float:
+    """Of a reading, out of one of two keys."""
+    if "noise" in said:
+        raise ValueError(
+            f"[policy] noise = {said['noise']!r} could be either: say noise_sd, the standard deviation "
+            "of a reading, or noise_variance, its square"
+        )
+    keys = [key for key in ("noise_variance", "noise_sd") if key in said]
+    if len(keys) != 1:
+        got = "both" if keys else "neither"
+        raise ValueError(f"[policy] must say one of noise_variance and noise_sd, got {got}")
+    value = positive_number(f"[policy] {keys[0]}", said[keys[0]])
+    return value**2 if keys == ["noise_sd"] else value
+
+
+def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) -> Any:
+    """The kernel that is said; None, where the policy finds one for itself."""
     scale = said.get("length_scale")
+    if scale is None:
+        given = [key for key in ("kernel", "smoothness") if key in said]
+        if learns and not given:
+            return None
+        if isinstance(domain, Space) and not given:
+            return domain.kernel()
+        of = f" in {unit}" if unit else ", in the unit of the coordinates"
+        raise ValueError(f"[policy] must say length_scale{of}")
     name = str(said.get("kernel", "rbf")).lower()
     if name not in ("rbf", "matern"):
         raise ValueError(f'[policy] kernel must be "rbf" or "matern", got {name!r}')
-    if scale is None:
-        raise ValueError("[policy] must say length_scale, in the unit of the coordinates")
     if name == "rbf":
         return RBF(scale)
     return Matern(scale, nu=float(said.get("smoothness", 2.5)))

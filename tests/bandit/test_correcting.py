@@ -1,0 +1,126 @@
+"""What is corrected or taken back: the bandit goes on as one that was told right at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tvbandits import Bandit, Box, Candidates, policies
+
+SITES = Candidates(np.array([[0.0, 1.0], [2.5, 1.0], [5.0, 2.0], [7.5, 0.0], [9.0, 3.0]]))
+
+MAKERS: dict[str, Callable[[], Bandit]] = {
+    "gp-ucb": lambda: policies.gp_ucb(SITES, RBF(3.0), 0.01),
+    "tv-gp-ucb": lambda: policies.tv_gp_ucb(SITES, Matern(3.0), 0.01, epsilon=0.05),
+    "sw-gp-ucb": lambda: policies.sw_gp_ucb(SITES, RBF(3.0), 0.01, window=6),
+    "adaptive": lambda: policies.tv_gp_ucb(SITES, None, 0.01),
+    "fitted": lambda: policies.tv_gp_ucb(SITES, RBF(3.0), 0.01, learn=5),
+    "frugal": lambda: policies.frugal_gp_ucb(SITES, None, 0.01, expert=None),
+    "minimise": lambda: policies.gp_ucb(SITES, RBF(3.0), 0.01, minimise=True),
+    "box": lambda: policies.gp_ucb(Box([(0, 10), (0, 5)]), RBF(3.0), 0.01),
+}
+
+
+def reward(X: np.ndarray, t: float) -> np.ndarray:
+    return 20 + 5 * np.sin(X[:, 0] / 2 + t / 4) + X[:, 1]
+
+
+def play(bandit: Bandit, begin: int, end: int, asks: bool) -> None:
+    """Steps of a life; the points are always the same."""
+    for t in range(begin, end):
+        if asks:
+            bandit.drop(bandit.ask(t, n=2))
+        X = SITES.X[[t % 5, (3 * t + 1) % 5][: 1 + (t % 5 != (3 * t + 1) % 5)]]
+        y = reward(X, t)
+        if t == 4:
+            y[0] = math.nan
+        bandit.tell(X, y, t)
+
+
+def same(one: Bandit, other: Bandit) -> None:
+    assert one.state == other.state
+    X = SITES.X
+    for a, b in zip(one.predict(X, 20), other.predict(X, 20), strict=True):
+        assert np.array_equal(a, b)
+    assert np.array_equal(one.ask(20), other.ask(20))
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["asked", "only told"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_corrected_is_told_right_at_once(name: str, asks: bool) -> None:
+    wrong, right = MAKERS[name](), MAKERS[name]()
+    X = SITES.X[[1]]
+    for bandit, y in ((wrong, 2000.0), (right, 24.0)):
+        play(bandit, 1, 9, asks)
+        if asks:
+            bandit.drop(bandit.ask(9))
+        bandit.tell(X, [y], 9)
+    assert wrong.state != right.state
+    wrong.correct(X, [24.0], 9)
+    same(wrong, right)
+
+
+@pytest.mark.parametrize("name", ["gp-ucb", "tv-gp-ucb", "fitted", "frugal"])
+def test_a_reading_of_the_wrong_year_is_moved_or_taken_back(name: str) -> None:
+    X = SITES.X[[1]]
+    moved, gone, right, none = (MAKERS[name]() for _ in range(4))
+    for bandit in (moved, gone, right, none):
+        play(bandit, 1, 9, True)
+    for bandit in (moved, gone):
+        bandit.ask(9)
+        bandit.tell(X, [24.0], 8768)
+        with pytest.raises(ValueError, match=r"a reward at t = 8768.0 is told"):
+            bandit.ask(10)
+    for bandit in (right, none):
+        bandit.ask(9)
+    right.tell(X, [24.0], 9)
+    moved.correct(X, [24.0], 8768, to=9)
+    same(moved, right)
+    gone.retract(X, 8768)
+    assert gone.state.rewards.y.tolist() == none.state.rewards.y.tolist()
+    for a, b in zip(gone.predict(X, 10), none.predict(X, 10), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_what_was_not_read_is_put_in_and_what_was_is_put_out() -> None:
+    bandit = MAKERS["gp-ucb"]()
+    bandit.tell(SITES.X[:2], [math.nan, 3.0], 1)
+    bandit.correct(SITES.X[:2], [2.0, math.nan], 1, 0.25)
+    assert bandit.state.rewards.y.tolist() == [2.0]
+    assert bandit.state.rewards.variance.tolist() == [0.25]
+    assert bandit.state.failed.X.tolist() == SITES.X[[1]].tolist()
+    assert bandit.info.told == bandit.info.failed == 1
+
+
+def test_the_variance_stays_unless_it_is_said() -> None:
+    bandit = MAKERS["gp-ucb"]()
+    bandit.tell(SITES.X[[0, 0]], [1.0, 2.0], 1, [0.5, 0.25])
+    bandit.correct(SITES.X[[0]], [3.0])
+    assert bandit.state.rewards.y.tolist() == [1.0, 3.0]  # the latest told
+    assert bandit.state.rewards.variance.tolist() == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda b: b.correct(SITES.X[[0]], [1.0], 2), r"at t = 2 was told; it was told at t = 1"),
+        (lambda b: b.retract(SITES.X[[1]]), r"\[2.5, 1.0\] was told; nothing was told of it"),
+        (lambda b: b.retract(SITES.X[[0, 0]]), r"no reading of \[0.0, 1.0\] was told"),
+        (lambda b: b.correct(SITES.X[[0]], [math.inf]), r"inf"),
+        (lambda b: b.correct(SITES.X[[0]], [1.0], variance=0), r"variance"),
+        (lambda b: b.correct([[1.0, 1.0]], [1.0]), r"must be candidates"),
+    ],
+)
+def test_a_wrong_correction_changes_nothing(
+    change: Callable[[Bandit], object], message: str
+) -> None:
+    bandit = MAKERS["gp-ucb"]()
+    bandit.tell(SITES.X[[0]], [1.0], 1)
+    before = bandit.state
+    with pytest.raises(ValueError, match=message):
+        change(bandit)
+    assert bandit.state is before

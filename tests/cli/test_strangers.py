@@ -1,0 +1,329 @@
+"""A person's day at the command line, who has read nothing: what was silent and wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.helpers.commands import Command, Said, commands
+from tvbandits import Campaign, Candidates, policies
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.cli.campaigns.config import KEYS, options_of
+from tvbandits.policies.catalogue.registry import POLICIES
+
+SITES = (
+    "station,lat,lon\nAQ01,48.10,11.50\nAQ02,48.14,11.50\nAQ03,48.10,11.56\nAQ04,48.18,11.62\n"
+    "AQ05,48.22,11.40\nAQ06,48.02,11.44\nAQ07,48.06,11.68\nAQ08,48.26,11.58\nAQ09,48.00,11.60\n"
+)
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+[policy]
+name = "tv-gp-ucb"
+length_scale = 4.0
+noise_sd = 1.0
+options = { epsilon = 0.01 }
+"""
+
+SPACE = """
+[domain.space]
+flow = [30, 60]
+pump = { whole = [10, 30] }
+hyst = [2, 8]
+mode = ["eco", "fast, loud"]
+[policy]
+name = "tv-gp-ucb"
+noise_sd = 0.5
+"""
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """`tvbandits ...` in a folder with a table of sites."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv").write_text(SITES)
+    (tmp_path / "c.toml").write_text(CONFIG)
+    (tmp_path / "s.toml").write_text(SPACE)
+    return commands(monkeypatch, capsys)
+
+
+def fine(said: Said) -> str:
+    assert (said.status, said.err) == (0, ""), said
+    return said.out
+
+
+def wrong(said: Said) -> str:
+    assert (said.status, said.out) == (2, ""), said
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+# --- kilometres
+
+
+def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> None:
+    new = fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    assert "lat and lon as km north and east of the centre; length_scale = 4.0 is in km" in new
+    fine(command("campaign", "tell", "c.db", "--site", "AQ01", "--reward", 40, "--at", 1))
+    fine(command("campaign", "tell", "c.db", "--site", "AQ08", "--reward", 20, "--at", 1))
+    said = json.loads(fine(command("campaign", "forecast", "c.db", "--at", 2, "--format", "json")))
+    mean = {row["site"]: row["mean"] for row in said["forecast"]}
+    assert mean["AQ01"] > 36 > 24 > mean["AQ08"]  # in degrees, all nine were at about 30
+    assert abs(mean["AQ05"] - 30) < 2  # 15 km from both
+    info = fine(command("data", "info", "sites.csv"))
+    assert "lat and lon as km north and east of the centre; a length scale is in km" in info
+    Path("values.csv").write_text(
+        "hour," + ",".join(f"AQ0{i}" for i in range(1, 10)) + "\n"
+        + "\n".join(f"{h}," + ",".join(str(h % 5 + i) for i in range(9)) for h in range(8))
+    )  # fmt: skip
+    files = ("--data", "values.csv", "--data", "sites.csv")
+    played = command("compare", "sensor-field", *files, "--policy=uniform", "--seeds=1", "--jobs=1")
+    assert "lat and lon as km north and east of the centre" in played.err
+    with Campaign.open("c.db") as campaign:
+        X = campaign.recipe.domain.X
+        assert campaign.about["length_unit"] == "km"
+    east = 6371.0088 * np.radians(0.06) * np.cos(np.radians(48.12))
+    assert np.allclose(X[2] - X[0], [east, 0.0], rtol=1e-3)
+
+
+def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    Path("day.csv").write_text("lat,lon,time,reward\n48.14,11.50,1,40\n48.26,11.58,1,20\n")
+    assert "2 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
+    by_degrees = fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "48.14,11.50"))
+    assert by_degrees == fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "aq02"))
+
+
+# --- noise
+
+
+@pytest.mark.parametrize(
+    ("said", "variance"), [("noise_sd = 0.5", 0.25), ("noise_variance = 0.5", 0.5)]
+)
+def test_noise_is_said_by_its_name(command: Command, said: str, variance: float) -> None:
+    Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.recipe.noise_variance == variance
+
+
+@pytest.mark.parametrize("said", ["noise = 0.5", "", "noise_sd = 1\nnoise_variance = 1"])
+def test_noise_alone_is_refused_with_both_names(command: Command, said: str) -> None:
+    Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
+    error = wrong(command("campaign", "new", "c.db", "--config", "c.toml"))
+    assert "noise_sd" in error
+    assert "noise_variance" in error
+    assert not Path("c.db").exists()
+
+
+# --- corrections
+
+
+@pytest.fixture
+def told(command: Command) -> Command:
+    """Four readings of one hour each."""
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    for t in range(1, 5):
+        site = f"AQ0{t}"
+        fine(command("campaign", "tell", "c.db", "--site", site, "--reward", 20 + t, "--at", t))
+    return command
+
+
+def reading(command: Command, verb: str, site: str, *more: object) -> Said:
+    return command("campaign", verb, "c.db", "--site", site, *more)
+
+
+def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
+    late = ("--reward", 25, "--at", 8768)
+    assert "AQ05 at t = 8768 is far ahead of t = 4" in wrong(reading(told, "tell", "AQ05", *late))
+    fine(reading(told, "tell", "AQ05", *late, "--yes"))
+    refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
+    assert "a reward at t = 8768.0 is told" in refused
+    out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
+    assert out == "corrected: AQ05 at t = 8768 was told as 25; 5 told\n"
+    fine(told("campaign", "ask", "c.db", "--at", 6))
+    history = fine(told("campaign", "history", "c.db"))
+    assert [line.split(",")[0] for line in history.splitlines() if "corrected" in line] == [
+        "8768.0"
+    ]
+    assert "all as written" in fine(told("campaign", "verify", "c.db"))
+    out = fine(reading(told, "retract", "AQ05"))
+    assert out == "retracted: AQ05 at t = 5 was told as 25; 4 told\n"
+    fine(told("campaign", "export", "c.db", "out.csv"))
+    table = pd.read_csv("out.csv")
+    assert table["what"].tolist()[-3:] == ["corrected", "asked", "retracted"]
+    assert table["who"].tolist()[-3] == "anna"
+
+
+def test_corrected_is_told_right_at_once(told: Command) -> None:
+    wrong(reading(told, "tell", "AQ06", "--reward", 2000, "--at", 5))
+    fine(reading(told, "tell", "AQ06", "--reward", 2000, "--at", 5, "--yes"))
+    fine(reading(told, "correct", "AQ06", "--reward", 20))
+    Path("c.db").rename("corrected.db")
+    for path in Path().glob("c.db*"):
+        path.unlink()
+    fine(told("campaign", "new", "c.db", "--config", "c.toml"))
+    for t in range(1, 5):
+        fine(reading(told, "tell", f"AQ0{t}", "--reward", 20 + t, "--at", t))
+    fine(reading(told, "tell", "AQ06", "--reward", 20, "--at", 5))
+    with Campaign.open("corrected.db") as one, Campaign.open("c.db") as other:
+        assert one.state == other.state
+        assert one.verify().fine
+    for verb in (("forecast", "--at", 6), ("ask", "--at", 6)):
+        one_said, other_said = (
+            fine(told("campaign", verb[0], file, *verb[1:])) for file in ("corrected.db", "c.db")
+        )
+        assert one_said == other_said
+
+
+def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
+    again = ("--reward", 30, "--at", 4)
+    error = wrong(reading(told, "tell", "AQ04", *again))
+    assert "AQ04 at t = 4 was told already, as 24: give a key (--key)" in error
+    assert "`campaign correct`" in error
+    assert "known already" in fine(reading(told, "tell", "AQ04", "--reward", 24, "--at", 4))
+    assert "5 told" in fine(reading(told, "tell", "AQ04", *again, "--key", "second"))
+    Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,\nAQ01,5,31,\n")
+    assert "AQ01 at t = 5 stands in row 1 already" in wrong(
+        told("campaign", "tell", "c.db", "--csv", "day.csv")
+    )
+    Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,a\nAQ01,5,31,b\n")
+    assert "7 told" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
+
+
+def test_a_reading_takes_the_place_of_none(told: Command) -> None:
+    fine(reading(told, "tell", "AQ05", "--reward", "nan", "--at", 5))
+    assert "5 told" in fine(reading(told, "tell", "AQ05", "--reward", 22, "--at", 5))
+
+
+def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
+    error = wrong(reading(told, "correct", "AQ04", "--reward", 23, "--at", 9))
+    assert "at t = 9 was told; it was told at t = 4" in error
+    assert "what is right" in wrong(reading(told, "correct", "AQ04"))
+
+
+# --- names
+
+
+def test_what_ask_prints_tell_takes(command: Command) -> None:
+    fine(command("campaign", "new", "c.db", "--config", "s.toml"))
+    for t in range(1, 4):
+        place = fine(command("campaign", "ask", "c.db", "--at", t)).strip()
+        out = fine(reading(command, "tell", place, "--reward", t, "--at", t))
+        assert out == f"1 brought, new; {t} told, 0 out\n"
+    best = fine(command("campaign", "status", "c.db")).strip().partition("best: ")[2]
+    assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
+    Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
+    assert "4 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
+    fine(command("campaign", "export", "c.db", "out.csv"))
+    last = pd.read_csv("out.csv").iloc[-1]
+    assert (last["flow"], last["pump"], last["mode"]) == (40, 12, "fast, loud")
+    error = wrong(reading(command, "tell", "flow=40, pump=12, hys=3, mode=eco", "--reward", 1))
+    assert "hyst" in error
+
+
+def test_the_report_speaks_in_names(command: Command) -> None:
+    pytest.importorskip("plotly", reason="no plotly: no report")
+    fine(command("campaign", "new", "c.db", "--config", "s.toml"))
+    place = "flow=40.0, pump=12, hyst=3.0, mode=eco"
+    fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
+    assert command("campaign", "report", "c.db").status == 0
+    assert place in Path("c.db.html").read_text()
+
+
+def test_a_point_of_a_box_can_be_given_back(command: Command) -> None:
+    Path("b.toml").write_text(
+        "[domain]\nbox = [[0, 100000], [0, 1e-3]]\n[policy]\nname = 'gp-ucb'\nnoise_sd = 1\n"
+        "length_scale = [1e4, 1e-4]\n"
+    )
+    fine(command("campaign", "new", "c.db", "--config", "b.toml"))
+    place = fine(command("campaign", "ask", "c.db", "--at", 1)).strip()
+    out = fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
+    assert out.endswith("1 told, 0 out\n")
+
+
+# --- a context
+
+
+def test_asking_without_its_context_is_an_error() -> None:
+    grid = Candidates([[x, w] for w in (0.0, 1.0) for x in (0.0, 1.0, 2.0)], context=[1])
+    bandit = policies.tv_gp_ucb(grid, None, 0.01)
+    for call in (bandit.ask, bandit.recommend, lambda t: bandit.ask(t, among=[0, 3])):
+        with pytest.raises(ValueError, match=r"has a context, .*: say context=values"):
+            call(1)
+    assert bandit.ask(1, context=[1.0])[0, 1] == 1.0
+    assert bandit.ask(1, among=[0, 1])[0, 1] == 0.0
+
+
+# --- every recipe
+
+
+NEEDED = {
+    "sw-gp-ucb": "window=20",
+    "r-gp-ucb": "reset_every=20",
+    "mk-gp-ucb": "epsilon=0.05",
+}
+
+
+def with_a_model() -> list[str]:
+    found = []
+    for policy in POLICIES.values():
+        parameters = policy.recipe.__wrapped__.__annotations__  # type: ignore[attr-defined]
+        if "kernel" in parameters and parameters["return"] == "Bandit":
+            found.append(policy.name)
+    return found
+
+
+@pytest.mark.parametrize("name", with_a_model())
+def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> None:
+    spec = f"{name}:{NEEDED[name]}" if name in NEEDED else name
+    given = ("--policy", spec, "--sites", "sites.csv", "--noise-sd", 1.5)
+    out = fine(command("campaign", "new", "c.db", *given))
+    assert out.startswith("campaign.toml is written\nc.db: a campaign on Candidates(9 points, d=2)")
+    text = Path("campaign.toml").read_text()
+    assert all(option in text for option in options_of(POLICIES[name]))
+    with Campaign.open("c.db") as campaign:
+        assert isinstance(campaign.recipe, Recipe)
+        assert campaign.recipe.noise_variance == 2.25
+        assert len(campaign.ask(1)) >= 1
+
+
+def test_what_is_recommended_is_had(command: Command) -> None:
+    out = fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb:budget=1,season=24"))
+    assert "fill in sites and noise_sd" in out
+    assert not Path("c.db").exists()
+    assert "budget = 1.0" in Path("campaign.toml").read_text()
+    fine(command("campaign", "new", "c.db", "--config", "campaign.toml"))
+    with Campaign.open("c.db") as campaign:
+        expected = policies.frugal_gp_ucb(
+            campaign.recipe.domain, None, 0.1**2, expert=None, budget=1, season=24
+        ).recipe
+        assert campaign.recipe.posterior == expected.posterior
+        assert campaign.recipe.asking.plan == expected.asking.plan
+    for line in ("budget = 1", "[policy.options]\nbudget = 1"):
+        Path("d.toml").write_text(
+            '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\nnoise_sd = 0.1\n'
+            + line
+        )
+        fine(command("campaign", "new", "d.db", "--config", "d.toml"))
+        Path("d.db").unlink()
+    error = wrong(command("campaign", "new", "d.db", "--policy", "frugal-gp-ucb"))
+    assert "campaign.toml: there is something already" in error
+
+
+def test_one_page_has_all_keys() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "campaign-toml.md").read_text()
+    for keys in KEYS.values():
+        for key in keys:
+            assert f"`{key}`" in page or f"[{key}]" in page, key
+    for policy in with_a_model():
+        assert f"`{policy}`" in page, policy
+        for option in options_of(POLICIES[policy]):
+            assert f"`{option}`" in page, option
