@@ -177,7 +177,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
         facts = Facts.of(made)
         assert facts.when(facts.now) == "2024-01-02 08:00"
         assert facts.spacing == 2.0
-        assert facts.names == ["0, 0", "4, 0", "0, 4", "4, 4"]
+        assert facts.names == ["0,0", "4,0", "0,4", "4,4"]
 
 
 @pytest.mark.parametrize(
