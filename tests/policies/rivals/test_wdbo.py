@@ -11,6 +11,7 @@ from scipy.integrate import quad
 
 from tests.oracles.plain_rivals import matern32, matern52, relevances_by_leaving_out
 from tvbandits import Box, Candidates, policies
+from tvbandits.core.observations import Plays
 from tvbandits.policies.rivals.removing.dataset import Relevant, best_size, future_weight
 from tvbandits.policies.rivals.removing.relevance import (
     over_candidates,
@@ -197,7 +198,7 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
             seen.append(bound)
             return np.zeros(2)
 
-    player.rule.choose(13.5, Looking(), rng)
+    player.rule.choose(13.5, Looking(), Plays.none(2), rng)
     [bound] = seen
     X = rng.uniform([0, -2], [1, 3], (7, 2))
     found = bound.slopes(X)
