@@ -101,6 +101,21 @@ def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
     assert any(60 < t < 80 for t in times)
 
 
+@pytest.mark.parametrize("name", ["master", "ada-opkb"])
+def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
+    player = master(sure=6.0) if name == "master" else opkb()
+    X = np.concatenate([player.ask(float(t)) for t in (1, 2, 3, 4)])
+    player.drop(X[[3]])
+    player.tell(X[[2, 0]], [0.2, 0.1], [3.0, 1.0])
+    player.tell(X[[1]], [0.3], 2.0)
+    if name == "ada-opkb":
+        assert len(player.rule.epoch.weighted) == 3
+    else:
+        assert player.rule.block.order == 2  # 1 + 2 steps are over
+    player.ask(5.0)
+    assert len(player.rule._chosen) == 1  # what was dropped is waited for no more
+
+
 def nobody(*parts: Any, **more: Any) -> Any:
     return parts and more and "nobody"
 

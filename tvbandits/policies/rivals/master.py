@@ -179,9 +179,9 @@ class Master(Held):
             _, copy, optimistic = play
             scale = self._centre.scale
             scaled = float(y) / scale
-            self._centre = self._centre.seen(scaled)
             if copy.centre is None:
-                copy.centre = self._centre.value
+                copy.centre = self._centre.before(scaled)
+            self._centre = self._centre.seen(scaled)
             copy.bandit.tell(x[None], [scaled - copy.centre], t, v / scale**2)
             self._active(rng)
             self._block.optimistic.append(copy.centre + optimistic)

@@ -116,7 +116,7 @@ class SeveralPriors(Held):
         row, scaled = int(self._domain.index(x[None])[0]), y / self._centre.scale
         for member in self.members:
             now = member.filter.at(t)
-            mean, variance = now.moments(row, self._centre.value)
+            mean, variance = now.moments(row, self._centre.before(scaled))
             member.log_evidence += log_density(scaled - mean, variance + self._noise)
             member.filter = now.observed(row, scaled, self._noise)
         self._centre, self._steps = self._centre.seen(scaled), self._steps + 1
@@ -166,8 +166,9 @@ class Elimination(SeveralPriors):
 
     def _charge(self, member: Member, t: float, x: Array, y: float) -> None:
         row = int(self._domain.index(x[None])[0])
-        mean, variance = member.filter.at(t).moments(row, self._centre.value)
-        member.errors += y / self._centre.scale - mean
+        scaled = y / self._centre.scale
+        mean, variance = member.filter.at(t).moments(row, self._centre.before(scaled))
+        member.errors += scaled - mean
         member.allowance += self._width * math.sqrt(max(variance, 0.0))
         member.rounds += 1
 

@@ -127,6 +127,10 @@ class Centre:
             return self.total / self.count if self.count else 0.0
         return float(self.given) / self.scale
 
+    def before(self, y: float) -> float:
+        """The prior mean of a reward, divided by the scale: the first one is as good as expected."""
+        return y if self.given == "online" and not self.count else self.value
+
 
 def log_density(error: float, variance: float) -> float:
     """Of a normal error."""
