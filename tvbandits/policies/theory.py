@@ -46,7 +46,8 @@ def elimination_period(
     if variation_budget <= 0:
         return horizon
     least = 4.8 * width * math.sqrt(information_gain / math.log1p(1 / noise))
-    return max(1, min(horizon, math.ceil((least * horizon / variation_budget) ** (2 / 3))))
+    period = math.ceil(math.pow(least * horizon / variation_budget, 2 / 3))
+    return max(1, min(horizon, period))
 
 
 def window_length(horizon: int, variation_budget: float, information_gain: float) -> int:
