@@ -159,16 +159,34 @@ class AxClient(_Peer):
         self.client.complete_trial(self.index, raw_data={"reward": y})
 
 
+class _Clock:
+    """Stands for the module `time` in Xopt, which decides for the time on the wall."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class XoptTime(_Peer):
-    """Xopt's time-dependent upper confidence bound; `t` is seconds to it."""
+    """Xopt's time-dependent upper confidence bound, with the settings of its own example.
+
+    That is `time_dependent_bo.ipynb` of its documentation: two random plays, a step of 0.1 seconds,
+    which the decision is made ahead, 10 seconds of data, beta 0.01, and moves by no more than 0.1 of a
+    range between two plays. The samples and restarts of its search are the example's, too.
+    """
 
     package = "xopt"
+    step = 0.1
 
     def __init__(self, bounds: Any, horizon: int, seed: int) -> None:
         super().__init__(bounds, horizon, seed)
         import torch
         from xopt import VOCS
-        from xopt.generators.bayesian import TDUpperConfidenceBoundGenerator
+        from xopt.generators.bayesian import TDUpperConfidenceBoundGenerator, time_dependent
 
         torch.manual_seed(seed)
         torch.set_num_threads(1)
@@ -179,13 +197,18 @@ class XoptTime(_Peer):
             },
             objectives={"y": "MINIMIZE"},
         )
-        self.generator = TDUpperConfidenceBoundGenerator(vocs=vocs, added_time=1.0)
-        self.generator.n_monte_carlo_samples = 64
-        self.generator.numerical_optimizer.n_restarts = 5
+        self.generator = TDUpperConfidenceBoundGenerator(
+            vocs=vocs, beta=0.01, added_time=self.step, forgetting_time=10.0
+        )
+        self.generator.n_monte_carlo_samples = 128
+        self.generator.numerical_optimizer.n_restarts = 20
+        self.generator.max_travel_distances = [0.1] * self.d
+        self.clock = time_dependent.time = _Clock()
 
     def ask(self, t: float) -> Any:
-        if len(self.y) < FIRST:
+        if len(self.y) < 2:
             return self.uniform()
+        self.clock.now = self.step * (t - 1)  # what is asked for is played one step later
         found = self.generator.generate(1)[0]
         return np.array([found[name] for name in self.names], dtype=float)
 
@@ -193,7 +216,7 @@ class XoptTime(_Peer):
         import pandas as pd
 
         super().tell(x, y, t)
-        row = dict(zip(self.names, map(float, x), strict=True)) | {"y": -y, "time": t}
+        row = dict(zip(self.names, map(float, x), strict=True)) | {"y": -y, "time": self.step * t}
         self.generator.add_data(pd.DataFrame([row]))
 
 

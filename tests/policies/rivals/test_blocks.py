@@ -107,6 +107,21 @@ def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
     assert any(60 < t < 80 for t in times)
 
 
+@pytest.mark.parametrize("name", ["master", "ada-opkb"])
+def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
+    player = master(sure=6.0) if name == "master" else opkb()
+    X = np.concatenate([player.ask(float(t)) for t in (1, 2, 3, 4)])
+    player.drop(X[[3]])
+    player.tell(X[[2, 0]], [0.2, 0.1], [3.0, 1.0])
+    player.tell(X[[1]], [0.3], 2.0)
+    if name == "ada-opkb":
+        assert len(player.rule.epoch.weighted) == 3
+    else:
+        assert player.rule.block.order == 2  # 1 + 2 steps are over
+    player.ask(5.0)
+    assert len(player.rule._chosen) == 1  # what was dropped is waited for no more
+
+
 def nobody(*parts: Any, **more: Any) -> Any:
     return parts and more and "nobody"
 
@@ -201,11 +216,12 @@ def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
     features, E = player.rule._features, math.ceil(0.5 * 4.0 * math.log(15 / 0.05))
     ridge = 0.1 / 200
     uniformly = strategy(features, np.zeros(15), 1.0, ridge)
-    total, count, step = np.zeros(features.shape[1]), 0, 0
+    total, weights, y = np.zeros(features.shape[1]), np.zeros(features.shape[1]), [0.0]
+    count = step = 0
     for j in range(3):
         D = np.zeros(15)
         if count:
-            r = features @ total / count
+            r = features @ (total - np.mean(y[1:]) * weights) / count
             D = r.max() - r
         beta, mu = 4.0 * 2 ** (j / 2), min(1.0, 2 ** (-j / 2))
         near = np.flatnonzero(2 * (0.1 / math.log(15 / 0.05)) * 4.0 / beta >= D)
@@ -219,12 +235,14 @@ def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
             x = player.ask(float(step))
             np.testing.assert_allclose(player.rule.epoch.strategies[j], P, atol=1e-6)
             row = int(LINE.index(x)[0])
-            y = float(world(step, 999)[row])
-            player.tell(x, [y], float(step))
-            total = total + np.linalg.solve(S, features[row]) * y
+            y.append(float(world(step, 999)[row]))
+            player.tell(x, y[-1:], float(step))
+            weight = np.linalg.solve(S, features[row])
+            total, weights = total + weight * y[-1], weights + weight
             count += 1
     assert player.rule.epoch.block == 3
-    np.testing.assert_allclose(player.rule.epoch.before[-1][0], total, rtol=1e-6, atol=1e-6)
+    found = player.rule.epoch.before[-1][0]
+    np.testing.assert_allclose(found, np.column_stack([total, weights]), rtol=1e-6, atol=1e-6)
 
 
 def test_replays_are_scheduled_and_the_smallest_counts() -> None:

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
 from tvbandits import Box, Candidates, policies
+from tvbandits.core.observations import Plays
 from tvbandits.policies.rivals.predictive import drawn_covariance, future_variance
 from tvbandits.policies.rivals.ruled import numbers_in
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of, log_density
@@ -19,6 +20,20 @@ LINE = Candidates(np.linspace(0, 1, 12)[:, None])
 K = RBF(0.2)(LINE.X)
 ROWS, TIMES = [3, 7, 3, 11, 0], [1.0, 2.0, 4.5, 5.0, 9.0]
 VALUES = [0.3, -1.0, 0.6, 2.0, 0.1]
+
+
+def test_a_play_that_is_out_is_as_if_its_mean_had_been_observed() -> None:
+    found, rows, t, y = Filter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05), ROWS, TIMES, VALUES
+    for row, time, value in zip(rows, t, y, strict=True):
+        found = found.at(time).observed(row, value, 0.1)
+    out = Plays(LINE.X[[5, 8]], np.array([9.5, 11.0]))
+    mean, deviation = found.awaiting(out, LINE, 0.1).at(12.0).surface(0.0)
+    for row, time in zip([5, 8], out.t, strict=True):
+        expected = drift_posterior(K, 0.05, rows, t, y, 0.1, float(time))[0][row]
+        rows, t, y = [*rows, row], [*t, float(time)], [*y, float(expected)]
+    m, C = drift_posterior(K, 0.05, rows, t, y, 0.1, 12.0)
+    np.testing.assert_allclose(mean, m, atol=1e-7)
+    np.testing.assert_allclose(deviation, np.sqrt(np.diag(C)), atol=1e-6)
 
 
 def test_the_filter_is_the_dense_posterior() -> None:

@@ -11,6 +11,7 @@ from scipy.integrate import quad
 
 from tests.oracles.plain_rivals import matern32, matern52, relevances_by_leaving_out
 from tvbandits import Box, Candidates, policies
+from tvbandits.core.observations import Plays
 from tvbandits.policies.rivals.removing.dataset import Relevant, best_size, future_weight
 from tvbandits.policies.rivals.removing.relevance import (
     over_candidates,
@@ -172,17 +173,40 @@ def test_a_point_has_the_largest_bound() -> None:
         rule: Any = player.rule
         x = player.ask(float(t))
         if t > 5:
+            # And what is asked for while x is out, as if its mean had been observed.
+            later = player.ask(t + 0.5)
+            player.drop(later)
             data, found = rule.data, rule.hyperparameters
             y = (data.y - data.y.mean()) / data.y.std()
-            r = np.abs(data.X[:, 0][:, None] - data.X[:, 0]) / found.space
-            K = found.variance * matern52(r) * matern32((data.t[:, None] - data.t) / found.time)
-            A = np.linalg.inv(K + found.noise * np.eye(len(y)))
-            r = np.abs(domain.X - data.X[:, 0]) / found.space
-            cross = found.variance * matern52(r) * matern32((t - data.t) / found.time)
-            variance = found.variance - np.diag(cross @ A @ cross.T) + found.noise
-            bound = cross @ A @ y + np.sqrt(0.2 * np.log(2 * len(y)) * variance)
-            assert bound[domain.index(x)[0]] == pytest.approx(bound.max(), rel=1e-9)
+            X, times, width = data.X[:, 0], data.t, np.sqrt(0.2 * np.log(2 * len(y)))
+            for chosen, now in ((x, t), (later, t + 0.5)):
+                r = np.abs(X[:, None] - X) / found.space
+                K = found.variance * matern52(r) * matern32((times[:, None] - times) / found.time)
+                A = np.linalg.inv(K + found.noise * np.eye(len(y)))
+                r = np.abs(domain.X - X) / found.space
+                cross = found.variance * matern52(r) * matern32((now - times) / found.time)
+                variance = found.variance - np.diag(cross @ A @ cross.T) + found.noise
+                mean, row = cross @ A @ y, domain.index(chosen)[0]
+                bound = mean + width * np.sqrt(variance)
+                assert bound[row] == pytest.approx(bound.max(), rel=1e-6)
+                X, times, y = np.append(X, x), np.append(times, t), np.append(y, mean[row])
         player.tell(x, np.sin(5 * x[:, 0] + 0.1 * t) + 0.1 * rng.standard_normal(1), float(t))
+
+
+def test_no_time_scale_is_so_short_that_two_points_are_left_for_good() -> None:
+    """Rewards without any memory, then a slow world: at any unit of time the data come back."""
+    for unit in (1.0, 1e-3):
+        player: Any = policies.w_dbo(Box([[0, 1]]), noise_variance=0.01, first=3)
+        rng, kept = np.random.default_rng(2), []
+        for step in range(1, 61):
+            t = unit * step
+            X = player.ask(t)
+            y = rng.standard_normal(1) if step < 25 else np.sin(3 * X[:, 0] + 0.02 * step)
+            player.tell(X, y, t)
+            if step > 3:
+                assert player.rule.hyperparameters.time >= 5 * unit * (1 - 1e-9)
+            kept.append(player.rule.kept)
+        assert max(kept[40:]) > 10
 
 
 def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
@@ -197,7 +221,7 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
             seen.append(bound)
             return np.zeros(2)
 
-    player.rule.choose(13.5, Looking(), rng)
+    player.rule.choose(13.5, Looking(), Plays.none(2), rng)
     [bound] = seen
     X = rng.uniform([0, -2], [1, 3], (7, 2))
     found = bound.slopes(X)

@@ -97,16 +97,17 @@ class ModelFree(ABC):
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
         taken = self._pending.X[self._pending.t == now]
         allowed = Allowed(self._domain, available(self._domain, among, context), taken)
-        batch: list[Array] = []
+        out = self._pending
         for _ in range(count):
-            batch.append(self._chosen(allowed, now))
-            allowed.exclude(batch[-1])
-        X = np.array(batch)
-        self._pending = self._pending.append(X, np.full(count, now))
+            x = self._chosen(allowed, now, out)
+            allowed.exclude(x)
+            out = out.append(x[None, :], np.array([now]))
+        X = out.X[len(self._pending) :].copy()
+        self._pending = out
         return X
 
-    def _chosen(self, allowed: Allowed, now: float) -> Array:  # noqa: ARG002 - others look at it
-        """A point (d,) that may be chosen, at the time `now`."""
+    def _chosen(self, allowed: Allowed, now: float, out: Plays) -> Array:  # noqa: ARG002 - others look
+        """A point (d,) that may be chosen, at the time `now`, while `out` wait for their rewards."""
         for _ in range(TRIES):
             x = self._choose()[0]
             if allowed.everything or allowed(x[None, :])[0]:

@@ -17,7 +17,7 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
 from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, inward
@@ -43,11 +43,6 @@ def most_uncertain(K: Array, noise: float, count: int) -> Index:
         reach = covariance[rows[i]].copy()
         covariance -= np.outer(reach, reach) / (reach[rows[i]] + noise)
     return rows
-
-
-def _last(queue: list[int], row: int) -> int:
-    """Where a row stands last."""
-    return len(queue) - 1 - queue[::-1].index(row)
 
 
 class PhasedElimination(Held):
@@ -113,26 +108,28 @@ class PhasedElimination(Held):
         self._rows: list[int] = []
         self._rewards: list[float] = []
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """The next play of the phase; one that is not available, or is out already, is put off."""
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """The next play of the phase; one that is not available is put off, and what is out is last."""
         if not self._queue:
             K = self._K[np.ix_(self.surviving, self.surviving)]
             rows = self.surviving[most_uncertain(K, self._noise, self._length)]
             self._queue = [int(row) for row in rng.permutation(rows)]
-        free = [row for row in self._queue if allowed(self._domain.X[row][None])[0]]
-        if not free:
-            return allowed.sample(rng)
-        # Until its reward is told it waits at the end, so that others are asked for in the meantime.
-        self._queue.remove(free[0])
-        self._queue.append(free[0])
-        return np.asarray(self._domain.X[free[0]].copy())
+        first, last = list(self._queue), []
+        for row in self._domain.index(out.X).tolist():
+            if row in first:
+                first.remove(row)
+                last.append(row)
+        for row in first + last:
+            if allowed(self._domain.X[row][None])[0]:
+                return np.asarray(self._domain.X[row].copy())
+        return allowed.sample(rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Count plays of the phase, whoever chose them; eliminate at its end."""
         for x, y in zip(rewards.X, rewards.y, strict=True):
             row = int(self._domain.index(x[None])[0])
             if row in self._queue:
-                del self._queue[_last(self._queue, row)]
+                self._queue.remove(row)
             self._rows.append(row)
             self._rewards.append(float(y) / self._scale)
             self._plays += 1
@@ -212,13 +209,12 @@ def r_perp(
 def recommended(
     setting: Setting, reset_every: int | None = None, scale: float | None = None
 ) -> Mapping[str, Any]:
-    """The reset period of R-GP-UCB for the variation, and the deviation of a first sample."""
-    return {
-        "reset_every": theory.reset_period(*setting.budgets)
-        if reset_every is None
-        else reset_every,
-        "scale": setting.scale if scale is None else scale,
-    }
+    """The period that balances phases and variation, and the deviation of a first sample."""
+    unit = setting.scale if scale is None else scale
+    if reset_every is None:
+        noise = setting.noise_variance / unit**2
+        reset_every = theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
+    return {"reset_every": reset_every, "scale": unit}
 
 
 POLICIES = (

@@ -6,7 +6,9 @@ black-box approach. COLT 2021.
 In a block of 2^n steps, in each of the 2^(n-m) slots of order m = n, ..., 0 a copy of the base of
 length 2^m starts with probability rho(2^n) / rho(2^m); one of order n always. The shortest copy
 that covers a step plays it and learns from it, the others stand still. Its optimistic value g~ is
-the upper bound where it plays; U is the least g~ of the block. Everything starts again at n = 0
+the upper bound where it plays; U is the least g~ of the block. Where the mean is learned, a copy is
+told rewards less the mean of all that came before it, so that a new one expects that mean, and no
+other number. Everything starts again at n = 0
 
     1. at the end of a copy of order m, if the mean reward over its time is at least U + 9 rho^(2^m);
     2. if the mean of g~ - reward over the block so far is at least 3 rho^(its length);
@@ -19,8 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from numbers import Integral, Real
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,9 +32,10 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
 from tvbandits.core.coercion import function, shown
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, inward
+from tvbandits.policies.rivals.spectral import Centre
 from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, Width, described
 from tvbandits.policies.ucb_family import gp_ucb
 
@@ -90,22 +93,35 @@ class Maker:
 
 @dataclass
 class Copy:
-    """One copy of the base, for the steps `start` to `end` of its block, both included."""
+    """One copy of the base, for the steps `start` to `end` of its block, both included.
+
+    What it is told are rewards in prior deviations, less `centre`: the mean of those before it, of the
+    first one if it came before all of them (None until then), and 0 where the mean is given.
+    """
 
     order: int
     start: int
     end: int
     bandit: Bandit
+    centre: float | None
 
 
 @dataclass
 class Block:
-    """What happened in the present block: one entry a step."""
+    """The present block: one entry a step; copies are drawn for the steps before `begun`."""
 
     order: int
+    begun: int = 0
     copies: list[Copy] = field(default_factory=list)
     optimistic: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+
+
+def _awaiting(bandit: Bandit, out: Plays) -> Bandit:
+    """The bandit, with these plays out and no others."""
+    if bandit.state.pending == out:
+        return bandit
+    return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=out))
 
 
 class Master(Held):
@@ -116,24 +132,24 @@ class Master(Held):
     make : Maker
         Makes a copy of the base from a seed.
     tests : Tests
-    scale : float
-        Prior deviation of rewards.
+    centre : Centre
+        The mean of rewards, where it is learned, and their prior deviation.
     """
 
     kept: None = None
     holds: ClassVar[Kinds] = {
         "_make": Maker,
         "_tests": Tests,
-        "_scale": Real,
+        "_centre": Centre,
         "_block": Block,
-        "_chosen": tuple | None,
+        "_chosen": list,
         "restarts": Integral,
     }
 
-    def __init__(self, make: Maker, tests: Tests, scale: float) -> None:
-        self._make, self._tests, self._scale = make, tests, scale
+    def __init__(self, make: Maker, tests: Tests, centre: Centre) -> None:
+        self._make, self._tests, self._centre = make, tests, centre
         self._block = Block(0)
-        self._chosen: tuple[Copy, float] | None = None
+        self._chosen: list[tuple[Array, Copy, float]] = []
         self.restarts = 0
 
     @property
@@ -141,43 +157,59 @@ class Master(Held):
         """The present block."""
         return self._block
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
-        """Start the copies that are due, and let the shortest of those that cover the step play."""
-        step = len(self._block.rewards)
-        if not any(copy.start == step for copy in self._block.copies):
-            self._start_copies(step, rng)
-        covering = [copy for copy in self._block.copies if copy.start <= step <= copy.end]
-        active = min(covering, key=lambda copy: (copy.order, -copy.start))
-        bandit = active.bandit
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The shortest copy that covers the step plays, and counts all plays that are out."""
+        active = self._active(rng)
+        bandit = active.bandit = _awaiting(active.bandit, out)
         x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
-        bandit.drop(x)
         mean, deviation = bandit.predict(x[None], now)
-        self._chosen = (active, float(mean[0] + bandit.info.beta * deviation[0]) / self._scale)
+        optimistic = float(mean[0] + bandit.info.beta * deviation[0])
+        waiting = {each.tobytes() for each in out.X}
+        self._chosen = [each for each in self._chosen if each[0].tobytes() in waiting]
+        self._chosen.append((x, active, optimistic))
         return x
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """The copy that played learns; then the tests. Only what was asked for is looked at."""
         for x, t, y, v in zip(rewards.X, rewards.t, rewards.y, rewards.variance, strict=True):
-            if self._chosen is None:
+            play = next((each for each in self._chosen if np.array_equal(each[0], x)), None)
+            if play is None:
                 continue
-            copy, optimistic = self._chosen
-            self._chosen = None
-            copy.bandit.tell(x[None], [y], t, v)
-            self._block.optimistic.append(optimistic)
-            self._block.rewards.append(float(y) / self._scale)
+            self._chosen = [each for each in self._chosen if each is not play]
+            _, copy, optimistic = play
+            scale = self._centre.scale
+            scaled = float(y) / scale
+            if copy.centre is None:
+                copy.centre = self._centre.before(scaled)
+            self._centre = self._centre.seen(scaled)
+            copy.bandit.tell(x[None], [scaled - copy.centre], t, v / scale**2)
+            self._active(rng)
+            self._block.optimistic.append(copy.centre + optimistic)
+            self._block.rewards.append(scaled)
             if self._changed():
                 self.restarts += 1
-                self._block = Block(0)
+                self._block, self._chosen = Block(0), []
             elif len(self._block.rewards) == 2**self._block.order:
                 self._block = Block(self._block.order + 1)
 
+    def _active(self, rng: np.random.Generator) -> Copy:
+        """The shortest copy that covers the present step; those that are due start first."""
+        step, copies = len(self._block.rewards), self._block.copies
+        if self._block.begun == step:
+            self._start_copies(step, rng)
+            self._block.begun += 1
+        covering = [copy for copy in copies if copy.start <= step <= copy.end]
+        return min(covering, key=lambda copy: (copy.order, -copy.start))
+
     def _start_copies(self, step: int, rng: np.random.Generator) -> None:
         n, rho = self._block.order, self._tests.rho
+        learned = self._centre.value if self._centre.count else None
+        centre = learned if self._centre.given == "online" else 0.0
         for m in range(n, -1, -1):
             due = step % 2**m == 0
             if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
                 made = self._make(int(rng.integers(2**31)))
-                self._block.copies.append(Copy(m, step, step + 2**m - 1, made))
+                self._block.copies.append(Copy(m, step, step + 2**m - 1, made, centre))
 
     def _changed(self) -> bool:
         """Whether one of the tests says that the rewards have changed."""
@@ -253,11 +285,13 @@ def master(
     tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    make = Maker(base, domain, kernel, noise_variance, confidence, inward(mean, minimise))
+    unit = 1.0 if mean != "online" else positive_number("scale", scale)
+    noise, prior = noise_variance / unit**2, inward(mean, minimise)
+    make = Maker(base, domain, kernel, noise, confidence, prior)
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
-    unit = 1.0 if mean != "online" else positive_number("scale", scale)
-    return ByRule(domain, Master(make, tests, unit), minimise=minimise, seed=seed)
+    rule = Master(make, tests, Centre(prior, unit))
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
 
 
 def recommended(

@@ -26,7 +26,7 @@ from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, finite_number, positive_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower, square_root
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, constant, finite, inward
 from tvbandits.policies.rivals.spectral import Centre, Filter, features_of
@@ -92,9 +92,9 @@ class PredictiveSampling(Held):
         self._gamma = math.sqrt(1.0 - epsilon)
         self._future = future_variance(self._gamma, noise / values)
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The best point of a draw."""
-        found = self.filter.at(now)
+        found = self.filter.awaiting(out, self._domain, self._noise).at(now)
         covariance = drawn_covariance(found.covariance, self._gamma, self._future)
         root = square_root(covariance)
         step = root @ rng.standard_normal(root.shape[1])

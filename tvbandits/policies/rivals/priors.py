@@ -20,7 +20,7 @@ from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, finite_number, positive_number
 from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import square_root
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.rivals.ruled import (
     ByRule,
@@ -102,8 +102,9 @@ class SeveralPriors(Held):
         self.members = [Member(Filter.prior(each, rate)) for each in features for rate in rates]
         self._steps = 0
 
-    def _at(self, member: Member, now: float) -> tuple[Array, Array]:
-        return member.filter.at(now).surface(self._centre.value)
+    def _at(self, p: int, now: float, out: Plays) -> Filter:
+        """The filter of a prior at a decision."""
+        return self.members[p].filter.awaiting(out, self._domain, self._noise).at(now)
 
     def _best(self, values: Array, allowed: Allowed, rng: np.random.Generator) -> tuple[int, Array]:
         """Row and point of the largest of values (A,) that may be chosen."""
@@ -115,7 +116,7 @@ class SeveralPriors(Held):
         row, scaled = int(self._domain.index(x[None])[0]), y / self._centre.scale
         for member in self.members:
             now = member.filter.at(t)
-            mean, variance = now.moments(row, self._centre.value)
+            mean, variance = now.moments(row, self._centre.before(scaled))
             member.log_evidence += log_density(scaled - mean, variance + self._noise)
             member.filter = now.observed(row, scaled, self._noise)
         self._centre, self._steps = self._centre.seen(scaled), self._steps + 1
@@ -139,12 +140,13 @@ class Elimination(SeveralPriors):
         self._delta = delta
         self._chosen: dict[bytes, int] = {}
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The point of the largest upper bound of all priors that are left."""
         found: tuple[float, int, Array] | None = None
         for p in self.left:
-            mean, deviation = self._at(self.members[p], now)
-            bound = np.round(mean + self._width * deviation, DIGITS)
+            centre = self._centre.value
+            mean, deviation = self._at(p, now, out).surface(centre)
+            bound = np.round(mean - centre + self._width * deviation, DIGITS)
             row, x = self._best(bound, allowed, rng)
             if found is None or bound[row] > found[0]:
                 found = (float(bound[row]), p, x)
@@ -164,8 +166,9 @@ class Elimination(SeveralPriors):
 
     def _charge(self, member: Member, t: float, x: Array, y: float) -> None:
         row = int(self._domain.index(x[None])[0])
-        mean, variance = member.filter.at(t).moments(row, self._centre.value)
-        member.errors += y / self._centre.scale - mean
+        scaled = y / self._centre.scale
+        mean, variance = member.filter.at(t).moments(row, self._centre.before(scaled))
+        member.errors += scaled - mean
         member.allowance += self._width * math.sqrt(max(variance, 0.0))
         member.rounds += 1
 
@@ -186,10 +189,10 @@ class PosteriorOfPriors(SeveralPriors):
         shares = np.exp(logs - logs.max())
         return np.asarray(shares / shares.sum())
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The best point of the draw; `width` stretches its deviations."""
         p = int(rng.choice(len(self.members), p=self.weights()))
-        found = self.members[p].filter.at(now)
+        found = self._at(p, now, out)
         root = square_root(found.covariance)
         w = found.centred(self._centre.value) + self._width * root @ rng.standard_normal(
             root.shape[1]

@@ -1,4 +1,4 @@
-"""Ask and tell around a rule: what decides is a small object that knows rewards alone."""
+"""Ask and tell around a rule: what decides is a small object that knows rewards and plays alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvbandits.bandit.state import Info, PosteriorInfo
 from tvbandits.core.arrays import Array, finite_number
 from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.domains import Candidates
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.model_free.player import ModelFree
 from tvbandits.policies.setting import Mean
@@ -32,8 +32,12 @@ class Rule(Protocol):
         """How many rewards it still holds, where that is less than all."""
         ...
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
-        """The next point (d,), out of those that are allowed."""
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The next point (d,), of those that are allowed, while the plays `out` wait for rewards.
+
+        They count: a model takes each as if its mean had been observed, which lowers the variance
+        around it; a schedule of plays goes on behind them.
+        """
         ...
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
@@ -105,8 +109,8 @@ class ByRule(ModelFree):
         check_part("rule", parts["_rule"], "a rule that chooses and learns", "learn")
         return cls(parts["_domain"], parts["_rule"])
 
-    def _chosen(self, allowed: Allowed, now: float) -> Array:
-        return self._rule.choose(now, allowed, self._rng)
+    def _chosen(self, allowed: Allowed, now: float, out: Plays) -> Array:
+        return self._rule.choose(now, allowed, out, self._rng)
 
     def _learned(self, rewards: Observations) -> None:
         if len(rewards):

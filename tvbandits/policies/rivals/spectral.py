@@ -15,7 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.domains import Candidates
 from tvbandits.core.linalg import eigenpairs
+from tvbandits.core.observations import Plays
 
 SMALLEST = 1e-10
 """Eigenvalues below this share of the largest are left out."""
@@ -71,6 +73,15 @@ class Filter:
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
 
+    def awaiting(self, out: Plays, domain: Candidates, noise: float) -> Filter:
+        """As if the mean had been observed at plays whose rewards are not told yet."""
+        found = self
+        for x, t in zip(out.X, out.t, strict=True):
+            now = found.at(float(t))
+            told = now.observed(int(domain.index(x[None])[0]), 0.0, noise)
+            found = replace(now, covariance=told.covariance)
+        return found
+
     def moments(self, row: int, centre: float) -> tuple[float, float]:
         """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
         h = self.features[row]
@@ -115,6 +126,10 @@ class Centre:
         if self.given == "online":
             return self.total / self.count if self.count else 0.0
         return float(self.given) / self.scale
+
+    def before(self, y: float) -> float:
+        """The prior mean of a reward, divided by the scale: the first one is as good as expected."""
+        return y if self.given == "online" and not self.count else self.value
 
 
 def log_density(error: float, variance: float) -> float:

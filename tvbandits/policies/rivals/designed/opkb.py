@@ -12,7 +12,7 @@ beta_j = c2 gamma 2^(j/2) its strategy is
 with empirical gaps D from all blocks before; A = {x: D(x) <= 2 alpha gamma / beta_j}, alpha = c4 s
 / log(N / delta); Q = (P* + the D-optimal design of A) / 2; played is (1 - mu_j) Q + mu_j (D-optimal
 design of all). Rewards are estimated by importance weights: r(x) = phi(x)^T mean_t S(P_t)^-1
-phi(x_t) y_t.
+phi(x_t) (y_t - c), with the mean c of all rewards so far: gaps must not depend on where zero is.
 
 ADA: in each slot of 2^m E steps of a block j the strategy of m < j is replayed with probability
 2^((m-j)/2), the smallest m of those that cover a step counts; at the end of a replay everything starts
@@ -41,11 +41,11 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.domains import Candidates
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.rivals.designed.simplex import inverse_moment, strategy
 from tvbandits.policies.rivals.ruled import ByRule, Held, Kinds, finite
-from tvbandits.policies.rivals.spectral import features_of
+from tvbandits.policies.rivals.spectral import Centre, features_of
 from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
 
 
@@ -106,8 +106,8 @@ class Replay:
 class Epoch:
     """Since the last restart: the block that is played, its replays, and weighted rewards.
 
-    `weighted` has S(P_t)^-1 phi(x_t) y_t of each step of the block, `before` their sum over earlier
-    blocks, after each of these, with the numbers of steps.
+    `weighted` has S(P_t)^-1 phi(x_t) (y_t, 1) of each step of the block, shape (r, 2), `before` their
+    sum over earlier blocks, after each of these, with the numbers of steps.
     """
 
     block: int = 0
@@ -125,8 +125,7 @@ class Opkb(Held):
     domain : Candidates
     kernel : scikit-learn kernel
     constants : Constants
-    scale : float
-        Rewards are divided by it.
+    centre : Centre
     adaptive : bool
         Replay and restart (ADA-OPKB), or not (OPKB).
     """
@@ -135,58 +134,64 @@ class Opkb(Held):
     holds: ClassVar[Kinds] = {
         "_domain": Candidates,
         "_constants": Constants,
-        "_scale": Real,
+        "_centre": Centre,
         "_adaptive": bool,
         "_features": np.ndarray,
         "_ridge": Real,
         "_length": Integral,
         "_uniformly": np.ndarray,
         "_inverses": dict,
-        "_chosen": tuple | None,
+        "_chosen": list,
         "epoch": Epoch,
         "restarts": Integral,
     }
 
     def __init__(
-        self, domain: Candidates, kernel: Any, constants: Constants, scale: float, adaptive: bool
+        self, domain: Candidates, kernel: Any, constants: Constants, centre: Centre, adaptive: bool
     ) -> None:
-        self._domain, self._constants, self._scale = domain, constants, scale
+        self._domain, self._constants, self._centre = domain, constants, centre
         self._adaptive = adaptive
         self._features, _ = features_of(kernel, domain.X)
         self._ridge = constants.noise / constants.horizon
         self._length = constants.length(len(domain))
         self._uniformly = strategy(self._features, np.zeros(len(domain)), 1.0, self._ridge)
         self._inverses: dict[int, Array] = {}
-        self._chosen: tuple[bytes, int] | None = None
+        self._chosen: list[tuple[bytes, int]] = []
         self.epoch = Epoch()
         self.restarts = 0
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Draw an arm from the strategy that counts in this step."""
         epoch = self.epoch
         if len(epoch.strategies) == epoch.block:
             self._begin_block(rng)
-        order = self._order(len(epoch.weighted))
+        waiting = {x.tobytes() for x in out.X}
+        self._chosen = [each for each in self._chosen if each[0] in waiting]
+        order = self._order(len(epoch.weighted) + len(self._chosen))
         P = epoch.strategies[order]
         free = allowed(self._domain.X)
         if not (P * free).any():
             return allowed.sample(rng)
         row = int(rng.choice(len(P), p=P * free / (P * free).sum()))
         x = np.asarray(self._domain.X[row].copy())
-        self._chosen = (x.tobytes(), order)
+        self._chosen.append((x.tobytes(), order))
         return x
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Weight the rewards of plays that were drawn; test; go on to the next block."""
         for x, y in zip(rewards.X, rewards.y, strict=True):
-            if self._chosen is None or self._chosen[0] != x.tobytes():
+            drawn = next((each for each in self._chosen if each[0] == x.tobytes()), None)
+            if drawn is None:
                 continue
-            order, self._chosen = self._chosen[1], None
+            self._chosen.remove(drawn)
+            scaled = float(y) / self._centre.scale
+            self._centre = self._centre.seen(scaled)
             phi = self._features[int(self._domain.index(x[None])[0])]
-            self.epoch.weighted.append(self._inverses[order] @ phi * float(y) / self._scale)
+            weight = self._inverses[drawn[1]] @ phi
+            self.epoch.weighted.append(np.outer(weight, [scaled, 1.0]))
             if self._adaptive and self._changed():
                 self.restarts += 1
-                self.epoch, self._inverses = Epoch(), {}
+                self.epoch, self._inverses, self._chosen = Epoch(), {}, []
             elif len(self.epoch.weighted) == 2**self.epoch.block * self._length:
                 self._end_block()
 
@@ -194,7 +199,7 @@ class Opkb(Held):
         """Empirical gaps (A,) from a sum of weighted rewards of `count` steps; zeros from none."""
         if count == 0:
             return np.zeros(len(self._features))
-        rewards = self._features @ total / count
+        rewards = self._features @ (total[:, 0] - self._centre.value * total[:, 1]) / count
         return np.asarray(rewards.max() - rewards)
 
     def _before(self, k: int) -> Array:
@@ -242,7 +247,9 @@ class Opkb(Held):
 
     def _end_block(self) -> None:
         epoch = self.epoch
-        total, count = epoch.before[-1] if epoch.before else (np.zeros(self._features.shape[1]), 0)
+        total, count = (
+            epoch.before[-1] if epoch.before else (np.zeros((self._features.shape[1], 2)), 0)
+        )
         total = total + np.sum(epoch.weighted, axis=0)
         epoch.before.append((total, count + len(epoch.weighted)))
         epoch.block, epoch.weighted, epoch.replays = epoch.block + 1, [], []
@@ -288,7 +295,7 @@ def ada_opkb(
     horizon : int
         T, the length of a run.
     scale : float
-        Prior deviation of rewards, which they are divided by.
+        Prior deviation of rewards, which they are divided by, less their mean.
     adaptive : bool
         Whether it replays the past, and restarts.
 
@@ -306,7 +313,8 @@ def ada_opkb(
     noise = math.sqrt(positive_number("noise_variance", noise_variance)) / scale
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
-    rule = Opkb(finite(domain, "OPKB"), kernel, constants, scale, adaptive)
+    arms, centre = finite(domain, "OPKB"), Centre("online", scale)
+    rule = Opkb(arms, kernel, constants, centre, adaptive)
     return ByRule(domain, rule, minimise=minimise, seed=seed)
 
 

@@ -8,6 +8,7 @@ Bayesian optimization. arXiv 2501.18963, 2025.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -20,7 +21,7 @@ from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.coercion import shown
 from tvbandits.core.domains import Box, Candidates
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.maximum_likelihood import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -38,6 +39,13 @@ from tvbandits.policies.rivals.ruled import Held, Kinds
 SPACE_NU, TIME_NU = 2.5, 1.5
 FEWEST = 2
 """So many observations are always kept, as in the authors' program."""
+SHORTEST = 5.0
+"""No time scale is fitted that is shorter than so many mean times between rewards.
+
+The authors' program has neither a bound nor a prior. A few points may be fitted best by a time scale of
+next to nothing; the budget then grows without end, two points are left, and two points never recover.
+With this bound, about fifteen of the latest rewards are always worth keeping.
+"""
 
 Removal = Literal["relevance", "oldest", "random"]
 
@@ -87,6 +95,7 @@ class Relevant(Held):
         "_told": Integral,
         "_fitted": Integral,
         "_time": Real | None,
+        "_began": Real | None,
     }
 
     def __init__(
@@ -114,6 +123,7 @@ class Relevant(Held):
         self._data = Observations.empty(domain.dimension)
         self._budget, self._told, self._fitted = 1.0, 0, 0
         self._time: float | None = None
+        self._began: float | None = None
 
     @property
     def kept(self) -> int:
@@ -130,23 +140,29 @@ class Relevant(Held):
         """As they were fitted last."""
         return self._found
 
-    def choose(self, now: float, allowed: Allowed, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """Uniform at first; then where mean + sqrt(0.2 d log(2 n)) deviation is largest ([WD] 5)."""
         if self._told < self._first or len(self._data) < FEWEST:
             return allowed.sample(rng)
         y, centre, scale = self._standardised()
-        Q = precision(self._kernel(), self._found.noise)
-        weights = Q @ y
         width = math.sqrt(0.2 * self._domain.dimension * math.log(2 * len(y)))
-
-        points = self._low + self._data.X * self._side
-        return allowed.best(Optimism(self, now, Q, weights, centre, scale, width, points), rng)
+        noise, points = self._found.noise, self._low + self._data.X * self._side
+        Q, known = precision(self._kernel(), noise), self
+        if len(out):
+            X, known = self._unit(out.X), copy.copy(self)
+            y = np.append(y, self._between(X, out.t) @ (Q @ y))
+            waiting = Observations(X, out.t, np.zeros(len(X)), np.full(len(X), noise))
+            known._data = self._data.append(waiting)
+            Q = precision(known._kernel(), noise)
+        return allowed.best(Optimism(known, now, Q, Q @ y, centre, scale, width, points), rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Add rewards, fit, and clean as of the latest time."""
         unit = Observations(self._unit(rewards.X), rewards.t, rewards.y, rewards.variance)
         self._data = self._data.append(unit)
         self._told += len(rewards)
+        first = float(rewards.t.min())
+        self._began = first if self._began is None else min(self._began, first)
         if self._told < self._first or len(self._data) < FEWEST:
             return
         if self._fitted == 0 or self._told - self._fitted >= self._refit_every:
@@ -190,12 +206,17 @@ class Relevant(Held):
         """Log evidence of standardised rewards; noise is known, as to every policy here."""
         y, _, scale = self._standardised()
         noise = max(self._noise_variance / scale**2, 1e-6)
-        span = max(float(np.ptp(self._data.t)), 1.0)
-        found = self._found
+        found, began = self._found, self._began
+        assert began is not None  # there are rewards
+        span = float(self._data.t.max()) - began or 1.0
+        shortest, longest = SHORTEST * span / max(self._told - 1, 1), 10 * span
+        time = OnTime(
+            Matern(float(np.clip(found.time, shortest, longest)), (shortest, longest), nu=TIME_NU)
+        )
         kernel: Any = (
             ConstantKernel(found.variance, (0.05, 20.0))
             * OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
-            * OnTime(Matern(min(max(found.time, 0.5), 10 * span), (0.5, 10 * span), nu=TIME_NU))
+            * time
         )
         data = Observations(self._data.X, self._data.t, y, np.full(len(y), noise))
         best = fit(kernel, data, mean=0.0, max_iterations=15).kernel

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 from tvbandits.core.arrays import not_negative, whole_number
 from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.rivals.removing.dataset import Relevant, Removal
+from tvbandits.policies.rivals.removing.dataset import FEWEST, Relevant, Removal
 from tvbandits.policies.rivals.ruled import ByRule
-from tvbandits.policies.setting import Look, Policy, Seed, described
+from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
 
 
 def _checked(alpha: float, removal: str, first: int, refit_every: int) -> None:
@@ -33,7 +37,8 @@ def w_dbo(
 
     A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
     variance and scales; all relevances are computed at once. Within one cleaning the hyperparameters
-    stay, where the authors' program fits after every removal.
+    stay, where the authors' program fits after every removal; and no time scale is fitted below five
+    mean times between rewards, where it has no bound, and can be left with two points for good.
 
     Parameters
     ----------
@@ -42,7 +47,8 @@ def w_dbo(
     removal : "relevance", "oldest" or "random"
         What goes: the least relevant; or, for a control, as many of the oldest, or of any.
     first : int
-        So many points are uniform.
+        So many points are uniform. A comparison takes the share of the authors' experiments, a fortieth
+        of the run.
     refit_every : int
         Rewards between two fits.
 
@@ -84,7 +90,8 @@ def bolt(
     alpha : float
         As for W-DBO.
     first : int
-        So many points are uniform.
+        So many points are uniform. A comparison takes the share of the authors' experiments, a fortieth
+        of the run.
     refit_every : int
         Rewards between two fits.
 
@@ -105,6 +112,12 @@ def bolt(
     return ByRule(domain, rule, minimise=minimise, seed=seed)
 
 
+def recommended(setting: Setting, first: int | None = None) -> Mapping[str, Any]:
+    """Uniform points for a fortieth of the run, as in [WD] H.1, and 15 at the most."""
+    share = min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
+    return {"first": share if first is None else first}
+
+
 POLICIES = (
     Policy(
         "w-dbo",
@@ -112,6 +125,7 @@ POLICIES = (
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
         look=Look("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
+        recommended=recommended,
     ),
     Policy(
         "bolt",
@@ -119,5 +133,6 @@ POLICIES = (
         "W-DBO with the size of the data that its response time allows",
         paper="Bardou & Thiran 2025",
         look=Look("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "+"),
+        recommended=recommended,
     ),
 )
