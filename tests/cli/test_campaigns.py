@@ -163,16 +163,16 @@ def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> No
         assert [row.who for row in campaign.journal()][::2] == ["anna", "bert"]
 
 
-def test_two_readings_of_one_site_at_one_time_are_two(command: Command, place: Path) -> None:
-    Path("day.csv").write_text(
-        "site,time,reward\nnorth,1,0.5\nmill,1,3\nnorth,1,0.75\nnorth,1,0.5\n"
-    )
-    assert fine(command("tell", place, "--csv", "day.csv")) == "4 brought, new; 4 told, 0 out\n"
-    assert "known already; 4 told" in fine(command("tell", place, "--csv", "day.csv"))
+def test_two_readings_of_one_site_at_one_time_need_keys(command: Command, place: Path) -> None:
+    rows = "site,time,reward,key\nnorth,1,0.5,{0}\nmill,1,3,b\nnorth,1,0.75,{1}\n"
+    Path("day.csv").write_text(rows.format("", ""))
+    said = command("tell", place, "--csv", "day.csv")
+    assert (said.status, "stands in row 1 already: give each a key" in said.err) == (2, True)
+    Path("day.csv").write_text(rows.format("a", "c"))
+    assert fine(command("tell", place, "--csv", "day.csv")) == "3 brought, new; 3 told, 0 out\n"
+    assert "known already; 3 told" in fine(command("tell", place, "--csv", "day.csv"))
     with Campaign.open(place) as campaign:
-        assert campaign.state.rewards.y.tolist() == [0.5, 3.0, 0.75, 0.5]
-    other = command("tell", place, "--site", "north", "--reward", 0.25, "--at", 1)
-    assert (other.status, "is taken" in other.err) == (2, True)
+        assert campaign.state.rewards.y.tolist() == [0.5, 3.0, 0.75]
 
 
 def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: Path) -> None:

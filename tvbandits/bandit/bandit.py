@@ -19,7 +19,7 @@ from tvbandits.acquisition.availability import Among, Available, available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.ucb import Decision
 from tvbandits.bandit import consulting
-from tvbandits.bandit.correcting import Readings, readings_at
+from tvbandits.bandit.correcting import ToldReadings, readings_at
 from tvbandits.bandit.looking import Looking, in_turn
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import first_state, generator_of, state_for
@@ -396,7 +396,7 @@ class Bandit(Looking):
         self._state = self._retold(told.without(rows))
         return self._state.info
 
-    def _retold(self, readings: Readings) -> State:
+    def _retold(self, readings: ToldReadings) -> State:
         """The state that these readings lead to."""
         state, model = self._state, self._model
         rng = generator_of(state.random)

@@ -17,7 +17,7 @@ from tvbandits.core.observations import Observations, Plays
 
 
 @dataclass(frozen=True)
-class Readings:
+class ToldReadings:
     """Everything told, with NaN where a point was played without a reading.
 
     Attributes
@@ -32,7 +32,7 @@ class Readings:
     variance: Array
 
     @classmethod
-    def of(cls, state: State, noise_variance: float) -> Readings:
+    def of(cls, state: State, noise_variance: float) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
         rewards, failed = state.rewards, state.failed
         after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
@@ -67,16 +67,16 @@ class Readings:
             found.append(left[-1])
         return np.array(found, dtype=np.int64)
 
-    def with_rows(self, rows: Index, **columns: Array) -> Readings:
+    def with_rows(self, rows: Index, **columns: Array) -> ToldReadings:
         """With other values in some rows of some columns."""
         made: dict[str, Any] = {name: getattr(self, name).copy() for name in columns}
         for name, values in columns.items():
             made[name][rows] = values
         return replace(self, **made)
 
-    def without(self, rows: Index) -> Readings:
+    def without(self, rows: Index) -> ToldReadings:
         """Less some rows."""
-        return Readings(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
+        return ToldReadings(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
 
     def in_turn(self) -> Iterator[Told]:
         """What is told at once: the readings of one time, as far as they follow each other."""
@@ -90,24 +90,24 @@ class Readings:
 
 def readings_at(
     recipe: Recipe, state: State, X: ArrayLike, t: ArrayLike | None
-) -> tuple[Readings, Array, Index]:
+) -> tuple[ToldReadings, Array, Index]:
     """Everything told, the points that are meant, and which rows they are."""
     points = recipe.domain.check(X)
-    told = Readings.of(state, recipe.noise_variance)
+    told = ToldReadings.of(state, recipe.noise_variance)
     times = None if t is None else as_times(t, len(points))
     return told, points, told.rows_of(points, times)
 
 
 def told_again(
     recipe: Recipe, state: State, X: Array, y: Array, t: Any, variance: Any
-) -> tuple[Readings, Index, bool] | None:
+) -> tuple[ToldReadings, Index, bool] | None:
     """What is on record of the places and times that are told once more.
 
     A play without a reading is no obstacle to a reading.
 
     Returns
     -------
-    readings : Readings
+    readings : ToldReadings
     rows : array of shape (k,)
     same : bool
         Whether all of it is told as it is on record.
@@ -118,13 +118,14 @@ def told_again(
     told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
     given = np.broadcast_to(noise if variance is None else variance, len(told.t))
     values = np.asarray(y, dtype=np.float64).reshape(-1)
-    known = Readings.of(state, noise)
+    known = ToldReadings.of(state, noise)
     found: list[int] = []
     same = True
     for i, x in enumerate(told.X):
         there = np.flatnonzero((x == known.X).all(axis=1) & (told.t[i] == known.t))
         read = there if np.isnan(values[i]) else there[~np.isnan(known.y[there])]
         found += read.tolist()[-1:]
-        equal = np.array_equal(known.y[read[-1:]], values[[i]], equal_nan=True)
-        same = same and equal and bool(known.variance[read[-1]] == given[i])
+        if not np.isnan(values[i]):  # a reading that failed adds nothing where one is on record
+            equal = np.array_equal(known.y[read[-1:]], values[[i]])
+            same = same and equal and bool(known.variance[read[-1]] == given[i])
     return (known, np.array(found, dtype=np.int64), same) if found else None

@@ -137,10 +137,11 @@ def _play_a_step(bandit: Any) -> None:
             mean = np.zeros(len(X))
             if recipe is not None:
                 mean, deviation = bandit.predict(X)
-                bandit.recommend()
                 if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
                     raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
             bandit.tell(X, mean)
+            if recipe is not None:
+                bandit.recommend()
 
 
 def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
