@@ -32,7 +32,7 @@ POLICIES = (
 
 
 LEFT_OUT = ("r-gp-ucb", "ui-gp-ucb", "w-dbo:removal=random", "master")
-"""By the quick suite: like another one, or, as MASTER, all first steps of new copies in 80 steps."""
+"""By the quick suite: like another one, or, as MASTER, made of copies that start anew all the time."""
 
 
 @dataclass(frozen=True)

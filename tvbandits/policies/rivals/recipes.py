@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from tvbandits.acquisition import fantasies
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.ucb import Decision
@@ -207,35 +206,25 @@ class DesiredOutcome:
             raise ValueError(f"scaled needs a finite domain: give Candidates, got {domain!r}")
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """One point after the other, each another one."""
-        allowed = Allowed(decision.domain, decision.available, decision.taken)
-        view, noise = decision.view, decision.noise_variance
-        # Deviations are those once everything that is out was observed at its mean.
-        deviations = fantasies.imagine(
-            view.posterior,
-            decision.domain,
-            view.surface,
-            view.inputs,
-            noise / view.scale**2,
-            fantasies.Width(lambda X: np.zeros(len(X)), view.scale),
-        )
-        for x, its_noise in zip(decision.pending, decision.pending_noise, strict=True):
-            deviations.observe(x, float(its_noise))
+        """One point after the other, each another one than those before it and those that are out.
 
-        def bound(X: Array) -> Array:
-            return np.asarray(view.mean(X) + 2.0 * deviations.bounds(X))
-
-        outcome = decision.domain.maximise(bound, rng)[1] if self.outcome is None else self.outcome
+        G is least where much is known: a lower variance around what is out would draw it back there.
+        """
+        out = np.concatenate([decision.taken, decision.pending])
+        allowed = Allowed(decision.domain, decision.available, out)
+        view, outcome = decision.view, self.outcome
+        if outcome is None:
+            _, outcome = decision.domain.maximise(lambda X: view.upper_bound(X, 2.0), rng)
 
         def less(X: Array) -> Array:
-            return -self.value(view.mean(X), deviations.bounds(X), noise, outcome)
+            mean, deviation = view.predict(X)
+            return -self.value(mean, deviation, decision.noise_variance, outcome)
 
         batch: list[Array] = []
         for _ in range(decision.n or 1):
             batch.append(allowed.best(less, rng))
             allowed.exclude(batch[-1])
-            deviations.add(batch[-1])
-        return np.array(batch), deviations.looks
+        return np.array(batch), 0
 
     def value(self, mean: Array, deviation: Array, noise: float, outcome: float) -> Array:
         """G at points of these means and deviations, shape (n,)."""
