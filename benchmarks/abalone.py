@@ -33,8 +33,8 @@ from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BKBWidth, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.datasets.regression import RegressionProblem
-from tvbandits.policies.model_free.baselines import EpsilonGreedy, Uniform
-from tvbandits.policies.model_free.regularised_evolution import RegularisedEvolution
+from tvbandits.policies.baselines import EpsilonGreedy, Uniform
+from tvbandits.policies.regularised_evolution import RegularisedEvolution
 
 HORIZON, SEEDS = 10_000, 5
 FIRST = 30

@@ -16,9 +16,9 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.bank.bank import CAPACITY, Bank
-from tvbandits.gp.bank.posterior.starting import started
-from tvbandits.queries.next_decision import questions
+from tvbandits.gp.ensemble.bank import CAPACITY, Bank
+from tvbandits.gp.ensemble.rule import started
+from tvbandits.queries.plans import questions
 
 
 class Played(NamedTuple):

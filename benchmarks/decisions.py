@@ -18,10 +18,17 @@ from benchmarks.bank import Ask, Decide, arguments, ask_next, best_mean, play
 from benchmarks.predictive import predictive_width, sampling
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.bank.bank import Bank
-from tvbandits.gp.lookahead import Beliefs
-from tvbandits.queries.next_decision import COMPARED, DISCOVER_EVERY, LOOKED_AT, PROMISE
-from tvbandits.queries.plans import PlausibleMaximisers, QueryPlan, RandomPoints
+from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.queries.plans import (
+    COMPARED,
+    DISCOVER_EVERY,
+    LOOKED_AT,
+    PROMISE,
+    PlausibleMaximisers,
+    QueryPlan,
+    RandomPoints,
+)
 from tvbandits.queries.pool import Pool
 
 AHEAD = (1, 2, 4, 8)

@@ -32,9 +32,9 @@ from tvbandits import Answers, Bandit, Expert, ExpertDownWarning, Observations, 
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem, inform
 from tvbandits.datasets import DriftingBump, ozone_network
+from tvbandits.experts.calibrated import Calibrated
 from tvbandits.experts.sensors.expert import SensorExpert, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
-from tvbandits.experts.wrappers.calibrated import Calibrated
 from tvbandits.policies import Setting
 
 NEVER = 1e9

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.bank import Decide
-from tvbandits.gp.bank.bank import Bank
-from tvbandits.gp.bank.posterior.lasting import lasting_share, predictable_part, single
+from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.lasting import lasting_share, predictable_part, single
 
 
 def sampling(predictive: bool) -> Decide:

@@ -1,23 +1,21 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
 from tvbandits.core.files import ReadLimits, reading_limits
+from tvbandits.datasets.arms import AutoregressiveArms, SwitchingArms, WearingArms
 from tvbandits.datasets.description import describe
-from tvbandits.datasets.drifting.arms import AutoregressiveArms, SwitchingArms, WearingArms
-from tvbandits.datasets.drifting.exoskeleton import Exoskeleton
-from tvbandits.datasets.drifting.new_peak import NewPeak
-from tvbandits.datasets.drifting.peaks import GeneralisedMovingPeaks, MovingPeaks
 from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
-from tvbandits.datasets.finite.nas_bench import nas_bench
-from tvbandits.datasets.finite.table_file import table
-from tvbandits.datasets.lifted.problem import Lifted
+from tvbandits.datasets.exoskeleton import Exoskeleton
+from tvbandits.datasets.finite import nas_bench, table
+from tvbandits.datasets.lifted import Lifted
+from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
 from tvbandits.datasets.regression import abalone, california
-from tvbandits.datasets.sensor_network.problem import sensor_field, sensor_field_from_files
-from tvbandits.datasets.sensor_network.readings import from_long
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
 from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.tables.readings import from_long
+from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_from_files
 
 __all__ = [
     "AutoregressiveArms",

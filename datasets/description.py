@@ -18,14 +18,8 @@ from tvbandits.core.files import File, check_regular, current_limits, naming
 from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
 from tvbandits.datasets.epa_ozone.problem import days_between, site_means
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california
-from tvbandits.datasets.sensor_network.places import check_places
-from tvbandits.datasets.sensor_network.problem import (
-    in_words,
-    named_coordinates,
-    points_of,
-    read_places,
-)
-from tvbandits.datasets.sensor_network.readings import (
+from tvbandits.datasets.tables.columns import few
+from tvbandits.datasets.tables.readings import (
     IDS,
     as_ids,
     as_numbers,
@@ -34,7 +28,13 @@ from tvbandits.datasets.sensor_network.readings import (
     wide,
     with_index_as_column,
 )
-from tvbandits.datasets.tables.files import few
+from tvbandits.datasets.tables.sensor_field import (
+    check_places,
+    in_words,
+    named_coordinates,
+    points_of,
+    read_places,
+)
 
 ENOUGH = 0.75
 """Fraction of the days, or steps, that problems ask for by default."""

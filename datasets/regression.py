@@ -29,11 +29,10 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import file_paths, of_kind, text
-from tvbandits.core.domains import Candidates
 from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
-from tvbandits.datasets.tables.columns import merged, numbers, standardised
-from tvbandits.datasets.tables.files import Form, few
+from tvbandits.datasets.tables.columns import Form, few, merged, numbers, standardised
 from tvbandits.datasets.tables.references import References, references
 
 SEX = {"M": 0.0, "F": 1.0, "I": 2.0}

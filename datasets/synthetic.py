@@ -20,8 +20,9 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown, text
-from tvbandits.core.domains import Box, Candidates
 from tvbandits.core.linalg import square_root
 
 MOST_CANDIDATES = 1_000_000

@@ -5,22 +5,19 @@ Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`.
 expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.mqtt`.
 """
 
-from tvbandits.experts.conformance.check_expert import check_expert
-from tvbandits.experts.conformance.report import Finding, Outcome, Report
+from tvbandits.experts.budgeted import Budgeted, Spent
+from tvbandits.experts.calibrated import Calibrated, Calibration
+from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
+from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
-from tvbandits.experts.records.checksums import DamagedRecordingError
 from tvbandits.experts.records.log import CachedLogExpert
 from tvbandits.experts.records.recording import Recording, recorded, verify_recording
-from tvbandits.experts.records.schema import Verified
+from tvbandits.experts.records.schema import DamagedRecordingError, Verified
 from tvbandits.experts.records.sqlite_file import Doubt
+from tvbandits.experts.retrying import BackOff, Retrying
 from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.readings import Reading
 from tvbandits.experts.sensors.stub import Faults, StubTransport
-from tvbandits.experts.wrappers.budgeted import Budgeted, Spent
-from tvbandits.experts.wrappers.calibrated import Calibrated
-from tvbandits.experts.wrappers.calibration import Calibration
-from tvbandits.experts.wrappers.ensemble import Ensemble
-from tvbandits.experts.wrappers.retrying import BackOff, Retrying
 
 __all__ = [
     "BackOff",

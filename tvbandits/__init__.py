@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 from tvbandits._version import __version__
 
 if TYPE_CHECKING:
-    from tvbandits import bandit, datasets, experts, policies, queries
+    from tvbandits import bandit, datasets, experts, plots, policies, queries
     from tvbandits.acquisition.availability import NothingAvailableError
-    from tvbandits.bandit import plots
     from tvbandits.bandit.bandit import Bandit
     from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import Info, State
     from tvbandits.campaign import Campaign
     from tvbandits.comparison.compare import compare
+    from tvbandits.core.box import Box
+    from tvbandits.core.candidates import Candidates
     from tvbandits.core.clock import Clock
-    from tvbandits.core.domains import Box, Candidates, Integer, Space
     from tvbandits.core.files.archive import SavedFileError
     from tvbandits.core.files.saving import load
     from tvbandits.core.observations import Observations
+    from tvbandits.core.parameters import Integer
     from tvbandits.core.protocols import (
         Answers,
         Expert,
@@ -31,25 +32,36 @@ if TYPE_CHECKING:
         ExpertUnavailableError,
         Problem,
     )
-    from tvbandits.gp.expense import ExpensiveWarning
+    from tvbandits.core.space import Space
     from tvbandits.gp.fitting.online import Every
     from tvbandits.gp.posteriors.exact import Exact
+    from tvbandits.gp.posteriors.expense import ExpensiveWarning
     from tvbandits.gp.posteriors.nystrom import Nystrom
     from tvbandits.gp.posteriors.state_space import StateSpace
 
 _HOMES = {
     "acquisition.availability": ("NothingAvailableError",),
     "bandit.bandit": ("Bandit",),
-    "bandit.play": ("EvaluationError", "Played", "evaluate", "play"),
+    "bandit.play": (
+        "EvaluationError",
+        "Played",
+        "evaluate",
+        "play",
+    ),
     "bandit.recipe": ("Recipe",),
-    "bandit.state": ("Info", "State"),
+    "bandit.state": (
+        "Info",
+        "State",
+    ),
     "campaign": ("Campaign",),
     "comparison.compare": ("compare",),
+    "core.box": ("Box",),
+    "core.candidates": ("Candidates",),
     "core.clock": ("Clock",),
-    "core.domains": ("Box", "Candidates", "Integer", "Space"),
     "core.files.archive": ("SavedFileError",),
     "core.files.saving": ("load",),
     "core.observations": ("Observations",),
+    "core.parameters": ("Integer",),
     "core.protocols": (
         "Answers",
         "Expert",
@@ -58,15 +70,16 @@ _HOMES = {
         "ExpertUnavailableError",
         "Problem",
     ),
-    "gp.expense": ("ExpensiveWarning",),
+    "core.space": ("Space",),
     "gp.fitting.online": ("Every",),
     "gp.posteriors.exact": ("Exact",),
+    "gp.posteriors.expense": ("ExpensiveWarning",),
     "gp.posteriors.nystrom": ("Nystrom",),
     "gp.posteriors.state_space": ("StateSpace",),
 }
 """Where the names stand, as above."""
 
-_PACKAGES = ("bandit", "datasets", "experts", "policies", "queries")
+_PACKAGES = ("bandit", "datasets", "experts", "plots", "policies", "queries")
 
 __all__ = [
     "Answers",
@@ -112,8 +125,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"tvbandits.{name}")
-    if name == "plots":
-        return import_module("tvbandits.bandit.plots")
     for home, names in _HOMES.items():
         if name in names:
             found = globals()[name] = getattr(import_module(f"tvbandits.{home}"), name)

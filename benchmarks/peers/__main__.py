@@ -25,12 +25,12 @@ import pandas as pd
 from benchmarks.peers.adapters import GAPS, PEERS
 from tvbandits._version import __version__
 from tvbandits.cli.problems import make_problem
+from tvbandits.comparison.board import Made
 from tvbandits.comparison.compare import Comparison
 from tvbandits.comparison.playing import play_one
 from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
-from tvbandits.comparison.studies.board import Made
-from tvbandits.comparison.studies.tasks import tasks_of
-from tvbandits.core.domains import Box
+from tvbandits.comparison.tasks import tasks_of
+from tvbandits.core.box import Box
 
 HERE = Path(__file__).parent
 OURS = ("time-gp-ucb", "w-dbo:first=15", "tv-gp-ucb", "gp-ucb", "uniform")

@@ -29,13 +29,7 @@ from tvbandits import policies
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.setup import REWARD_NOISE, played
 from tvbandits.core.arrays import Array
-from tvbandits.policies.rivals.removing.relevance import (
-    matern,
-    over_future,
-    over_space,
-    precision,
-    relevance,
-)
+from tvbandits.policies.removing import matern, over_future, over_space, precision, relevance
 
 Case = dict[str, Any]
 NUS: dict[str, tuple[float | None, float | None]] = {

@@ -34,7 +34,7 @@ from tvbandits.datasets.epa_ozone.download import (
     locked,
 )
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
-from tvbandits.datasets.tables.files import few
+from tvbandits.datasets.tables.columns import few
 
 AIRDATA_URL = "https://aqs.epa.gov/aqsweb/airdata/"
 """Where the EPA serves its annual files."""

@@ -21,7 +21,7 @@ import pandas as pd
 
 from tvbandits.core.coercion import file_paths
 from tvbandits.core.files import File, bounded, check_regular, current_limits, naming, read_csv
-from tvbandits.datasets.tables.files import Form, few
+from tvbandits.datasets.tables.columns import Form, few
 
 Opener = Callable[[], IO[bytes]]
 """Opens one csv from its beginning."""

@@ -17,9 +17,9 @@ from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.coercion import text
 from tvbandits.core.files import File
 from tvbandits.datasets.epa_ozone.files import read_files
-from tvbandits.datasets.sensor_network.places import check_places, kilometres, without_gaps
-from tvbandits.datasets.tables.files import few
+from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.tables.sensor_field import check_places, kilometres, without_gaps
 
 NOISE_VARIANCE = 1.0
 """Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors'

@@ -17,8 +17,8 @@ from tvbandits.core.arrays import (
     not_negative,
     whole_number,
 )
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import cleaned, function, of_kind, several, text
-from tvbandits.core.domains import Candidates
 from tvbandits.datasets.tables.references import References, as_table, references
 
 

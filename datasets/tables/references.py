@@ -1,14 +1,120 @@
-"""Players that need no model: what regret is read against."""
+"""Players that need no model: what regret is read against.
+
+A reference: what can be forecast when every place is read at every step, with two numbers learned.
+
+Each place is a slow mean, weather and white noise, all on its own: an Ornstein-Uhlenbeck process of some
+200 steps, one of a few steps, and noise. Two numbers are learned online, by the squared errors of
+differences between places: how the weather's variance compares with the rest, and how long it lasts.
+Whoever asks about a few places only, however cleverly, is to be read against it.
+"""
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats, check_sizes
-from tvbandits.datasets.tables.all_read import average_regret
+from tvbandits.core.arrays import Array, as_floats, check_sizes, whole_number
+
+SLOW_SCALE = 200.0
+WHITE = 0.2
+SHARES = (0.25, 0.4, 0.55)
+"""Of the weather in the variance, tried side by side."""
+
+SCALES = (0.7, 1.5, 3.0, 6.0)
+"""Of the weather, in steps."""
+
+FORGETTING = 0.99
+
+
+def average_regret(values: Array) -> float:
+    """Average regret, over the steps 2, ..., T, of playing the place of the largest forecast.
+
+    Among several of them it draws uniformly (expectation).
+
+    Parameters
+    ----------
+    values : array of shape (T, A)
+        Noise-free reward of each of A places at each of T steps, T at least 2.
+    """
+    if len(values) < 2:
+        raise ValueError(f"a forecast needs two steps at least, got {len(values)}")
+    reference, missed = AllRead(values.shape[1]), 0.0
+    for before, now in pairwise(values):
+        reference.read(before)
+        forecast = reference.forecast()
+        missed += float(now.max() - now[forecast == forecast.max()].mean())
+    return missed / (len(values) - 1)
+
+
+class AllRead:
+    """Forecasts of the next step from readings of all places at every step.
+
+    Parameters
+    ----------
+    places : int
+    """
+
+    def __init__(self, places: int) -> None:
+        whole_number("places", places, at_most=1_000_000)
+        pairs = np.array(list(product(SHARES, SCALES)))
+        weather, scale = pairs.T
+        # Two numbers a place, slow and weather; all places of a model share one covariance.
+        self._prior = np.stack([1.0 - WHITE - weather, weather], axis=1)
+        self._keep = np.exp(-1.0 / np.stack([np.full(len(pairs), SLOW_SCALE), scale], axis=1))
+        self._covariance = self._prior[:, :, None] * np.eye(2)
+        self._mean = np.zeros((len(pairs), 2, places))
+        self._loss = np.zeros(len(pairs))
+        self._variance = 0.0
+        self._steps = 0
+        self._origin = math.nan
+
+    def forecast(self) -> Array:
+        """Of the next step, shape (places,)."""
+        if self._steps == 0:
+            raise ValueError("nothing has been read yet: read() comes first")
+        weights = np.exp(self._loss.min() - self._loss)
+        expected = (self._keep[:, :, None] * self._mean).sum(axis=1)
+        return np.asarray(self._origin + (weights / weights.sum()) @ expected)
+
+    def read(self, values: Array) -> None:
+        """Take the readings (places,) of one step more."""
+        y = np.asarray(values, dtype=np.float64)
+        if y.shape != self._mean.shape[2:] or not np.isfinite(y).all():
+            raise ValueError(
+                f"values must be {self._mean.shape[2]} finite numbers, got shape {y.shape}"
+            )
+        if self._steps == 0:
+            self._origin = float(y.mean())
+        else:
+            self._move()
+        errors = y - self._origin - self._mean.sum(axis=1)
+        self._learn(errors)
+        reach = self._covariance.sum(axis=2)
+        gain = reach / (reach.sum(axis=1, keepdims=True) + WHITE)
+        self._mean = self._mean + gain[:, :, None] * errors[:, None, :]
+        self._covariance = self._covariance - gain[:, :, None] * reach[:, None, :]
+        self._steps += 1
+
+    def _move(self) -> None:
+        keep = self._keep
+        self._mean = keep[:, :, None] * self._mean
+        fresh = ((1.0 - keep**2) * self._prior)[:, :, None] * np.eye(2)
+        self._covariance = keep[:, :, None] * keep[:, None, :] * self._covariance + fresh
+
+    def _learn(self, errors: Array) -> None:
+        """Losses: squared errors of differences, in units of their variance, older ones forgotten."""
+        if errors.shape[1] < 2:
+            return
+        squares = errors.var(axis=1)
+        share = max(0.02, 1.0 / (self._steps + 1))
+        self._variance += share * (float(squares.min()) - self._variance)
+        if self._variance > 0:
+            fresh = errors.shape[1] * squares / (2.0 * self._variance)
+            self._loss = FORGETTING * self._loss + fresh
 
 
 class References(NamedTuple):
@@ -22,7 +128,7 @@ class References(NamedTuple):
     """The site that was best one step before, all sites having been read then."""
     all_read: float
     """The site of the largest forecast by two numbers learned online, all sites having been read in all
-    steps before: what a few answers are to be read against (`tvbandits.datasets.tables.all_read`)."""
+    steps before: what a few answers are to be read against (`tvbandits.datasets.tables.references`)."""
 
 
 def references(values: ArrayLike) -> References:

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Bandit, Candidates, Nystrom, Recipe, policies
-from tvbandits.forgetting.ages import Ages
-from tvbandits.forgetting.aging import Constant, Exponential, Linear, ResetEvery, Window
+from tvbandits.forgetting.aging import Ages, Constant, Exponential, Linear, ResetEvery, Window
 
 DOCS = Path(__file__).resolve().parents[1]
 PLACES = np.linspace(0, 10, 201)

@@ -24,11 +24,10 @@ from tvbandits.core.protocols import (
     restored,
     state_of,
 )
+from tvbandits.experts.asking import SharedLock, checked_expert
 from tvbandits.experts.records.schema import Verified
 from tvbandits.experts.records.sqlite_file import Doubt, RecordingFile
 from tvbandits.experts.records.tables import FilePath
-from tvbandits.experts.wrappers.asking import checked_expert
-from tvbandits.experts.wrappers.locks import SharedLock
 
 
 class Recording:

@@ -15,7 +15,7 @@ the first question, for points of as many coordinates as that has:
     second, ... (NULL: refused). A unique index keeps any answer from being there twice.
 ``seals``: for each of these tables, how many rows it has and the sum of their checksums.
 
-Every row carries its ``checksum`` (`tvbandits.experts.records.checksums`). The whole file is verified
+Every row carries its ``checksum`` (`tvbandits.experts.records.schema`). The whole file is verified
 when it is opened, and every row again when it is read.
 
 Every change is one transaction, on the disk when it returns: synchronous = EXTRA, which is FULL and
@@ -41,6 +41,7 @@ import pandas as pd
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers
+from tvbandits.experts.asking import SharedLock
 from tvbandits.experts.records.schema import (
     APPLICATION,
     SCHEMA,
@@ -57,7 +58,6 @@ from tvbandits.experts.records.schema import (
     warn_of_age,
 )
 from tvbandits.experts.records.tables import open_sqlite
-from tvbandits.experts.wrappers.locks import SharedLock
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ from tvbandits.experts.sensors.readings import (
     shown_briefly,
     wrong_with,
 )
-from tvbandits.forgetting.ages import Ages, Aging
+from tvbandits.forgetting.aging import Ages, Aging
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Candidates, Recipe, load, policies
-from tvbandits.acquisition.lasting import LastingBound
+from tvbandits.acquisition.rules import LastingBound
 from tvbandits.core.arrays import Array
-from tvbandits.gp.bank.bank import Bank
-from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
-from tvbandits.gp.bank.posterior.lasting import TENTH, lasting_share
-from tvbandits.gp.bank.settings import Setting, Space, function_settings, network_settings
-from tvbandits.gp.filtering.future import LATER
+from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.lasting import TENTH, lasting_share
+from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
+from tvbandits.gp.ensemble.settings import Setting, Space, function_settings, network_settings
+from tvbandits.gp.posteriors.kalman import LATER
 from tvbandits.gp.posteriors.state_space import StateSpace
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])

@@ -16,15 +16,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Box, Candidates
-from tvbandits.acquisition.thompson import samples as drawn_for
-from tvbandits.acquisition.ucb import UpperConfidenceBound
+from tvbandits.acquisition.rules import UpperConfidenceBound
+from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.policies import thompson
-from tvbandits.policies.model_free.baselines import Uniform
+from tvbandits.policies.baselines import Uniform
 
 Array = NDArray[np.float64]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attack import command_line, files, inputs, poison, redirects, servers
-from benchmarks.attack.bad_values import BAD, fits
-from benchmarks.attack.calls import calls
-from benchmarks.attack.children import in_a_child
+from tests.attack import command_line, files, inputs, poison, redirects, servers
+from tests.attack.bad_values import BAD, fits
+from tests.attack.calls import calls
+from tests.attack.children import in_a_child
 from tests.oracles import broken_by_attack
 
 
@@ -28,7 +28,7 @@ def test_nothing_is_found(
 
 
 def test_hostile_stations_are_left_out() -> None:
-    stations = pytest.importorskip("benchmarks.attack.stations")
+    stations = pytest.importorskip("tests.attack.stations")
     if not stations.broker_there():
         pytest.skip("mosquitto is not installed")
     tally = stations.attack(12, 5)

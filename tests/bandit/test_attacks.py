@@ -1,14 +1,14 @@
-"""The attacks in a quick form; `python -m benchmarks.attack` is the long one."""
+"""The attacks in a quick form; `python -m tests.attack` is the long one."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from benchmarks.attack import bandits, worlds
-from benchmarks.attack.__main__ import attacks, run
-from benchmarks.attack.parts import KINDS, parts, wrappers
-from benchmarks.attack.report import CRASHED, Count
+from tests.attack import bandits, worlds
+from tests.attack.__main__ import attacks, run
+from tests.attack.parts import KINDS, parts, wrappers
+from tests.attack.report import CRASHED, Count
 from tvbandits.core import linalg
 
 

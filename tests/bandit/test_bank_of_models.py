@@ -17,14 +17,13 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.bank.bank import CAPACITY, Bank
-from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
-from tvbandits.gp.bank.posterior.recent import WINDOW
-from tvbandits.gp.bank.posterior.starting import started
-from tvbandits.gp.bank.settings import network_settings
+from tvbandits.gp.ensemble.bank import CAPACITY, Bank
+from tvbandits.gp.ensemble.recent import WINDOW
+from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank, started
+from tvbandits.gp.ensemble.settings import network_settings
 from tvbandits.gp.fitting.online import Every
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.next_decision import NextDecision, questions
+from tvbandits.queries.plans import NextDecision, questions
 
 SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
 NOISE = 0.01

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks.attack import interruptions
-from benchmarks.attack.interruptions import Lines
+from tests.attack import interruptions
+from tests.attack.interruptions import Lines
 from tvbandits import Bandit, Candidates, policies
+from tvbandits.core import threads
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, restored, state_of
+from tvbandits.core.threads import Turns, one_blas_thread
 from tvbandits.experts import Budgeted, Calibrated
-from tvbandits.gp import threads
 from tvbandits.gp.posteriors.candidate_cache import GrowingRows, Surface
-from tvbandits.gp.threads import Turns, one_blas_thread
 
 POINTS = np.linspace(0.0, 1.0, 5)[:, None]
 
@@ -210,8 +210,8 @@ def test_ctrl_c_while_libraries_are_looked_for_is_not_lost(monkeypatch: pytest.M
             self.lib_controllers: list[Any] = []
             ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
 
-    monkeypatch.setattr("tvbandits.gp.threads.ThreadpoolController", Looking)
-    monkeypatch.setattr("tvbandits.gp.threads._libraries", cache(threads._libraries.__wrapped__))
+    monkeypatch.setattr("tvbandits.core.threads.ThreadpoolController", Looking)
+    monkeypatch.setattr("tvbandits.core.threads._libraries", cache(threads._libraries.__wrapped__))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), one_blas_thread():

@@ -21,7 +21,7 @@ from tvbandits import (
     StateSpace,
     policies,
 )
-from tvbandits.gp import expense
+from tvbandits.gp.posteriors import expense
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
 KERNEL = RBF(3.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis.stateful import run_state_machine_as_test
 
-from benchmarks.attack.machine import Machine, quick
+from tests.attack.machine import Machine, quick
 
 
 def test_a_bandit_and_its_twin_stay_the_same() -> None:

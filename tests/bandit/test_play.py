@@ -17,8 +17,8 @@ from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
 from tvbandits.core.arrays import Array
-from tvbandits.core.domains import Candidates
-from tvbandits.policies.model_free.baselines import Uniform
+from tvbandits.core.candidates import Candidates
+from tvbandits.policies.baselines import Uniform
 
 X = np.array([[0.5, 1.0], [2.0, 3.0], [4.0, 0.0], [0.5, 1.0], [-1.0, 7.0]])
 LINE = Candidates(np.linspace(0, 1, 60)[:, None])

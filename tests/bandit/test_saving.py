@@ -40,8 +40,9 @@ from tvbandits import (
     policies,
 )
 from tvbandits.bandit.state import same_value
-from tvbandits.core.domains.space import Table
+from tvbandits.core.files import words
 from tvbandits.core.files.values import UnknownPartError
+from tvbandits.core.space import Table
 from tvbandits.datasets import DriftingBump
 
 OWN = "tests.helpers.players:Known"
@@ -108,7 +109,7 @@ def test_no_wrapper_is_left_out() -> None:
     wrappers = {
         name
         for name, kind in found.items()
-        if kind.__module__.startswith("tvbandits.experts.wrappers")
+        if kind.__module__.removeprefix("tvbandits.") in words.AROUND
     }
     assert wrappers == set(AROUND)
 

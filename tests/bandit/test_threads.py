@@ -18,7 +18,7 @@ from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, Recipe, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import CallWithinCallError
-from tvbandits.gp.threads import one_blas_thread
+from tvbandits.core.threads import one_blas_thread
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import RandomPoints
 

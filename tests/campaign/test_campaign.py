@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks.attack.saved_files import bombs, good
+from tests.attack.saved_files import bombs, good
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tvbandits import Bandit, Box, Campaign, Clock, policies
 from tvbandits.campaign import (

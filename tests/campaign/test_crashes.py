@@ -1,4 +1,4 @@
-"""Campaigns that are killed, cut and starved; `benchmarks.attack.campaigns` does more of it."""
+"""Campaigns that are killed, cut and starved; `tests.attack.campaigns` does more of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attack.campaigns import cut, kill_often, starve, still
-from benchmarks.attack.postgresql import Server, why_not
+from tests.attack.campaigns import cut, kill_often, starve, still
+from tests.attack.postgresql import Server, why_not
 
 
 def test_writers_are_killed(tmp_path: Path) -> None:

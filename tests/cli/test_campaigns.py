@@ -291,7 +291,7 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
 def test_watching_shows_what_others_do(
     command: Command, played: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tvbandits.cli.campaigns import actions
+    from tvbandits.cli import campaign_actions as actions
 
     told: list[float] = []
 

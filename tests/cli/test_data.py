@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 import typer
 
-from benchmarks.attack.recordings import make
+from tests.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, csv, field

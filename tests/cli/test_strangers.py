@@ -12,8 +12,8 @@ import pytest
 from tests.helpers.commands import Command, Said, commands
 from tvbandits import Campaign, Candidates, policies
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.cli.campaigns.config import KEYS, options_of
-from tvbandits.policies.catalogue.registry import POLICIES
+from tvbandits.cli.campaign_config import KEYS, options_of
+from tvbandits.policies.registry import POLICIES
 
 SITES = (
     "station,lat,lon\nAQ01,48.10,11.50\nAQ02,48.14,11.50\nAQ03,48.10,11.56\nAQ04,48.18,11.62\n"

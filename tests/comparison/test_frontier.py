@@ -18,8 +18,8 @@ from matplotlib.image import imread
 
 from tests.helpers.commands import Command, commands
 from tvbandits.cli.problems import make_problem
+from tvbandits.comparison import frontier
 from tvbandits.comparison.compare import Run, compare, iterate
-from tvbandits.comparison.studies import frontier
 from tvbandits.comparison.summary import SUMMARY
 from tvbandits.policies.expert import PLANS
 

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from tvbandits.comparison.summary import SUMMARY, as_seeds, counted, problem_references, summarise
 from tvbandits.datasets import DriftingBump, GPDrift
-from tvbandits.datasets.tables.all_read import average_regret
+from tvbandits.datasets.tables.references import average_regret
 
 
 def make_rows(

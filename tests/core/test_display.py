@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvbandits.core.display import as_html, as_text
+from tvbandits.core.tables import as_html, as_text
 
 
 class Reader(HTMLParser):

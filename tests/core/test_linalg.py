@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.gp.bank.bank import Bank
-from tvbandits.gp.bank.settings import Setting, Space
+from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.settings import Setting, Space
 
 modest = settings(deadline=None, max_examples=40)
 sizes = st.integers(0, 8)

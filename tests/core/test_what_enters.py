@@ -38,7 +38,8 @@ from tvbandits.core.arrays import (
     is_finite_number,
     whole_number,
 )
-from tvbandits.core.domains import Box, Candidates
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers
 from tvbandits.datasets import DriftingBump, TableProblem

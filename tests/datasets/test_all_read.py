@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tvbandits.datasets.tables.all_read import AllRead, average_regret
+from tvbandits.datasets.tables.references import AllRead, average_regret
 
 
 def test_all_read_learns_what_persists() -> None:

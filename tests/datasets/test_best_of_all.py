@@ -11,7 +11,7 @@ from scipy.optimize import differential_evolution, minimize
 
 from tvbandits import Candidates
 from tvbandits.cli.problems import PROBLEMS, READS_FILES, make_problem
-from tvbandits.comparison.studies.suites import SUITES
+from tvbandits.comparison.board import SUITES
 
 NAMES = [name for name in PROBLEMS if name not in READS_FILES | {"table"}]
 """What reads files is tested beside its readers."""

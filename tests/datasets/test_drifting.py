@@ -21,9 +21,8 @@ from tvbandits.datasets import (
     SwitchingArms,
     WearingArms,
 )
-from tvbandits.datasets.drifting.arms import autoregression
-from tvbandits.datasets.drifting.draws import bogunovic, mandl
-from tvbandits.datasets.drifting.peaks import reflected
+from tvbandits.datasets.arms import autoregression
+from tvbandits.datasets.peaks import bogunovic, mandl, reflected
 
 ALL: list[Any] = [
     MovingPeaks(dimension=2, horizon=100),

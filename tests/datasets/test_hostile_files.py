@@ -20,7 +20,7 @@ from tests.helpers.hostile_server import Behaviour, hostile
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits.core.files import ReadLimits, current_limits
 from tvbandits.datasets import DownloadLimits, describe, fetch_ozone, load_ozone, reading_limits
-from tvbandits.datasets.sensor_network.readings import read_table
+from tvbandits.datasets.tables.readings import read_table
 from tvbandits.experts import CachedLogExpert
 
 

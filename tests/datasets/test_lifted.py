@@ -11,8 +11,7 @@ from scipy.optimize import differential_evolution
 from tvbandits import Problem
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import Lifted
-from tvbandits.datasets.lifted.functions import FUNCTIONS
-from tvbandits.datasets.lifted.problem import function_of
+from tvbandits.datasets.lifted import FUNCTIONS, function_of
 
 MINIMA = {
     "ackley4": ([0.0] * 4, 0.0, 1e-12),

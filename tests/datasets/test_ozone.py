@@ -12,7 +12,7 @@ from tests.helpers.ozone_samples import PLACES, Reading, airdata, csv, field, of
 from tests.places import DATA
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.epa_ozone.problem import OzoneField, load_ozone, ozone
-from tvbandits.datasets.sensor_network.places import kilometres
+from tvbandits.datasets.tables.sensor_field import kilometres
 
 REAL = DATA / "ozone"
 

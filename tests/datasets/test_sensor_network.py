@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from tests.places import ROOT
 from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import TableProblem, from_long, sensor_field, sensor_field_from_files
-from tvbandits.datasets.sensor_network.places import kilometres
-from tvbandits.datasets.sensor_network.problem import estimated_noise
-from tvbandits.datasets.sensor_network.readings import as_times
+from tvbandits.datasets.tables.readings import as_times
+from tvbandits.datasets.tables.sensor_field import estimated_noise, kilometres
 from tvbandits.experts import SimulatorExpert
 
 SITES = pd.DataFrame({"id": ["7", "8", "9"], "x": [0.0, 1.0, 0.0], "y": [0.0, 0.0, 2.0]})

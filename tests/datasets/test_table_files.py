@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.attack.cells import CELL, OPS, RECORDS, framed
+from tests.attack.cells import CELL, OPS, RECORDS, framed
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.datasets import nas_bench, table
-from tvbandits.datasets.finite.nas_bench import encoded, fields_of
+from tvbandits.datasets.finite import encoded, fields_of
 from tvbandits.datasets.regression import RegressionProblem
 from tvbandits.datasets.tables.problem import TableProblem
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
-from tvbandits.experts.wrappers.budgeted import Budgeted, Spent
-from tvbandits.experts.wrappers.calibrated import Calibrated
-from tvbandits.experts.wrappers.retrying import Retrying
+from tvbandits.experts.budgeted import Budgeted, Spent
+from tvbandits.experts.calibrated import Calibrated
+from tvbandits.experts.retrying import Retrying
 
 X = np.arange(10.0)[:, None]
 

@@ -20,10 +20,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Source
 from tvbandits.datasets import DriftingBump
-from tvbandits.experts import SimulatorExpert
-from tvbandits.experts.wrappers import calibrated
-from tvbandits.experts.wrappers.calibrated import Calibrated
-from tvbandits.experts.wrappers.calibration import Calibration, estimate
+from tvbandits.experts import SimulatorExpert, calibrated
+from tvbandits.experts.calibrated import Calibrated, Calibration, estimate
 
 RNG = np.random.default_rng
 

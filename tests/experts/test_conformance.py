@@ -17,12 +17,11 @@ from tvbandits import Answers, Bandit, Expert, ExpertUnavailableError, Observati
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import DriftingBump, GPDrift, ozone_network
 from tvbandits.experts import CallableExpert, SimulatorExpert
-from tvbandits.experts.conformance.check_expert import check_expert
-from tvbandits.experts.conformance.report import Finding, Outcome, Report
-from tvbandits.experts.wrappers.budgeted import Budgeted
-from tvbandits.experts.wrappers.calibrated import Calibrated
-from tvbandits.experts.wrappers.ensemble import Ensemble
-from tvbandits.experts.wrappers.retrying import Retrying
+from tvbandits.experts.budgeted import Budgeted
+from tvbandits.experts.calibrated import Calibrated
+from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
+from tvbandits.experts.ensemble import Ensemble
+from tvbandits.experts.retrying import Retrying
 
 BUMP = DriftingBump(candidates=101)
 X = BUMP.domain.X[20:60:7]  # type: ignore[union-attr]

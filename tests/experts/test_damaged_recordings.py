@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.attack.recordings import EDITS, POINTS, Known, Never, damaged, make
+from tests.attack.recordings import EDITS, POINTS, Known, Never, damaged, make
 from tvbandits.core.arrays import Array
 from tvbandits.core.files import reading_limits
 from tvbandits.core.protocols import Answers

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import MISTAKES
-from tvbandits.experts.wrappers.ensemble import DISAGREEMENT, Ensemble
+from tvbandits.experts.ensemble import DISAGREEMENT, Ensemble
 
 X = np.arange(3.0)[:, None]
 

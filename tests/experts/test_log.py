@@ -26,8 +26,9 @@ from tvbandits import Candidates, Expert, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import check_expert
 from tvbandits.experts.records.log import CachedLogExpert
-from tvbandits.forgetting.ages import Ages, Aging
 from tvbandits.forgetting.aging import (
+    Ages,
+    Aging,
     Constant,
     DiscardAbove,
     Exponential,

@@ -38,11 +38,20 @@ from tvbandits.experts.sensors.stub import StubTransport
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
-from tvbandits.experts.mqtt import transport as transport_module  # noqa: E402
-from tvbandits.experts.mqtt.link import TLS, Address, Link  # noqa: E402
-from tvbandits.experts.mqtt.messages import Question, answer, object_in, reading_in  # noqa: E402
-from tvbandits.experts.mqtt.station import MQTTStation  # noqa: E402
-from tvbandits.experts.mqtt.transport import MQTTTransport  # noqa: E402
+from tvbandits.experts.sensors import mqtt as transport_module  # noqa: E402
+from tvbandits.experts.sensors.mqtt import (  # noqa: E402
+    MQTTStation,
+    MQTTTransport,
+)
+from tvbandits.experts.sensors.mqtt_link import (  # noqa: E402
+    TLS,
+    Address,
+    Link,
+    Question,
+    answer,
+    object_in,
+    reading_in,
+)
 
 MOSQUITTO = shutil.which(
     "mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import MISTAKES
-from tvbandits.experts.wrappers.retrying import BackOff, Retrying, is_mistake
+from tvbandits.experts.retrying import BackOff, Retrying, is_mistake
 
 X = np.arange(4.0)[:, None]
 LONG = 30.0

@@ -20,8 +20,7 @@ from tvbandits.experts import check_expert
 from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.readings import Reading
 from tvbandits.experts.sensors.stub import StubTransport
-from tvbandits.forgetting.ages import Aging
-from tvbandits.forgetting.aging import Constant, Exponential, Linear, Wiener, Window
+from tvbandits.forgetting.aging import Aging, Constant, Exponential, Linear, Wiener, Window
 
 PLACES = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]
 STATIONS = stations_at(PLACES, ["A", "B", "C"], noise_variance=[0.1, 0.2, 0.3])

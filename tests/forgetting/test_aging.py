@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Source
-from tvbandits.forgetting.ages import Ages, Aging
 from tvbandits.forgetting.aging import (
+    Ages,
+    Aging,
     Constant,
     DiscardAbove,
     Exponential,

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tvbandits.core.observations import Observations, Source
-from tvbandits.forgetting.ages import Ages, Aging
 from tvbandits.forgetting.aging import (
+    Ages,
+    Aging,
     Constant,
     DiscardAbove,
     Exponential,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from benchmarks.attack.parts import classes
+from tests.attack.parts import classes
 
 
 def classes_with(method: str, *parameters: str) -> dict[str, type]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.attack.saved_files import members, sealed
+from tests.attack.saved_files import members, sealed
 
 ODD = (
     None,

@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from tvbandits.experts.mqtt.station import MQTTStation
+from tvbandits.experts.sensors.mqtt import MQTTStation
 from tvbandits.experts.sensors.stub import StubTransport
 
 

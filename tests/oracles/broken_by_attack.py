@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.attack.calls import Call
+from tests.attack.calls import Call
 
 
 def takes_all(size: int) -> object:

@@ -14,8 +14,8 @@ from scipy.stats import chisquare, kstest
 
 from tests.oracles.loops import play
 from tvbandits import Box, Candidates
-from tvbandits.policies.model_free.baselines import EpsilonGreedy, Uniform
-from tvbandits.policies.model_free.regularised_evolution import RegularisedEvolution
+from tvbandits.policies.baselines import EpsilonGreedy, Uniform
+from tvbandits.policies.regularised_evolution import RegularisedEvolution
 
 Player = Uniform | EpsilonGreedy | RegularisedEvolution
 Array = NDArray[np.float64]

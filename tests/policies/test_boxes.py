@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tvbandits import Bandit, Box, policies
-from tvbandits.core.domains.box_search import climb
+from tvbandits.core.box_search import climb
 from tvbandits.datasets import Lifted
 from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.predictions import Bound
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.gp.views.fields import Bound
 
 
 def played(steps: int, name: str = "rosenbrock3", seed: int = 0) -> tuple[Bandit, Lifted]:

@@ -27,7 +27,7 @@ from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.policies import POLICIES, Setting, theory
-from tvbandits.policies.model_free.baselines import Uniform
+from tvbandits.policies.baselines import Uniform
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
 

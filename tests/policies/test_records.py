@@ -22,10 +22,10 @@ from tvbandits.comparison.compare import compare
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.datasets import DriftingBump
-from tvbandits.forgetting.ages import Ages
+from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Look, Policy
-from tvbandits.policies.catalogue.registry import gathered
 from tvbandits.policies.names import load, parse_call, written
+from tvbandits.policies.registry import gathered
 from tvbandits.policies.setting import FROM_THE_PROBLEM, Common, Seed, Width, assembled, described
 
 

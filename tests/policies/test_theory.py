@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.fitting.information_gain import information_gains
+from tvbandits.gp.fitting.evidence import information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import theory
 

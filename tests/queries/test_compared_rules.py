@@ -11,14 +11,14 @@ from benchmarks import bank as played
 from benchmarks import decisions, predictive
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem
-from tvbandits.gp.bank.bank import Bank
-from tvbandits.gp.bank.filters import Filters, filters_of
-from tvbandits.gp.bank.layout import CONSTANT
-from tvbandits.gp.bank.posterior.lasting import told_of
-from tvbandits.gp.bank.settings import Setting, Space
-from tvbandits.gp.filtering.future import predictable
-from tvbandits.gp.lookahead import Beliefs
-from tvbandits.queries.next_decision import questions
+from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.filters import Filters, filters_of
+from tvbandits.gp.ensemble.lasting import told_of
+from tvbandits.gp.ensemble.layout import CONSTANT
+from tvbandits.gp.ensemble.settings import Setting, Space
+from tvbandits.gp.posteriors.kalman import predictable
+from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.queries.plans import questions
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])
 NEAR, ALONE = Space("matern12", 0.5), Space("identity")

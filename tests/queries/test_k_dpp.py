@@ -17,8 +17,9 @@ from threadpoolctl import threadpool_limits
 from tests.oracles import subsets as enumerated
 from tests.oracles.subsets import Sampler, p_value_of
 from tvbandits.core.arrays import Array, Index
-from tvbandits.queries import k_dpp, swap_chain
-from tvbandits.queries.swap_chain import SwapChain
+from tvbandits.queries import k_dpp
+from tvbandits.queries import k_dpp as swap_chain
+from tvbandits.queries.k_dpp import SwapChain
 
 
 @pytest.fixture(autouse=True, scope="module")

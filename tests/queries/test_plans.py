@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.oracles.subsets import law, p_value, subsets, transition_matrix
 from tvbandits import Answers, Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import Beliefs
 from tvbandits.queries.budgets import OnAverage
 from tvbandits.queries.plans import (
     PROMISE,

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.box import Box
+from tvbandits.core.box_search import Smooth
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.domains import Box, Candidates
-from tvbandits.core.domains.box_search import Smooth
 from tvbandits.core.protocols import Domain
 
 Among = ArrayLike | Callable[[Array], ArrayLike] | None

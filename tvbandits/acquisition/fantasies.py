@@ -17,7 +17,7 @@ import numpy as np
 from tvbandits.acquisition.batch_rules import Step
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.domains import Candidates
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior

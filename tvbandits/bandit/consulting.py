@@ -15,14 +15,13 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import Told
 from tvbandits.core.arrays import Array, as_time
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Expert
-from tvbandits.gp.bank.posterior import BankPosterior
-from tvbandits.gp.lookahead import Beliefs
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.consultation import consult, warn_of
+from tvbandits.gp.ensemble.rule import BankPosterior
+from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.queries.asking import Asking, consult, warn_of
 from tvbandits.queries.pool import Choice, Pool
 
 DRAWN = 256

@@ -18,25 +18,24 @@ from tvbandits.bandit.resuming import generator_of
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
 from tvbandits.bandit.told import told_to_bank
 from tvbandits.core.arrays import Array, flag, is_finite_number
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.domains import Candidates
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.ages import Ages, Paced
-from tvbandits.forgetting.aging import Constant
+from tvbandits.core.threads import one_blas_thread
+from tvbandits.forgetting.aging import Ages, Constant, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.forgetting.memory import Memory, Tail, of_tail
-from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
-from tvbandits.gp.continuing import Continuing
-from tvbandits.gp.expense import Forewarning
+from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.continuing import Continuing
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.expense import Forewarning
+from tvbandits.gp.posteriors.predictions import View, worth_of_pending
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.threads import one_blas_thread
-from tvbandits.gp.views.predictions import View, worth_of_pending
 from tvbandits.queries.pool import Members
 
 FEWEST = 2

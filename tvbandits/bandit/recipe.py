@@ -17,7 +17,7 @@ from tvbandits.acquisition.confidence import (
     Situation,
     as_confidence,
 )
-from tvbandits.acquisition.ucb import Acquisition, UpperConfidenceBound
+from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
     flag,
@@ -25,16 +25,14 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, shown
-from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Domain
-from tvbandits.forgetting.ages import Aging
-from tvbandits.forgetting.aging import Constant
+from tvbandits.forgetting.aging import Aging, Constant
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.bank.posterior import ModelBank
+from tvbandits.gp.ensemble.rule import ModelBank
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.kernels.validation import check_kernel
+from tvbandits.gp.kernels.structure import check_kernel, inputs
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace

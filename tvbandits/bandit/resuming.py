@@ -12,7 +12,7 @@ import numpy as np
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.observations import Observations, Plays
-from tvbandits.forgetting.ages import Paced
+from tvbandits.forgetting.aging import Paced
 from tvbandits.gp.fitting.calibration import Calibration
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import same_form

@@ -11,18 +11,18 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
-from tvbandits.core.display import as_html, as_text
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.forgetting.ages import Aging
-from tvbandits.gp.bank.settings import Setting
+from tvbandits.core.tables import as_html, as_text
+from tvbandits.forgetting.aging import Aging
+from tvbandits.gp.ensemble.settings import Setting
 from tvbandits.gp.fitting.calibration import Calibration
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
 from tvbandits.gp.posteriors.candidate_cache import GrowingRows, Surface
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.queries.consultation import Consultation
+from tvbandits.queries.asking import Consultation
 from tvbandits.queries.pool import Choice, Members
 
 

@@ -15,7 +15,7 @@ from tvbandits.bandit.state import PosteriorInfo, State
 from tvbandits.core.arrays import Array, as_times, as_values, as_variances
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.bank.posterior import BankPosterior, ModelBank
+from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
 from tvbandits.gp.fitting.calibration import Calibration
 from tvbandits.gp.posteriors.candidate_cache import Surface
 

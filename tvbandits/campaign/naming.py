@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.domains import Candidates, Space
-from tvbandits.core.domains.parameters import Category
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Space
 
 MOST = 8
 """Names of so many sites are shown where one is unknown."""

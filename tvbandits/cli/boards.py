@@ -1,4 +1,7 @@
-"""What the command board does: play a suite, keep every run, write tables and pictures."""
+"""What the command board does: play a suite, keep every run, write tables and pictures.
+
+What the command report does with a comparison.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,21 @@ from pathlib import Path
 import pandas as pd
 
 from tvbandits.cli.problems import make_problem, problem_label
-from tvbandits.cli.terminal.console import check_numbers, collect, say
-from tvbandits.cli.terminal.stopping import StoppedError, ending_like_an_interrupt
+from tvbandits.cli.terminal import (
+    StoppedError,
+    check_numbers,
+    collect,
+    ending_like_an_interrupt,
+    say,
+    write_page,
+)
 from tvbandits.comparison import files
+from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
+from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison
-from tvbandits.comparison.studies.board import Board, Made, write
-from tvbandits.comparison.studies.cluster import Cluster
-from tvbandits.comparison.studies.store import RunStore, can_keep
-from tvbandits.comparison.studies.suites import OURS, SUITES
-from tvbandits.comparison.studies.tasks import Engine, Here, tasks_of
+from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.store import RunStore, can_keep
+from tvbandits.comparison.tasks import Engine, Here, tasks_of
 from tvbandits.core.protocols import Problem
 
 
@@ -100,3 +109,11 @@ def problem_of(label: str, problem: Problem) -> dict[str, Problem]:
 def engine_of(cluster: str | None, jobs: int) -> Engine:
     """Processes of this machine, or a cluster."""
     return Here(jobs) if cluster is None else Cluster(cluster, say)
+
+
+PAGE = "report.html"
+
+
+def report(place: str, out: str | None) -> None:
+    """Write the page of a comparison."""
+    write_page(lambda: comparison_report(Path(place)), Path(out) if out else Path(place) / PAGE)

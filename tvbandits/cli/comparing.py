@@ -13,18 +13,25 @@ from typing import Any
 import pandas as pd
 
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
-from tvbandits.cli.terminal.console import check_numbers, collect, print_margins, print_tables, say
-from tvbandits.cli.terminal.stopping import StoppedError, ending_like_an_interrupt
+from tvbandits.cli.terminal import (
+    StoppedError,
+    check_numbers,
+    collect,
+    ending_like_an_interrupt,
+    print_margins,
+    print_tables,
+    say,
+)
 from tvbandits.comparison import files
+from tvbandits.comparison import frontier as frontiers
+from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison, iterate, simulated
 from tvbandits.comparison.entrants import Named, NamedExpert
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import asks
-from tvbandits.comparison.studies import frontier as frontiers
-from tvbandits.comparison.studies.cluster import Cluster
-from tvbandits.comparison.studies.store import RunStore, can_keep
-from tvbandits.comparison.studies.tasks import tasks_of
+from tvbandits.comparison.store import RunStore, can_keep
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
+from tvbandits.comparison.tasks import tasks_of
 from tvbandits.core.coercion import file_path
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References

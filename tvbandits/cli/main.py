@@ -15,15 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from tvbandits._version import __version__
+from tvbandits.cli import campaigns as commands
 from tvbandits.cli import data
-from tvbandits.cli.campaigns import commands
-from tvbandits.cli.terminal.stopping import (
-    INTERRUPTED,
-    TERMINATED,
-    StoppedError,
-    Terminated,
-    leaving,
-)
+from tvbandits.cli.terminal import INTERRUPTED, TERMINATED, StoppedError, Terminated, leaving
 
 app = typer.Typer(
     add_completion=False,
@@ -317,9 +311,9 @@ def report_command(
     """Write a comparison, or a campaign, as one page of HTML, which opens without a network."""
     with leaving():
         if "://" in folder or Path(folder).is_file():
-            from tvbandits.cli.campaigns.paging import report as write
+            from tvbandits.cli.campaign_page import report as write
         else:
-            from tvbandits.cli.reporting import report as write
+            from tvbandits.cli.boards import report as write
     write(folder, out)
 
 

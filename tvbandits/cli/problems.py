@@ -29,7 +29,7 @@ from tvbandits.datasets import (
     sensor_field_from_files,
     table,
 )
-from tvbandits.datasets.drifting.draws import bogunovic, mandl
+from tvbandits.datasets.peaks import bogunovic, mandl
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
     known_spec,

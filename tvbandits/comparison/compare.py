@@ -33,8 +33,8 @@ from tvbandits.comparison.summary import Key, Row, as_seeds
 from tvbandits.core.arrays import flag, is_finite_number
 from tvbandits.core.coercion import function
 from tvbandits.core.protocols import Expert, Problem
+from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
-from tvbandits.gp.threads import one_blas_thread
 from tvbandits.policies.names import PATH, instance_of, load
 
 FEW_RUNS, FEW_STEPS = 4, 2000

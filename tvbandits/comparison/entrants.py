@@ -14,8 +14,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.bandit.play import Player
 from tvbandits.comparison.summary import NO_WIDTH
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting

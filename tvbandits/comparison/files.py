@@ -19,7 +19,7 @@ import pandas as pd
 from tvbandits._version import __version__
 from tvbandits.comparison.regret_plot import regret_figure, save_figure
 from tvbandits.comparison.summary import Key, Row, summarise
-from tvbandits.core.files.placing import put_in_place
+from tvbandits.core.files.saving import put_in_place
 from tvbandits.datasets.tables.references import References
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"

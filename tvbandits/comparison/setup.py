@@ -11,12 +11,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.confidence import Confidence
 from tvbandits.core.arrays import Array
-from tvbandits.core.domains import Candidates
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Expert, Problem, added_noise
 from tvbandits.gp.fitting import maximum_likelihood, standardisation
-from tvbandits.gp.fitting.information_gain import information_gains
+from tvbandits.gp.fitting.evidence import information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import Setting
 

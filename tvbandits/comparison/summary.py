@@ -11,8 +11,8 @@ import pandas as pd
 from scipy.stats import t as student
 
 from tvbandits.core.arrays import whole_number
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.domains import Candidates
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
 

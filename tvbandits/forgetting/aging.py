@@ -15,6 +15,8 @@ map                 effective variance of an observation        used by
 `Wiener`            s^2 + rate age                              UI-GP-UCB
 `DiscardAbove`      infinite above a threshold g                SparQ-GP-UCB
 ==================  ==========================================  =====================================
+
+What an aging map may look at, and what it can do.
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.core.arrays import (
     Array,
+    Index,
     finite_number,
     is_finite_number,
     noise_variance_number,
@@ -34,7 +39,81 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import several, shown
-from tvbandits.forgetting.ages import Ages, Aging, Final, Mask, Paced
+from tvbandits.core.observations import Observations, Source
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Ages:
+    """What an aging map may look at: one row for each observation.
+
+    Attributes
+    ----------
+    age : array of shape (n,)
+        Time from the observation to the decision, in the user's unit; not negative.
+    newer : integer array of shape (n,)
+        Number of told rewards that are newer than the observation (among equal times, the one told
+        later is the newer).
+    told : int
+        Number of rewards told so far: the "t" of the schedules in the literature.
+    """
+
+    age: Array
+    newer: Index
+    told: int
+
+    @classmethod
+    def of(cls, observations: Observations, now: float) -> Ages:
+        """Ages of rewards and answers as seen at the time `now`."""
+        t = observations.t
+        is_reward = observations.source == Source.REWARD
+        if is_reward.all() and (t[1:] >= t[:-1]).all():  # told in order, as nearly always
+            newer = np.arange(len(t) - 1, -1, -1)
+            return cls(np.maximum(now - t, 0.0), newer, len(t))
+        told = int(is_reward.sum())
+        newer = np.empty(len(t), dtype=np.int64)
+        reward_times = t[is_reward]
+        order = np.argsort(reward_times, kind="stable")
+        rank = np.empty(told, dtype=np.int64)
+        rank[order] = np.arange(told)
+        newer[is_reward] = told - 1 - rank
+        # An answer was asked after the rewards of its own time were told.
+        older = np.searchsorted(reward_times[order], t[~is_reward], side="right")
+        newer[~is_reward] = told - older
+        return cls(np.maximum(now - t, 0.0), newer, told)
+
+
+class Aging(Protocol):
+    """A map from noise variances (n,) and ages to effective noise variances (n,)."""
+
+    def __call__(self, variance: Array, ages: Ages) -> Array:
+        """Effective variance of each observation; infinite where it is forgotten."""
+        ...
+
+
+@runtime_checkable
+class Final(Protocol):
+    """A map under which variances never fall again, and that knows what it has forgotten for good."""
+
+    def gone(self, variance: Array, ages: Ages) -> Mask:
+        """Which observations are forgotten now and after any rewards that come in order of time."""
+        ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A map with one number for how fast observations age."""
+
+    @property
+    def pace(self) -> float:
+        """That number; larger ages faster."""
+        ...
+
+    def at_pace(self, pace: float) -> Aging:
+        """The same map with another pace, positive."""
+        ...
+
 
 MOST_TOLD = 2**53
 """More rewards than this nobody tells."""
@@ -47,7 +126,7 @@ class Constant:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Constant
     >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
     >>> print(Constant()(np.full(2, 0.1), ages).round(3))
@@ -73,7 +152,7 @@ class ResetEvery:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import ResetEvery
     >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
     >>> print(ResetEvery(4)(np.full(2, 0.1), ages).round(3))
@@ -106,7 +185,7 @@ class Window:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Window
     >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
     >>> print(Window(last=5)(np.full(2, 0.1), ages).round(3))
@@ -145,7 +224,7 @@ class Exponential:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Exponential
     >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
     >>> print(Exponential(0.9)(np.full(2, 0.1), ages).round(3))
@@ -184,7 +263,7 @@ class Linear:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Linear
     >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
     >>> print(Linear(0.1)(np.full(2, 0.1), ages).round(3))
@@ -224,7 +303,7 @@ class Wiener:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Wiener
     >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
     >>> print(Wiener(0.02)(np.full(2, 0.1), ages).round(3))
@@ -278,7 +357,7 @@ class DiscardAbove:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import DiscardAbove
     >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
     >>> print(DiscardAbove(lambda told: 0.2)(np.array([0.3, 0.1]), ages).round(3))
@@ -353,7 +432,7 @@ def compose(*maps: Aging) -> Composition:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.forgetting.ages import Ages
+    >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Linear, Window, compose
     >>> ages = Ages(np.array([9.0, 2.0, 0.0]), newer=np.array([9, 2, 0]), told=10)
     >>> print(compose(Linear(0.5), Window(last=5))(np.full(3, 0.1), ages))

@@ -16,8 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from tvbandits.core import linalg
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.ages import Ages, Aging, Paced
-from tvbandits.forgetting.aging import Composition, Wiener
+from tvbandits.forgetting.aging import Ages, Aging, Composition, Paced, Wiener
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 

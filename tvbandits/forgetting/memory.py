@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.ages import Ages, Aging, Final, Mask
-from tvbandits.forgetting.aging import is_final
+from tvbandits.forgetting.aging import Ages, Aging, Final, Mask, is_final
 
 LOOKED_AT = 64
 """What is gone is looked for whenever the tail has grown by so many, and to twice its length."""

@@ -32,7 +32,7 @@ from tvbandits.acquisition.confidence import (
     BKBWidth,
     Confidence,
 )
-from tvbandits.acquisition.thompson import ThompsonSampling
+from tvbandits.acquisition.rules import ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import choice

@@ -21,7 +21,7 @@ from tvbandits.core.coercion import check_part, choice, function
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
-from tvbandits.gp.bank.posterior import ModelBank
+from tvbandits.gp.ensemble.rule import ModelBank
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.learning import learned_parts, seasonal_bank
@@ -43,11 +43,11 @@ from tvbandits.policies.setting import (
 )
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Budget, OnAverage
-from tvbandits.queries.next_decision import NextDecision
 from tvbandits.queries.plans import (
     KDPP,
     GreedyVariance,
     LogSchedule,
+    NextDecision,
     PlausibleMaximisers,
     QualityKDPP,
     QueryPlan,

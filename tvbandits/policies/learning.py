@@ -9,14 +9,16 @@ from typing import Any, TypeGuard
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.confidence import Fixed, as_confidence
-from tvbandits.acquisition.lasting import LastingBound
+from tvbandits.acquisition.rules import LastingBound
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, shown
-from tvbandits.core.domains import Box, Candidates, space_of
 from tvbandits.core.protocols import Domain
+from tvbandits.core.space import space_of
 from tvbandits.forgetting.aging import Window
-from tvbandits.gp.bank.posterior import ModelBank
-from tvbandits.gp.bank.settings import SMALL_NETWORK
+from tvbandits.gp.ensemble.rule import ModelBank
+from tvbandits.gp.ensemble.settings import SMALL_NETWORK
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import is_space_time

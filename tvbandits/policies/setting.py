@@ -31,7 +31,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import check_part, of_kind, shown
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.gp.bank.posterior import ModelBank
+from tvbandits.gp.ensemble.rule import ModelBank
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom

@@ -1,6 +1,6 @@
 """Which points to ask an expert about, and asking."""
 
-from tvbandits.gp.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import Beliefs
 from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage, PolylogSchedule
 from tvbandits.queries.plans import (
     KDPP,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.lookahead import Beliefs
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.lookahead import Beliefs
 from tvbandits.queries.budgets import Budget, as_budget, check_number
 
 DETERMINED = 1e-3

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="no fastapi: no service")
 
-from benchmarks.attack import service
+from tests.attack import service
 
 
 def test_every_attack_is_refused_and_logged() -> None:

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.attack.saved_files import (
-    Found,
-    attempt,
-    cases,
-    good,
-    saved_files,
-    with_structure,
-)
+from tests.attack.saved_files import Found, attempt, cases, good, saved_files, with_structure
 from tests.helpers.forged import forged
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
 from tvbandits import SavedFileError, StateSpace, load, policies

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.attack.saved_files import good, members
+from tests.attack.saved_files import good, members
 from tests.helpers.discovery import classes_with
 from tvbandits.core.files import words
 from tvbandits.core.files.values import KERNELS, name_of

@@ -26,7 +26,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.policies.ucb_family.drifting import LENGTH_SPREAD_WITHOUT_EXPERT
+from tvbandits.policies.drifting import LENGTH_SPREAD_WITHOUT_EXPERT
 
 # --- when -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import lognorm, norm, yeojohnson
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.bank.bank import POWERS, Bank
+from tvbandits.gp.ensemble.bank import POWERS, Bank
 from tvbandits.gp.fitting.powers import Transform
 
 Y = np.linspace(-9.0, 30.0, 79)

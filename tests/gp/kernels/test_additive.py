@@ -14,9 +14,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
-from tvbandits.gp.kernels.structure import inputs, is_space_time
+from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of, leaves_of, terms_of
-from tvbandits.gp.kernels.validation import check_kernel
 
 RNG = np.random.default_rng(0)
 

@@ -11,8 +11,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence, log_evidence
 from tvbandits.gp.kernels.additive import box_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
-from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.kernels.validation import check_kernel
+from tvbandits.gp.kernels.structure import check_kernel, inputs
 
 SCALES = np.array([0.3, 2.0, 0.7])
 

@@ -26,9 +26,10 @@ from sklearn.gaussian_process.kernels import (
 from tvbandits.core import linalg
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting import evidence, maximum_likelihood
-from tvbandits.gp.kernels import structure, validation
+from tvbandits.gp.kernels import structure
+from tvbandits.gp.kernels import structure as validation
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.validation import KernelError
+from tvbandits.gp.kernels.structure import KernelError
 
 SPACE_TIME = {
     "drift": Drift(0.1),

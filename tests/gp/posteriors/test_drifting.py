@@ -17,8 +17,8 @@ from tests.oracles import loops
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
-from tvbandits.core.domains import Box, Candidates
-from tvbandits.gp.filtering.kalman import ROUNDING
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors import nystrom
 from tvbandits.gp.posteriors.candidate_cache import Surface
@@ -26,6 +26,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.drifting import DriftPosterior
 from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.kalman import ROUNDING
 from tvbandits.gp.posteriors.nystrom import Growing, Nystrom
 
 EVERY_POINT = Nystrom(oversampling=1e12, tolerance=1e-12)

@@ -13,8 +13,7 @@ from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.ages import Ages, Aging
-from tvbandits.forgetting.aging import Exponential, Linear, Wiener
+from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors import exact

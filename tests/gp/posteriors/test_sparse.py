@@ -18,7 +18,7 @@ from tests.oracles.states import fingerprint
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.forgetting import aging
-from tvbandits.forgetting.ages import Ages, Aging
+from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import advance, inputs
 from tvbandits.gp.posteriors import sparse

@@ -13,11 +13,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import Dense
 from tvbandits.core.arrays import Array
-from tvbandits.gp.filtering.kalman import ROUNDING, Filter, Rows
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.kalman import ROUNDING, Filter, Rows
 from tvbandits.gp.posteriors.state_space import STRIDE, StateSpace, StateSpacePosterior
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))

@@ -1,4 +1,9 @@
-"""The service: a campaign's verbs as HTTP requests, for whoever has a token for them."""
+"""The service: a campaign's verbs as HTTP requests, for whoever has a token for them.
+
+What is said over HTTP: the requests and their limits.
+
+The pages of the service besides the campaign's own: sign in, and the reference of its verbs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,9 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs
@@ -14,15 +21,15 @@ from urllib.parse import parse_qs
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tvbandits._version import __version__
-from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.service import verbs
+from tvbandits.campaign.campaign import Campaign, Watching
 from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
 from tvbandits.campaign.service.limits import Limits
-from tvbandits.campaign.service.pages import Drawn, reference_page, sign_in_page
+from tvbandits.campaign.service.page import campaign_page
 from tvbandits.campaign.service.tokens import FreshTokens
 from tvbandits.campaign.store.errors import (
     BusyError,
@@ -33,8 +40,159 @@ from tvbandits.campaign.store.errors import (
     StorageError,
 )
 from tvbandits.core.arrays import Array
-from tvbandits.core.display.page import without_nan
+from tvbandits.core.files.page import page, section, table, without_nan
 from tvbandits.core.protocols import ExpertError
+
+EXACT = 2**53
+"""Whole numbers up to here are floats, too."""
+
+Whole = Annotated[StrictInt, Field(ge=-EXACT, le=EXACT)]
+Number = Whole | StrictFloat
+Time = Annotated[
+    Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
+]
+Point = Annotated[list[Number], Field(min_length=1, max_length=1000, fail_fast=True)]
+Points = Annotated[list[Point], Field(min_length=1, fail_fast=True)]
+Values = Annotated[list[Number | None], Field(fail_fast=True)]
+Variance = Annotated[list[Number], Field(fail_fast=True)] | Number | None
+Rows = Annotated[list[Whole], Field(fail_fast=True)]
+Key = Annotated[
+    StrictStr | None,
+    Field(
+        max_length=200, description="Said again, the request has the same result and counts once."
+    ),
+]
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Asked(_Said):
+    """Where to go next."""
+
+    t: Time = None
+    n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
+    among: Rows | None = None
+    key: Key = None
+
+
+class Told(_Said):
+    """What came back; null for a point that was played without a reading."""
+
+    points: Points
+    rewards: Values
+    t: Time = None
+    variance: Variance = None
+    key: Key = None
+
+
+class Dropped(_Said):
+    """Points that nobody will go to."""
+
+    points: Points
+    key: Key = None
+
+
+class Questioned(_Said):
+    """What an expert should be asked."""
+
+    t: Time = None
+    among: Rows | None = None
+    key: Key = None
+
+
+class Answered(_Said):
+    """What the expert said; null for no answer."""
+
+    points: Points
+    values: Values
+    t: Time = None
+    variance: Variance = None
+    key: Key = None
+
+
+class Foretold(_Said):
+    """Mean and deviation at points."""
+
+    points: Points
+    t: Time = None
+
+
+class Drawn:
+    """The campaign's page as it is now: drawn again when something has happened, by one at a time.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    """
+
+    def __init__(self, campaign: Watching) -> None:
+        self._campaign, self._drawing = campaign, threading.Lock()
+        self._latest: tuple[int, str] | None = None
+
+    def page(self) -> str:
+        """HTML."""
+        with self._drawing:
+            rows = self._campaign.status.rows
+            if self._latest is None or self._latest[0] != rows:
+                self._latest = (rows, campaign_page(self._campaign, served=True))
+            return self._latest[1]
+
+
+def sign_in_page(complaint: str = "") -> str:
+    """A form for the token."""
+    said = f'<div class="now warn" role="alert">{escape(complaint)}</div>' if complaint else ""
+    form = (
+        '<form method="post" action="/session"><p><label for="token">Token</label><br>'
+        '<input id="token" name="token" type="password" autocomplete="current-password" required '
+        'size="50"></p><p><button>Look</button></p></form>'
+    )
+    return page(
+        "Campaign", "Whoever has a token for reading sees it here.", said + form,
+        f"tvbandits {__version__}", drawing=False, served=True,
+    )  # fmt: skip
+
+
+def reference_page(description: Mapping[str, Any]) -> str:
+    """The verbs, out of the description in OpenAPI; without code from elsewhere."""
+    parts = ["<p>The same for programs: <a href='/openapi.json'>openapi.json</a>. Every request "
+             "carries <code>Authorization: Bearer TOKEN</code>.</p>"]  # fmt: skip
+    models = description.get("components", {}).get("schemas", {})
+    for path, verbs in description["paths"].items():
+        for method, verb in verbs.items():
+            fields = _fields(verb, models)
+            shown = table(["field", "kind", "needed"], fields) if fields else ""
+            about = escape(verb.get("description", ""))
+            parts.append(section(f"{method.upper()} {path}", f"<p>{about}</p>", shown))
+    return page(
+        "The service's verbs", "HTTP and JSON.", "".join(parts), f"tvbandits {__version__}",
+        drawing=False, served=True,
+    )  # fmt: skip
+
+
+def _fields(verb: Mapping[str, Any], models: Mapping[str, Any]) -> list[list[object]]:
+    found: list[list[object]] = [
+        [each["name"], _kind(each["schema"]), "yes" if each["required"] else "no"]
+        for each in verb.get("parameters", ())
+    ]
+    body = (
+        verb.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    )
+    model = models.get(str(body.get("$ref", "")).rpartition("/")[2], {})
+    needed = model.get("required", ())
+    for name, schema in model.get("properties", {}).items():
+        found.append([name, _kind(schema), "yes" if name in needed else "no"])
+    return found
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_kind(each) for each in schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    return str(schema.get("type", "object"))
+
 
 log = logging.getLogger("tvbandits.service")
 LONGEST_HISTORY = 10_000
@@ -109,7 +267,7 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     """The verbs that play."""
 
     @served.post("/ask")
-    async def ask(said: verbs.Asked, who: Who) -> dict[str, Any]:
+    async def ask(said: Asked, who: Who) -> dict[str, Any]:
         """Where to go next; the points are out until they are told or dropped."""
 
         def do() -> dict[str, Any]:
@@ -119,7 +277,7 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         return await done(do)
 
     @served.post("/tell")
-    async def tell(said: verbs.Told, who: Who) -> dict[str, Any]:
+    async def tell(said: Told, who: Who) -> dict[str, Any]:
         """Rewards, in the order of the points."""
 
         def do() -> dict[str, Any]:
@@ -130,7 +288,7 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         return await done(do)
 
     @served.post("/drop")
-    async def drop(said: verbs.Dropped, who: Who) -> dict[str, Any]:
+    async def drop(said: Dropped, who: Who) -> dict[str, Any]:
         """Give up on points that are out."""
 
         def do() -> dict[str, Any]:
@@ -144,7 +302,7 @@ def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     """The verbs of an expert whom people ask."""
 
     @served.post("/questions")
-    async def questions(said: verbs.Questioned, who: Who) -> dict[str, Any]:
+    async def questions(said: Questioned, who: Who) -> dict[str, Any]:
         """What to ask an expert that the service cannot reach itself."""
 
         def do() -> dict[str, Any]:
@@ -153,7 +311,7 @@ def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         return await done(do)
 
     @served.post("/answer")
-    async def answer(said: verbs.Answered, who: Who) -> dict[str, Any]:
+    async def answer(said: Answered, who: Who) -> dict[str, Any]:
         """What the expert said."""
 
         def do() -> dict[str, Any]:
@@ -185,7 +343,7 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         return {"point": point.tolist(), "mean": float(mean[0]), "deviation": float(deviation[0])}
 
     @served.post("/predict")
-    def predict(said: verbs.Foretold) -> dict[str, Any]:
+    def predict(said: Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
         mean, deviation = campaign.predict(said.points, said.t)
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}

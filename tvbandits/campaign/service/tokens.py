@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvbandits.core.display.tables import as_text
 from tvbandits.core.files.archive import write_whole
+from tvbandits.core.tables import as_text
 
 if sys.platform != "win32":
     import fcntl

@@ -21,7 +21,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files import limit_cells
-from tvbandits.core.files.placing import put_in_place
+from tvbandits.core.files.saving import put_in_place
 
 try:
     import sqlalchemy as sql

@@ -24,10 +24,17 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     reading,
 )
-from tvbandits.campaign.store.migrations import SCHEMA, migrate, version_in
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, reason_of
 from tvbandits.campaign.store.rows import LONGEST_BODY, Row, chained, checked_row
-from tvbandits.campaign.store.schema import ABOUT, JOURNAL, METADATA, SNAPSHOTS
+from tvbandits.campaign.store.schema import (
+    ABOUT,
+    JOURNAL,
+    METADATA,
+    SCHEMA,
+    SNAPSHOTS,
+    migrate,
+    version_in,
+)
 from tvbandits.core.files import current_limits
 
 KEPT = 3

@@ -28,20 +28,21 @@ HOUSES = (
 """Packages whose values can be read back: frozen ones, and those that say what they are made of."""
 
 OUTSIDE = (
-    "bandit.plots",
-    "core.display",
     "core.files",
+    "core.tables",
     "datasets.epa_ozone",
     "datasets.regression",
-    "datasets.sensor_network",
     "datasets.tables",
     "experts.conformance",
-    "experts.mqtt",
     "experts.records",
     "experts.sensors",
 )
-"""But not those that draw, or reach out to files or hosts when they are made: who reads hands them
+"""But not those that reach out to files or hosts when they are made: who reads hands them
 over."""
+
+
+AROUND = ("experts.budgeted", "experts.calibrated", "experts.ensemble", "experts.retrying")
+"""Experts around others: they keep what they were given under its name, with _ before it."""
 
 
 def word_of(kind: type) -> str:
@@ -57,7 +58,7 @@ def is_part(kind: object) -> TypeGuard[type]:
     package, _, module = kind.__module__.partition(".")
     if package != "tvbandits" or module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
         return False
-    around = module.startswith("experts.wrappers") and hasattr(kind, "query")
+    around = module.startswith(AROUND) and hasattr(kind, "query")
     plain = is_dataclass(kind) or is_named_tuple(kind) or issubclass(kind, Kernel)
     return "<" not in kind.__qualname__ and (hasattr(kind, "__saved__") or plain or around)
 

@@ -8,9 +8,11 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core.arrays import Array, positive_number
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
-from tvbandits.core.domains import Box, Candidates, Space, space_of
 from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 

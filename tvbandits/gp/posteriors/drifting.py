@@ -5,7 +5,7 @@ the reward in the span of a spatial dictionary is f(x, t) = z(x)^T w_t, with wei
 
     w_{t+h} = rho(h) w_t + sqrt(1 - rho(h)^2) * standard normal noise,
 
-so its posterior is the Kalman filter on m weights (`tvbandits.gp.filtering.kalman`): O(m^2 + m A) an
+so its posterior is the Kalman filter on m weights (`tvbandits.gp.posteriors.kalman`): O(m^2 + m A) an
 observation, however many came before. It is the exact posterior when the dictionary spans every point,
 and where a point joins later, all observations from then on. Questions about times before the latest
 observation are answered by smoothing, O(m^2) for each observation.
@@ -21,11 +21,11 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, recall
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.kalman import Filter, Rows, lowest_noise, recall
 
 
 @dataclass(frozen=True)

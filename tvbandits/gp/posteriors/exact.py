@@ -20,11 +20,11 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
-from tvbandits.gp.filtering.features import Space
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor, without_repeats
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.features import Space
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered

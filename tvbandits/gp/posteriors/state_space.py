@@ -1,6 +1,6 @@
 """The posterior of a sum of terms amplitude * space * time, by the Kalman filter.
 
-The sum is one state of fixed size (`tvbandits.gp.filtering.features`); an observation costs the square
+The sum is one state of fixed size (`tvbandits.gp.posteriors.features`); an observation costs the square
 of that size, and history costs nothing: the posterior about the present and the future is exact however
 long it is, up to the features ([HS] = Hartikainen & Sarkka 2010, docs/references.md). Questions about
 times before the latest observation are answered by smoothing, and a late observation by going back to
@@ -22,11 +22,11 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, as_points
-from tvbandits.gp.filtering.features import Space
-from tvbandits.gp.filtering.kalman import Filter, Rows, lowest_noise, recall
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import Surface
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.features import Space
+from tvbandits.gp.posteriors.kalman import Filter, Rows, lowest_noise, recall
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Posterior
 
 STRIDE = 64

@@ -1,1 +1,0 @@
-"""Attacks: what could break a bandit, tried at random and counted."""

@@ -1,0 +1,363 @@
+"""Arms that switch, drift with a long memory, or wear out by being played.
+
+References
+----------
+K. Hong, Y. Li and A. Tewari. An optimization-based algorithm for non-stationary kernel bandits without
+    prior knowledge. AISTATS 2023. (its experiment)
+online-ml/river, river/bandit/envs/candy_cane.py. (arms that lose at every pull)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits.core.arrays import (
+    Array,
+    finite_number,
+    noise_variance_number,
+    not_negative,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import choice, text
+from tvbandits.core.linalg import cholesky, inverse_lower, square_root
+
+MOST_ARMS = 10_000
+
+
+def _check(horizon: int, arms: int, noise_variance: float, seed: int) -> None:
+    whole_number("horizon", horizon)
+    whole_number("arms", arms, at_most=MOST_ARMS)
+    noise_variance_number("noise_variance", noise_variance)
+    whole_number("seed", seed, at_least=0)
+
+
+def _step(t: float, horizon: int, name: str) -> int:
+    if not 1 <= t <= horizon or t != int(t):
+        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {t}")
+    return int(t) - 1
+
+
+@dataclass(frozen=True)
+class SwitchingArms:
+    """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
+
+    The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
+    a largest size of 0.8 and read with noise of deviation 0.1. They switch once, at 3000 of 10,000 steps
+    ("tuning"), or twice, at 1500 and 5000 ("test"); a shorter horizon has them at the same shares. The
+    dimension of their sphere is not stated in what this was written from; here it is 3.
+
+    Parameters
+    ----------
+    environment : "test" or "tuning"
+    arms, dimension : int
+    length_scale : float
+    horizon : int
+    noise_variance : float
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import SwitchingArms
+    >>> problem = SwitchingArms(arms=20, horizon=100)
+    >>> print(len(problem.domain), problem.best(5) == problem.value(problem.domain.X, 5).max())
+    20 True
+    """
+
+    environment: Literal["test", "tuning"] = "test"
+    arms: int = 100
+    dimension: int = 3
+    length_scale: float = 0.2
+    horizon: int = 10_000
+    noise_variance: float = 0.01
+    seed: int = 0
+    name: str = "switching-arms"
+    unit: str = ""
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact"
+    source: ClassVar[str] = "Hong, Li and Tewari, AISTATS 2023"
+
+    def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
+        _check(self.horizon, self.arms, self.noise_variance, self.seed)
+        whole_number("dimension", self.dimension, at_least=2, at_most=100)
+        positive_number("length_scale", self.length_scale)
+        choice("environment", self.environment, ("test", "tuning"))
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """Uniform points of the unit sphere."""
+        rng = np.random.default_rng([self.seed, 0x48])
+        drawn = rng.standard_normal((self.arms, self.dimension))
+        return Candidates(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
+
+    @property
+    def kernel(self) -> RBF:
+        """The kernel that the rewards are drawn from."""
+        return RBF(self.length_scale)
+
+    @property
+    def switches(self) -> tuple[int, ...]:
+        """The last steps of a piece, but for the last piece's."""
+        shares = (0.15, 0.5) if self.environment == "test" else (0.3,)
+        return tuple(round(share * self.horizon) for share in shares)
+
+    @cached_property
+    def pieces(self) -> Array:
+        """Rewards between switches, shape (pieces, arms)."""
+        root = square_root(self.kernel(self.domain.X))
+        rng = np.random.default_rng([self.seed, 0x49])
+        drawn = rng.standard_normal((len(self.switches) + 1, root.shape[1])) @ root.T
+        return np.asarray(0.8 * drawn / np.abs(drawn).max(axis=1, keepdims=True))
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)), switches spread over all steps."""
+        jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1).sum()
+        return float(jumps) / max(self.horizon - 1, 1)
+
+    def realise(self, seed: int) -> SwitchingArms:
+        """Other arms and rewards of the same kind."""
+        return replace(self, seed=seed)
+
+    def _piece(self, t: float) -> Array:
+        step = _step(t, self.horizon, self.name)
+        return np.asarray(self.pieces[sum(step >= switch for switch in self.switches)])
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at arms (n, d), shape (n,)."""
+        return self._piece(t)[self.domain.index(X)]
+
+    def best(self, t: float) -> float:
+        """Largest reward at time `t`."""
+        return float(self._piece(t).max())
+
+
+AR_ORDER, AR_DECAY, AR_SUM = 20, 6.0, 0.97
+BURN_IN = 3000
+"""Steps before the first one: the slowest mode forgets with a time of about 200."""
+
+
+def autoregression() -> tuple[Array, float]:
+    """Coefficients (20,) proportional to exp(-r / 6), r = 1, ..., 20, and the innovation's variance.
+
+    The variance of z_t = sum_r a_r z_{t-r} + e_t is that of e times the mean over frequencies of
+    |1 - sum_r a_r exp(-i w r)|^-2, an integral that a sum on 2^16 points has to rounding; it is 1 here.
+    """
+    weights = np.exp(-np.arange(1, AR_ORDER + 1) / AR_DECAY)
+    coefficients = AR_SUM * weights / weights.sum()
+    response = np.fft.fft(np.concatenate([[1.0], -coefficients]), 2**16)
+    return coefficients, float(1.0 / np.mean(np.abs(response) ** -2.0))
+
+
+@dataclass(frozen=True)
+class AutoregressiveArms:
+    """Arms of a grid that drift with a memory of 20 steps: no first-order model is right about them.
+
+    f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance and correlation
+    C = (I + 5 L)^-1 over the grid, scaled to a unit diagonal, L the Laplacian of the grid's graph; the
+    means are a draw of N(0, C / 4). The noise has a deviation of 0.3.
+
+    Parameters
+    ----------
+    side : int
+        The grid has side x side arms.
+    horizon : int
+    noise_variance : float
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import AutoregressiveArms
+    >>> problem = AutoregressiveArms(side=3, horizon=20)
+    >>> print(len(problem.domain), problem.best(5) >= problem.value(problem.domain.X, 5).max())
+    9 True
+    """
+
+    side: int = 10
+    horizon: int = 2000
+    noise_variance: float = 0.09
+    seed: int = 0
+    name: str = "ar-arms"
+    unit: str = ""
+    kernel: ClassVar[None] = None
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact"
+    source: ClassVar[str] = "an AR(20) field on a grid, misspecified for every policy here"
+
+    def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
+        whole_number("side", self.side, at_most=60)
+        _check(self.horizon, self.side**2, self.noise_variance, self.seed)
+        if (self.horizon + BURN_IN) * self.side**2 > 100_000_000:
+            raise ValueError(f"{self.horizon} steps of {self.side**2} arms are more than 100000000")
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """The grid on the unit square."""
+        return Candidates.grid([(0.0, 1.0), (0.0, 1.0)], self.side)
+
+    @cached_property
+    def correlation(self) -> Array:
+        """C, shape (A, A); the last coordinate of the grid runs fastest."""
+        line = np.diag(np.ones(self.side - 1), 1)
+        line = line + line.T
+        adjacency = np.kron(line, np.eye(self.side)) + np.kron(np.eye(self.side), line)
+        laplacian = np.diag(adjacency.sum(axis=1)) - adjacency
+        lower = inverse_lower(cholesky(np.eye(len(laplacian)) + 5.0 * laplacian).L)
+        C = lower + np.tril(lower, -1).T
+        scale = np.sqrt(np.diagonal(C))
+        return np.asarray(C / np.outer(scale, scale))
+
+    @cached_property
+    def path(self) -> Array:
+        """Rewards of all steps and arms, shape (horizon, A)."""
+        root = square_root(self.correlation)
+        rng = np.random.default_rng([self.seed, 0xA2])
+        means = 0.5 * root @ rng.standard_normal(root.shape[1])
+        coefficients, variance = autoregression()
+        fresh = rng.standard_normal((self.horizon + BURN_IN, root.shape[1])) @ root.T
+        z = np.zeros((AR_ORDER + len(fresh), len(means)))
+        for step, innovation in enumerate(fresh, start=AR_ORDER):
+            past = z[step - AR_ORDER : step][::-1]
+            z[step] = coefficients @ past + variance**0.5 * innovation
+        return np.asarray(means + z[-self.horizon :])
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
+        steps = np.abs(np.diff(self.path, axis=0))
+        return float(steps.max(axis=1).mean()) if len(steps) else 0.0
+
+    def realise(self, seed: int) -> AutoregressiveArms:
+        """Another path of the same model."""
+        return replace(self, seed=seed)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at arms (n, 2), shape (n,)."""
+        return np.asarray(self.path[_step(t, self.horizon, self.name), self.domain.index(X)])
+
+    def best(self, t: float) -> float:
+        """Largest reward at time `t`."""
+        return float(self.path[_step(t, self.horizon, self.name)].max())
+
+
+@dataclass(frozen=True)
+class WearingArms:
+    """Arms that wear out: each play takes 3% of what the arm that was played had left.
+
+    Rewards start uniform in [0, 1], and nothing but the player moves them. `best` is the best of what
+    this player has left of its arms; to play that arm is optimal, since rewards only ever fall. The
+    original draws Bernoulli rewards with these chances; here a reward is the chance with Gaussian
+    noise. A comparison plays each run on a copy of its own (`begin`), and tells it what was played
+    (`wear`).
+
+    Parameters
+    ----------
+    arms : int
+        Evenly spaced on [0, 1].
+    loss : float
+        Share that a play takes, at least 0 and below 1.
+    length_scale : float
+        Of the field that neighbours share; 0: they are independent, as in the original.
+    horizon : int
+    noise_variance : float
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import WearingArms
+    >>> arms = WearingArms(arms=10, horizon=50)
+    >>> game = arms.begin()  # what an arm gives falls with every play of it
+    >>> print(len(arms.domain), arms.moves)
+    10 True
+    """
+
+    arms: int = 100
+    loss: float = 0.03
+    length_scale: float = 0.0
+    horizon: int = 2000
+    noise_variance: float = 0.05
+    seed: int = 0
+    name: str = "wearing-arms"
+    unit: str = ""
+    kernel: ClassVar[None] = None
+    variation: ClassVar[None] = None
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact, given what was played"
+    source: ClassVar[str] = "the candy cane environment of river"
+
+    def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
+        _check(self.horizon, self.arms, self.noise_variance, self.seed)
+        finite_number("loss", self.loss, low=0.0, below=1.0)
+        not_negative("length_scale", self.length_scale)
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """The places of the arms."""
+        return Candidates(np.linspace(0.0, 1.0, self.arms)[:, None])
+
+    @cached_property
+    def fresh(self) -> Array:
+        """Rewards of arms that nobody has played, shape (arms,)."""
+        rng = np.random.default_rng([self.seed, 0xCC])
+        if self.length_scale == 0:
+            return rng.random(self.arms)
+        root = square_root(RBF(self.length_scale)(self.domain.X))
+        return np.asarray(ndtr(root @ rng.standard_normal(root.shape[1])))
+
+    def realise(self, seed: int) -> WearingArms:
+        """Other arms of the same kind."""
+        return replace(self, seed=seed)
+
+    def begin(self) -> WornArms:
+        """A copy of its own for one player."""
+        return WornArms(self)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at arms (n, 1) that nobody has played, shape (n,)."""
+        _step(t, self.horizon, self.name)
+        return self.fresh[self.domain.index(X)]
+
+    def best(self, t: float) -> float:
+        """Largest reward as long as nobody has played."""
+        _step(t, self.horizon, self.name)
+        return float(self.fresh.max())
+
+
+class WornArms:
+    """What one player has left of `WearingArms`; a problem, with `wear` besides."""
+
+    def __init__(self, new: WearingArms) -> None:
+        self._new = new
+        self._left = new.fresh.copy()
+        self.domain, self.name, self.unit = new.domain, new.name, new.unit
+        self.horizon, self.noise_variance = new.horizon, new.noise_variance
+        self.kernel: None = None
+        self.variation: None = None
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at arms (n, 1) as they are now, shape (n,)."""
+        _step(t, self.horizon, self.name)
+        return self._left[self.domain.index(X)]
+
+    def best(self, t: float) -> float:
+        """Largest reward that is left."""
+        _step(t, self.horizon, self.name)
+        return float(self._left.max())
+
+    def wear(self, X: Array) -> None:
+        """Arms (n, 1) were played, one after the other."""
+        for row in self.domain.index(X):
+            self._left[row] *= 1.0 - self._new.loss

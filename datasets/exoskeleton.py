@@ -1,0 +1,93 @@
+"""A cost with a kink whose best setting wanders, as of tuning a worn device to its wearer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Matern
+
+from tvbandits.core.arrays import Array, noise_variance_number, whole_number
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import text
+
+
+@dataclass(frozen=True)
+class Exoskeleton:
+    """The formula benchmark of dbo-torch: the best torque goes from 5 to 0 in `horizon` steps.
+
+    The method that dbo-torch holds is that of Kim and Sergi, Dynamic Bayesian optimization for
+    non-stationary systems, doi 10.1080/10255842.2025.2595150.
+
+    f(x, t) = -|x - 5 (1 - (t - 1) / (horizon - 1))| on [-5, 9], the negative of its cost, which is read
+    with noise of deviation 0.35.
+
+    Parameters
+    ----------
+    candidates : int
+        Number of evenly spaced candidates; 0 for the whole interval as a `Box`.
+    horizon : int
+    noise_variance : float
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import Exoskeleton
+    >>> problem = Exoskeleton()
+    >>> print(problem.horizon, len(problem.domain))
+    80 281
+    """
+
+    candidates: int = 281
+    horizon: int = 80
+    noise_variance: float = 0.1225
+    name: str = "exoskeleton"
+    unit: str = ""
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact"
+    source: ClassVar[str] = (
+        "dbo-torch 0.2 (M. Colley, 2026), its formula benchmark; Kim & Sergi,"
+        " doi 10.1080/10255842.2025.2595150"
+    )
+
+    def __post_init__(self) -> None:
+        text("name", self.name)
+        text("unit", self.unit)
+        whole_number("horizon", self.horizon, at_least=2)
+        whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
+        noise_variance_number("noise_variance", self.noise_variance)
+
+    @cached_property
+    def domain(self) -> Candidates | Box:
+        """The interval [-5, 9], or a grid on it."""
+        if self.candidates == 0:
+            return Box(np.array([[-5.0, 9.0]]))
+        return Candidates(np.linspace(-5.0, 9.0, self.candidates)[:, None])
+
+    @property
+    def kernel(self) -> Matern:
+        """Matern-3/2 of length scale 3: continuous, with room for a kink."""
+        return Matern(3.0, nu=1.5)
+
+    @property
+    def variation(self) -> float:
+        """5 / (horizon - 1): far from its best setting, the cost changes by what that moves."""
+        return 5.0 / (self.horizon - 1)
+
+    def _target(self, t: float) -> float:
+        if not 1 <= t <= self.horizon:
+            raise ValueError(f"{self.name} is known for 1 <= t <= {self.horizon}; got t = {t}")
+        return 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, 1), shape (n,)."""
+        return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - self._target(t))
+
+    def best(self, t: float) -> float:
+        """Largest reward over the domain at time `t`."""
+        target = self._target(t)
+        if isinstance(self.domain, Candidates):
+            return float(-np.abs(self.domain.X[:, 0] - target).min())
+        return 0.0

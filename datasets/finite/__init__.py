@@ -1,1 +1,0 @@
-"""Finite tables of rewards of anybody: a file is a problem."""

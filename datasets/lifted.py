@@ -1,0 +1,422 @@
+"""Problems on boxes of several dimensions: a test function whose last coordinate is time.
+
+Test functions of global optimisation, to be minimised, in closed form.
+
+Each is written as it stands in the literature (Surjanovic and Bingham, Virtual library of simulation
+experiments, 2013; docs/references.md), for points (n, d) at once.
+
+`near` are points close to the minimisers over the first d - 1 coordinates where the last one is known:
+minimisers in closed form where there are any, and otherwise the centres from which a descent finds them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from tvbandits.core.arrays import Array, positive_number, whole_number
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import text
+
+Formula = Callable[[Array], Array]
+Near = Callable[[float, int], Array]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function to be minimised on a cube, and where its minimisers are for each last coordinate.
+
+    Attributes
+    ----------
+    formula : callable
+        Maps points (n, d) to values (n,).
+    bounds : (float, float)
+        Of every coordinate.
+    near : callable
+        `near(last, d)` are points (m, d - 1), from one of which a descent ends at the minimum.
+    moves : bool
+        Whether the minimiser over the first coordinates depends on the last one.
+    dimension : int or None
+        The only one that it has; None: any from 2 on.
+    """
+
+    formula: Formula
+    bounds: tuple[float, float]
+    near: Near
+    moves: bool
+    dimension: int | None = None
+
+
+def _constant(value: float) -> Near:
+    """The same value in every coordinate, whatever the last one."""
+    return lambda last, d: np.full((1, d - 1), value)  # noqa: ARG005 - one face for all
+
+
+# --- of any dimension --------------------------------------------------------------------------------
+
+
+def ackley(Z: Array) -> Array:
+    """-20 exp(-0.2 sqrt(mean z^2)) - exp(mean cos 2 pi z) + 20 + e."""
+    root = np.sqrt((Z**2).mean(axis=1))
+    waves = np.cos(2 * np.pi * Z).mean(axis=1)
+    return np.asarray(20 + math.e - 20 * np.exp(-0.2 * root) - np.exp(waves))
+
+
+def griewank(Z: Array) -> Array:
+    """Sum of z^2 / 4000, less the product of cos(z_i / sqrt i), plus 1."""
+    roots = np.sqrt(np.arange(1.0, Z.shape[1] + 1))
+    return np.asarray((Z**2).sum(axis=1) / 4000 - np.cos(Z / roots).prod(axis=1) + 1)
+
+
+def _near_griewank(last: float, d: int) -> Array:  # noqa: ARG001 - one face for all
+    """The middle, or, where the last cosine is negative, half a wave away along a coordinate."""
+    apart = np.pi * np.sqrt(np.arange(1.0, d))
+    return np.vstack([np.zeros((1, d - 1)), np.diag(apart), np.diag(-apart)])
+
+
+def levy(Z: Array) -> Array:
+    """Of w = 1 + (z - 1) / 4, with sines and squares; 0 at z = 1."""
+    W = 1 + (Z - 1) / 4
+    first = np.sin(np.pi * W[:, 0]) ** 2
+    middle = (W[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(np.pi * W[:, :-1] + 1) ** 2)
+    last = (W[:, -1] - 1) ** 2 * (1 + np.sin(2 * np.pi * W[:, -1]) ** 2)
+    return np.asarray(first + middle.sum(axis=1) + last)
+
+
+def powell(Z: Array) -> Array:
+    """Of four coordinates: (a + 10 b)^2 + 5 (c - d)^2 + (b - 2 c)^4 + 10 (a - d)^4, convex."""
+    a, b, c, d = Z.T
+    return np.asarray((a + 10 * b) ** 2 + 5 * (c - d) ** 2 + (b - 2 * c) ** 4 + 10 * (a - d) ** 4)
+
+
+def _near_powell(last: float, d: int) -> Array:  # noqa: ARG001 - one face for all
+    return np.array([[0.0, 0.0, 0.0], [last, -last / 10, last]])
+
+
+def rastrigin(Z: Array) -> Array:
+    """10 d plus the sum of z^2 - 10 cos 2 pi z."""
+    return np.asarray(10 * Z.shape[1] + (Z**2 - 10 * np.cos(2 * np.pi * Z)).sum(axis=1))
+
+
+def rosenbrock(Z: Array) -> Array:
+    """Sum of 100 (z_{i+1} - z_i^2)^2 + (1 - z_i)^2."""
+    here, there = Z[:, :-1], Z[:, 1:]
+    return np.asarray((100 * (there - here**2) ** 2 + (1 - here) ** 2).sum(axis=1))
+
+
+def _near_rosenbrock(last: float, d: int) -> Array:
+    """Down the valley z_i = +-sqrt z_{i+1} from the last coordinate, and points beside it."""
+    found = []
+    for signs in product((1.0, 0.0, -1.0), repeat=min(d - 1, 3)):
+        point, there = np.zeros(d - 1), last
+        for i in range(d - 2, -1, -1):
+            there = signs[i % len(signs)] * math.sqrt(max(there, 0.0))
+            point[i] = there
+        found.append(point)
+    return np.array(found)
+
+
+def schwefel(Z: Array) -> Array:
+    """418.9829 d less the sum of z sin sqrt abs z."""
+    return np.asarray(418.9828872724339 * Z.shape[1] - (Z * np.sin(np.sqrt(np.abs(Z)))).sum(axis=1))
+
+
+def styblinski(Z: Array) -> Array:
+    """Half the sum of z^4 - 16 z^2 + 5 z."""
+    return np.asarray((Z**4 - 16 * Z**2 + 5 * Z).sum(axis=1) / 2)
+
+
+# --- of one dimension --------------------------------------------------------------------------------
+
+
+def branin(Z: Array) -> Array:
+    """Branin and Hoo's, with both coordinates scaled to [0, 1]."""
+    x, y = 15 * Z[:, 0] - 5, 15 * Z[:, 1]
+    valley = y - 5.1 / (4 * np.pi**2) * x**2 + 5 / np.pi * x - 6
+    return np.asarray(valley**2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x) + 10)
+
+
+def eggholder(Z: Array) -> Array:
+    """-(y + 47) sin sqrt abs(x/2 + y + 47) - x sin sqrt abs(x - y - 47)."""
+    x, y = Z.T
+    first = (y + 47) * np.sin(np.sqrt(np.abs(x / 2 + y + 47)))
+    return np.asarray(-first - x * np.sin(np.sqrt(np.abs(x - y - 47))))
+
+
+def _everywhere(low: float, high: float) -> Near:
+    """A fine grid of the only other coordinate."""
+    return lambda last, d: np.linspace(low, high, 4001)[:, None]  # noqa: ARG005
+
+
+SHEKEL_CENTRES = np.array(
+    [
+        [4.0, 4.0, 4.0, 4.0],
+        [1.0, 1.0, 1.0, 1.0],
+        [8.0, 8.0, 8.0, 8.0],
+        [6.0, 6.0, 6.0, 6.0],
+        [3.0, 7.0, 3.0, 7.0],
+        [2.0, 9.0, 2.0, 9.0],
+        [5.0, 3.0, 5.0, 3.0],
+        [8.0, 1.0, 8.0, 1.0],
+        [6.0, 2.0, 6.0, 2.0],
+        [7.0, 3.6, 7.0, 3.6],
+    ]
+)
+SHEKEL_WIDTHS = np.array([1, 2, 2, 4, 4, 6, 3, 7, 5, 5]) / 10
+
+
+def shekel(Z: Array) -> Array:
+    """Ten dips -1 / (|z - centre|^2 + width)."""
+    apart = ((Z[:, None] - SHEKEL_CENTRES) ** 2).sum(axis=2)
+    return np.asarray(-(1 / (apart + SHEKEL_WIDTHS)).sum(axis=1))
+
+
+HARTMANN_HEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
+HARTMANN3_A = np.array([[3.0, 10, 30], [0.1, 10, 35], [3, 10, 30], [0.1, 10, 35]])
+HARTMANN3_P = 1e-4 * np.array(
+    [[3689.0, 1170, 2673], [4699, 4387, 7470], [1091, 8732, 5547], [381, 5743, 8828]]
+)
+HARTMANN6_A = np.array(
+    [
+        [10.0, 3, 17, 3.5, 1.7, 8],
+        [0.05, 10, 17, 0.1, 8, 14],
+        [3, 3.5, 1.7, 10, 17, 8],
+        [17, 8, 0.05, 10, 0.1, 14],
+    ]
+)
+HARTMANN6_P = 1e-4 * np.array(
+    [
+        [1312.0, 1696, 5569, 124, 8283, 5886],
+        [2329, 4135, 8307, 3736, 1004, 9991],
+        [2348, 1451, 3522, 2883, 3047, 6650],
+        [4047, 8828, 8732, 5743, 1091, 381],
+    ]
+)
+
+
+def _hartmann(A: Array, P: Array) -> Formula:
+    """Four dips -height exp(-sum of a (z - p)^2)."""
+
+    def formula(Z: Array) -> Array:
+        apart = (A * (Z[:, None] - P) ** 2).sum(axis=2)
+        return np.asarray(-(np.exp(-apart) @ HARTMANN_HEIGHTS))
+
+    return formula
+
+
+def _centres(C: Array) -> Near:
+    """The centres of dips, and the points half-way between two of them, without the last coordinate."""
+    middles = [(C[i] + C[j]) / 2 for i in range(len(C)) for j in range(i)]
+    points = np.vstack([C, middles])[:, :-1]
+    return lambda last, d: points  # noqa: ARG005 - one face for all
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "ackley": Function(ackley, (-32.0, 32.0), _constant(0.0), moves=False),
+    "branin": Function(branin, (0.0, 1.0), _everywhere(0, 1), moves=True, dimension=2),
+    "eggholder": Function(
+        eggholder, (-512.0, 512.0), _everywhere(-512, 512), moves=True, dimension=2
+    ),
+    "griewank": Function(griewank, (-600.0, 600.0), _near_griewank, moves=True),
+    "hartmann3": Function(
+        _hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _centres(HARTMANN3_P), True, 3
+    ),
+    "hartmann6": Function(
+        _hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _centres(HARTMANN6_P), True, 6
+    ),
+    "levy": Function(levy, (-10.0, 10.0), _constant(1.0), moves=False),
+    "powell": Function(powell, (-4.0, 5.0), _near_powell, moves=True, dimension=4),
+    "rastrigin": Function(rastrigin, (-4.0, 4.0), _constant(0.0), moves=False),
+    "rosenbrock": Function(rosenbrock, (-1.0, 1.5), _near_rosenbrock, moves=True),
+    "schwefel": Function(schwefel, (-500.0, 500.0), _constant(420.968746), moves=False),
+    "shekel": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), moves=True, dimension=4),
+    "styblinski": Function(styblinski, (-5.0, 5.0), _constant(-2.903534), moves=False),
+}
+"""By name. A name may end in the dimension: "ackley4"."""
+
+DIMENSIONS = {"ackley": 4, "griewank": 6, "levy": 4, "rastrigin": 5, "rosenbrock": 3, "schwefel": 4}
+"""Where a name says none, and the function has any; otherwise 4."""
+
+
+DESCENTS = 4
+"""Of the points near a minimum, so many of the lowest are descended from."""
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A test function f(z) of d coordinates, the last of which is time, turned so that more is better.
+
+    The reward at a point x (d - 1,) of the cube, at step t = 1, ..., horizon, is -f(x, last), where
+    `last` goes evenly from one end of the last coordinate's interval to the other: the protocol of
+    W-DBO (Bardou, Thiran and Ranieri 2024) and BOBA (Kelly et al. 2026), a step instead of a time.
+    Whether the best point moves is `moves`: that of Ackley's, Levy's, Rastrigin's, Schwefel's and
+    Styblinski's does not.
+
+    Parameters
+    ----------
+    function : str
+        A name of `tvbandits.datasets.lifted.FUNCTIONS`, with or without the dimension:
+        "hartmann3", "ackley4", "griewank6".
+    horizon : int
+    noise_share : float
+        Noise variance as a share of the variance of f over the box and time.
+    candidates : int
+        So many scattered points (of a scrambled Sobol sequence) instead of the cube, for policies that
+        need a finite domain; 0: the cube.
+
+    Raises
+    ------
+    ValueError
+        If there is no function of that name and dimension, or a number cannot be used.
+
+    Notes
+    -----
+    `best` is found by descents from points near the minima, to 1e-6 of the deviation; among candidates
+    it is the largest of their values. `moves` speaks of the cube.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import Lifted
+    >>> problem = Lifted("hartmann3", horizon=20)
+    >>> print(problem.name, problem.domain.dimension)
+    lifted-hartmann3 2
+    """
+
+    function: str = "hartmann3"
+    horizon: int = 200
+    noise_share: float = 0.025
+    unit: str = ""
+    candidates: int = 0
+
+    def __post_init__(self) -> None:
+        function_of(text("function", self.function))
+        text("unit", self.unit)
+        whole_number("horizon", self.horizon, at_most=1_000_000)
+        positive_number("noise_share", self.noise_share)
+        whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
+
+    @property
+    def name(self) -> str:
+        """It is "lifted-" and the function."""
+        return f"lifted-{self.function}"
+
+    @cached_property
+    def domain(self) -> Box | Candidates:
+        """The cube of all coordinates but the last, or points that are scattered over it."""
+        known, d = function_of(self.function)
+        low, high = known.bounds
+        if self.candidates == 0:
+            return Box(np.array([[low, high]] * (d - 1)))
+        power = (self.candidates - 1).bit_length()
+        found = qmc.Sobol(d - 1, scramble=True, seed=0).random_base2(power)
+        return Candidates(low + (high - low) * found[: self.candidates])
+
+    @property
+    def kernel(self) -> None:
+        """None: fitted on a sample."""
+        return None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the best point moves."""
+        return function_of(self.function)[0].moves
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the function over the box and time."""
+        return _deviation(self.function)
+
+    @property
+    def noise_variance(self) -> float:
+        """Of a told reward."""
+        return self.noise_share * self.deviation**2
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on 1,024 points."""
+        bits = qmc.Sobol(self.domain.dimension, scramble=False).random_base2(10)
+        low, high = function_of(self.function)[0].bounds
+        X = low + bits * (high - low)
+        path = np.array([self.value(X, t) for t in range(1, self.horizon + 1)])
+        return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, d - 1), shape (n,); 1 <= t <= horizon."""
+        known, _ = function_of(self.function)
+        X = np.asarray(X, dtype=np.float64)
+        return -known.formula(np.column_stack([X, np.full(len(X), self._last(t))]))
+
+    def best(self, t: float) -> float:
+        """Largest reward over the domain at time `t`."""
+        if isinstance(self.domain, Candidates):
+            return float(self.value(self.domain.X, t).max())
+        return -_minimum(self.function, self._last(t))
+
+    def _last(self, t: float) -> float:
+        """The last coordinate at time `t`."""
+        if not 1 <= t <= self.horizon:
+            raise ValueError(f"{self.name} is known for 1 <= t <= {self.horizon}; got t = {t}")
+        low, high = function_of(self.function)[0].bounds
+        return low + (high - low) * (t - 1) / max(self.horizon - 1, 1)
+
+
+@lru_cache(maxsize=256)
+def function_of(text: str) -> tuple[Function, int]:
+    """The function of a name, and its dimension."""
+    name, digits = text, ""
+    if text not in FUNCTIONS:
+        found = re.fullmatch(r"([a-z]+)(\d+)", text)
+        name, digits = found.groups() if found else (text, "")
+    if name not in FUNCTIONS:
+        close = difflib.get_close_matches(text, FUNCTIONS, n=1)
+        meant = f'did you mean "{close[0]}"? ' if close else ""
+        raise ValueError(f'function must be one of {", ".join(FUNCTIONS)}; {meant}got "{text}"')
+    known = FUNCTIONS[name]
+    only = known.dimension
+    d = int(digits) if digits else only or DIMENSIONS.get(name, 4)
+    if d < 2 or (only is not None and d != only):
+        raise ValueError(f"{name} has {only or 'at least 2'} dimensions, got {text!r}")
+    return known, d
+
+
+@lru_cache(maxsize=256)
+def _deviation(text: str) -> float:
+    """Standard deviation on 2^15 points of a Sobol sequence."""
+    known, d = function_of(text)
+    low, high = known.bounds
+    Z = low + (high - low) * qmc.Sobol(d, scramble=True, seed=0).random_base2(15)
+    return float(known.formula(Z).std())
+
+
+@lru_cache(maxsize=100_000)
+def _minimum(text: str, last: float) -> float:
+    """Least value over the first coordinates where the last one is known."""
+    known, d = function_of(text)
+    low, high = known.bounds
+
+    def formula(x: Array) -> float:
+        return float(known.formula(np.append(x, last)[None])[0])
+
+    near = np.clip(known.near(last, d), low, high)
+    values = known.formula(np.column_stack([near, np.full(len(near), last)]))
+    found = float(values.min())
+    for start in near[np.argsort(values, kind="stable")[:DESCENTS]]:
+        ended = minimize(
+            formula,
+            start,
+            method="L-BFGS-B",
+            bounds=[(low, high)] * (d - 1),
+            options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 500},
+        )
+        found = min(found, float(ended.fun))
+    return found

@@ -1,1 +1,0 @@
-"""Test functions whose last coordinate is time."""

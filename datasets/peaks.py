@@ -1,0 +1,425 @@
+"""Moving peaks: a landscape of peaks on a box, each of which moves at every change.
+
+Both benchmarks are written down here from their descriptions; no code of theirs is used. Because a peak
+is nowhere higher than at its centre, the largest reward is the height of the highest peak, exactly.
+
+References
+----------
+J. Branke. Memory enhanced evolutionary algorithms for changing optimization problems. CEC 1999.
+    (the moving peaks benchmark, scenario 2)
+D. Yazdani et al. Generalized moving peaks benchmark. arXiv 2106.06174, 2021.
+
+A peak that is not there at first, and becomes the higher of two.
+
+Draws of the TV-GP-UCB model on the grids of two papers.
+
+References
+----------
+I. Bogunovic, J. Scarlett and V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
+Matthias Mandl and Hanne Kekkonen. Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with
+    Constant Exploration. arXiv 2608.18863.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits.core.arrays import (
+    Array,
+    as_points,
+    as_time,
+    finite_number,
+    noise_variance_number,
+    not_negative,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import choice, text
+from tvbandits.datasets.synthetic import GPDrift
+
+LARGEST = 10_000_000
+"""Most numbers of a landscape's history."""
+
+
+def reflected(values: Array, low: float, high: float) -> Array:
+    """Values folded into [low, high], as by mirrors at both ends."""
+    width = high - low
+    within = np.mod(values - low, 2 * width)
+    return np.asarray(low + np.where(within > width, 2 * width - within, within))
+
+
+def walk(
+    start: Array, changes: int, step: float, interval: tuple[float, float], rng: np.random.Generator
+) -> Array:
+    """A Gaussian random walk within an interval, shape (changes, *start.shape)."""
+    path = np.empty((changes, *start.shape))
+    path[0] = start
+    for k in range(1, changes):
+        path[k] = reflected(path[k - 1] + step * rng.standard_normal(start.shape), *interval)
+    return path
+
+
+def _units(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Uniform directions: rows of length one."""
+    drawn = rng.standard_normal(shape)
+    return np.asarray(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
+
+
+def _change_of(t: float, every: int, horizon: int, name: str) -> int:
+    """How many changes there were by time `t`."""
+    if not 1 <= t < horizon + 1:
+        raise ValueError(f"{name} is known for 1 <= t < {horizon + 1}; got t = {t}")
+    return (int(t) - 1) // every
+
+
+def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
+    """What both have in common."""
+    text("name", made.name)
+    text("unit", made.unit)
+    for name in ("horizon", "every", "peaks"):
+        whole_number(name, getattr(made, name))
+    whole_number("dimension", made.dimension, at_most=100)
+    noise_variance_number("noise_variance", made.noise_variance)
+    changes = -(-made.horizon // made.every)
+    if (numbers := changes * made.peaks * made.dimension**2) > LARGEST:
+        raise ValueError(
+            f"horizon = {made.horizon} with a change every {made.every} steps holds {numbers} "
+            f"numbers, more than {LARGEST}"
+        )
+    not_negative("shift", made.shift)
+    whole_number("seed", made.seed, at_least=0)
+
+
+@dataclass(frozen=True)
+class MovingPeaks:
+    """The moving peaks benchmark (Branke 1999), scenario 2, with few steps between changes.
+
+    f(x) = max_i h_i - w_i |x - p_i| ("cone"), or max_i h_i / (1 + w_i |x - p_i|^2) ("function1"), on
+    [0, 100]^d. At a change p += v with v = shift * unit((1 - lam) r + lam v_before), r a uniform
+    direction, h += 7 N(0, 1), w += N(0, 1); all of them are reflected at their bounds, h at 30 and 70,
+    w at 1 and 12. "function1" has the widths of scenario 1, 0.0001 to 0.2 in steps of 0.01. The original
+    lets 5000 evaluations pass between changes, here it is `every` steps.
+
+    Parameters
+    ----------
+    every : int
+        Steps between changes.
+    shape : "cone" or "function1"
+    dimension, peaks : int
+    shift, lam : float
+        How far peaks move, and how much they keep their direction (0 to 1).
+    horizon : int
+    noise_variance : float
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import MovingPeaks
+    >>> problem = MovingPeaks(every=10, dimension=2, peaks=3, horizon=30)
+    >>> print(problem.domain.dimension, problem.best(5) == problem.best(6))
+    2 True
+    """
+
+    every: int = 25
+    shape: Literal["cone", "function1"] = "cone"
+    dimension: int = 5
+    peaks: int = 10
+    shift: float = 1.5
+    lam: float = 0.5
+    horizon: int = 500
+    noise_variance: float = 1.0
+    seed: int = 0
+    name: str = "moving-peaks"
+    unit: str = ""
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact: the height of the highest peak"
+    source: ClassVar[str] = "Branke 1999, scenario 2"
+
+    def __post_init__(self) -> None:
+        _check(self)
+        finite_number("lam", self.lam, low=0.0, high=1.0)
+        choice("shape", self.shape, ("cone", "function1"))
+
+    @cached_property
+    def domain(self) -> Box:
+        """[0, 100]^d."""
+        return Box(np.array([[0.0, 100.0]] * self.dimension))
+
+    kernel: ClassVar[None] = None
+    variation: ClassVar[None] = None
+
+    @cached_property
+    def landscapes(self) -> tuple[Array, Array, Array]:
+        """Centres (c, m, d), heights (c, m) and widths (c, m) after each of the c - 1 changes."""
+        rng = np.random.default_rng([self.seed, 0x9B])
+        changes, m, d = -(-self.horizon // self.every), self.peaks, self.dimension
+        centres = np.empty((changes, m, d))
+        centres[0] = 100 * rng.random((m, d))
+        velocity = self.shift * _units((m, d), rng)
+        heights = walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng)
+        interval, step = ((1.0, 12.0), 1.0) if self.shape == "cone" else ((1e-4, 0.2), 0.01)
+        widths = walk(rng.uniform(*interval, m), changes, step, interval, rng)
+        for k in range(1, changes):
+            mixed = (1 - self.lam) * _units((m, d), rng) * self.shift + self.lam * velocity
+            length = np.sqrt((mixed**2).sum(axis=1, keepdims=True))
+            velocity = self.shift * mixed / np.where(length > 0, length, 1.0)
+            moved = centres[k - 1] + velocity
+            # A peak that meets a wall turns round.
+            velocity = np.where((moved < 0) | (moved > 100), -velocity, velocity)
+            centres[k] = reflected(moved, 0.0, 100.0)
+        return centres, heights, widths
+
+    def realise(self, seed: int) -> MovingPeaks:
+        """Other peaks of the same kind."""
+        return replace(self, seed=seed)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, d), shape (n,)."""
+        k = _change_of(t, self.every, self.horizon, self.name)
+        centres, heights, widths = (each[k] for each in self.landscapes)
+        squares = ((np.asarray(X)[:, None] - centres) ** 2).sum(axis=2)
+        if self.shape == "cone":
+            return np.asarray((heights - widths * np.sqrt(squares)).max(axis=1))
+        return np.asarray((heights / (1 + widths * squares)).max(axis=1))
+
+    def best(self, t: float) -> float:
+        """Largest reward over the box at time `t`."""
+        return float(self.landscapes[1][_change_of(t, self.every, self.horizon, self.name)].max())
+
+
+@dataclass(frozen=True)
+class GeneralisedMovingPeaks:
+    """The generalised moving peaks benchmark (arXiv 2106.06174): rotated, irregular, asymmetric peaks.
+
+    f(x) = max_i h_i - sqrt(y^T W_i y) with y = T_i(R_i (x - c_i)) on [-100, 100]^d, W_i diagonal, and
+    T(y) = sign(y) exp(log|y| + tau (sin(eta_a log|y|) + sin(eta_b log|y|))), with one pair of eta for
+    positive numbers and another for negative ones. At a change centres move by `shift` in a uniform
+    direction; h (30 to 70, deviation 7), w (1 to 12, 1), the angle (-pi to pi, pi/9), tau (0 to 0.4,
+    0.05) and eta (10 to 25, 2) make a step of a random walk, reflected at their bounds, and R is turned
+    by the angle in every plane of two coordinates.
+
+    Parameters
+    ----------
+    every : int
+        Steps between changes.
+    dimension, peaks : int
+    shift : float
+    horizon : int
+    noise_variance : float
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import GeneralisedMovingPeaks
+    >>> problem = GeneralisedMovingPeaks(every=10, dimension=2, peaks=3, horizon=30)
+    >>> print(problem.best(1) == problem.best(10), problem.best(10) == problem.best(11))
+    True False
+    """
+
+    every: int = 25
+    dimension: int = 5
+    peaks: int = 10
+    shift: float = 1.0
+    horizon: int = 500
+    noise_variance: float = 1.0
+    seed: int = 0
+    name: str = "gmpb"
+    unit: str = ""
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact: the height of the highest peak"
+    source: ClassVar[str] = "Yazdani et al., arXiv 2106.06174"
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @cached_property
+    def domain(self) -> Box:
+        """[-100, 100]^d."""
+        return Box(np.array([[-100.0, 100.0]] * self.dimension))
+
+    kernel: ClassVar[None] = None
+    variation: ClassVar[None] = None
+
+    @cached_property
+    def landscapes(self) -> dict[str, Array]:
+        """Parameters after each of the c - 1 changes: the first axis is c long, the second m."""
+        rng = np.random.default_rng([self.seed, 0x6B])
+        changes, m, d = -(-self.horizon // self.every), self.peaks, self.dimension
+        angle = walk(rng.uniform(-np.pi, np.pi, m), changes, np.pi / 9, (-np.pi, np.pi), rng)
+        centres = np.empty((changes, m, d))
+        turns = np.empty((changes, m, d, d))
+        centres[0], turns[0] = rng.uniform(-100, 100, (m, d)), np.eye(d)
+        for k in range(changes):
+            if k:
+                moved = centres[k - 1] + self.shift * _units((m, d), rng)
+                centres[k], turns[k] = reflected(moved, -100.0, 100.0), turns[k - 1]
+            for i in range(m):
+                turns[k, i] = _turned(turns[k, i], float(angle[k, i]))
+        return {
+            "centres": centres,
+            "turns": turns,
+            "heights": walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng),
+            "widths": walk(rng.uniform(1, 12, (m, d)), changes, 1.0, (1, 12), rng),
+            "tau": walk(rng.uniform(0, 0.4, m), changes, 0.05, (0, 0.4), rng),
+            "eta": walk(rng.uniform(10, 25, (m, 4)), changes, 2.0, (10, 25), rng),
+        }
+
+    def realise(self, seed: int) -> GeneralisedMovingPeaks:
+        """Other peaks of the same kind."""
+        return replace(self, seed=seed)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, d), shape (n,)."""
+        k = _change_of(t, self.every, self.horizon, self.name)
+        now = {name: each[k] for name, each in self.landscapes.items()}
+        apart = np.asarray(X)[:, None] - now["centres"]
+        Y = _irregular(
+            np.einsum("mij,nmj->nmi", now["turns"], apart), now["tau"][:, None], now["eta"]
+        )
+        return np.asarray(
+            (now["heights"] - np.sqrt((now["widths"] * Y**2).sum(axis=2))).max(axis=1)
+        )
+
+    def best(self, t: float) -> float:
+        """Largest reward over the box at time `t`."""
+        k = _change_of(t, self.every, self.horizon, self.name)
+        return float(self.landscapes["heights"][k].max())
+
+
+def _turned(matrix: Array, angle: float) -> Array:
+    """A matrix (d, d), turned by an angle in every plane of two coordinates, one after the other."""
+    turned, c, s = matrix.copy(), np.cos(angle), np.sin(angle)
+    for p in range(len(turned)):
+        for q in range(p + 1, len(turned)):
+            turned[p], turned[q] = c * turned[p] - s * turned[q], s * turned[p] + c * turned[q]
+    return turned
+
+
+def _irregular(Y: Array, tau: Array, eta: Array) -> Array:
+    """T of numbers (n, m, d), which keeps their sign; 0 stays 0."""
+    size = np.log(np.where(Y == 0, 1.0, np.abs(Y)))
+    first, second = (
+        np.where(Y > 0, eta[:, i, None] * size, eta[:, i + 2, None] * size) for i in (0, 1)
+    )
+    return np.asarray(np.sign(Y) * np.exp(size + tau * (np.sin(first) + np.sin(second))))
+
+
+OLD, NEW = 10.0, -35.0
+"""Where the two peaks are."""
+
+
+@dataclass(frozen=True)
+class NewPeak:
+    """Who has found the best point must notice that there is a better one by now.
+
+    f(x, t) = exp(-0.05 (x - 10)^2) + h(t) exp(-0.05 (x + 35)^2)   on [-50, 50],
+
+    where h is 0 until the step `appears` and grows to `height` in the `growth` steps after it.
+
+    Parameters
+    ----------
+    candidates : int
+        Number of evenly spaced candidates.
+    horizon : int
+    noise_variance : float
+    appears : int
+        Last step at which there is one peak alone.
+    growth : int
+        Steps that the new one takes to grow.
+    height : float
+        Of the new peak; the old one is 1 high.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import NewPeak
+    >>> problem = NewPeak()
+    >>> print(round(problem.best(150), 3), round(problem.best(300), 3))
+    1.0 2.0
+    """
+
+    candidates: int = 101
+    horizon: int = 500
+    noise_variance: float = 0.01
+    appears: int = 150
+    growth: int = 20
+    height: float = 2.0
+    name: str = "new-peak"
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        whole_number("candidates", self.candidates, at_least=1, at_most=1_000_000)
+        whole_number("horizon", self.horizon, at_most=10_000_000)
+        noise_variance_number("noise_variance", self.noise_variance)
+        whole_number("appears", self.appears, at_least=0)
+        whole_number("growth", self.growth)
+        positive_number("height", self.height)
+        text("name", self.name)
+        text("unit", self.unit)
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """A grid on [-50, 50]."""
+        return Candidates(np.linspace(-50.0, 50.0, self.candidates)[:, None])
+
+    @property
+    def kernel(self) -> Any:
+        """RBF with the width of the peaks."""
+        return RBF(10.0**0.5)
+
+    @property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon."""
+        heights = [self._height(t) for t in range(1, self.horizon + 1)]
+        return float(np.abs(np.diff(heights)).sum() / max(self.horizon - 1, 1))
+
+    def _height(self, t: float) -> float:
+        return self.height * min(max((as_time(t) - self.appears) / self.growth, 0.0), 1.0)
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, 1), shape (n,)."""
+        x = as_points(X, 1)[:, 0]
+        new = self._height(t) * np.exp(-0.05 * (x - NEW) ** 2)
+        return np.asarray(np.exp(-0.05 * (x - OLD) ** 2) + new)
+
+    def best(self, t: float) -> float:
+        """Largest reward over the candidates at time `t`."""
+        return float(self.value(self.domain.X, t).max())
+
+
+def bogunovic(
+    epsilon: float = 0.01,
+    smoothness: Literal["rbf", "matern52"] = "rbf",
+    horizon: int = 200,
+    seed: int = 0,
+) -> GPDrift:
+    """The synthetic experiment of Bogunovic (2016): 50 x 50 points, length scale 0.2, noise 0.01.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change; the paper has 0.001, 0.01 and 0.03.
+    smoothness : "rbf" or "matern52"
+    horizon : int
+    seed : int
+    """
+    return GPDrift(epsilon, 50, 0.2, horizon, 0.01, seed, "bogunovic", smoothness=smoothness)
+
+
+def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrift:
+    """The experiment of Mandl and Kekkonen (2026): 20 x 20 points, length scale 0.1, noise 0.01.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change; the paper has 0.1, 0.01 and 0.001.
+    horizon : int
+    seed : int
+    """
+    return GPDrift(epsilon, 20, 0.1, horizon, 0.01, seed, "mandl")

@@ -1,0 +1,393 @@
+"""Reading the tables of a user's own network: values by time and sensor, and places of sensors.
+
+Sensors are known by text: 7, 7.0 and "7" are one sensor, "007" is another. Times are numbers, or dates
+and times such as 2008-01-31 12:00 (or 01/31/2008 12:00, the month first); those with an offset are
+turned into UTC.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.core.coercion import file_path, several, shown
+from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.datasets.tables.columns import few
+
+Source = pd.DataFrame | File
+"""A table, or the path of a csv or Parquet file that holds it."""
+
+
+US_FORMATS = ("%m/%d/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S")
+"""Forms of a date that are no ISO 8601."""
+
+
+LATITUDE = {"latitude", "lat", "site_latitude"}
+
+
+LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
+
+
+PLANES = (
+    ("x", "y", "z"),
+    ("x_km", "y_km", "z_km"),
+    ("x_m", "y_m", "z_m"),
+    ("east", "north"),
+    ("easting", "northing"),
+)
+"""Names of coordinates other than degrees; the third may be missing."""
+
+
+IDS = (
+    "id",
+    "sensor",
+    "sensor_id",
+    "site",
+    "site_id",
+    "station",
+    "station_id",
+    "moteid",
+    "mote",
+    "mote_id",
+    "node",
+    "node_id",
+    "detector",
+    "detector_id",
+    "name",
+)
+"""Names of the column that says which sensor stands there, in order of preference."""
+
+
+LARGEST = 50_000_000
+"""Most values (time x sensor) a table may have after times were made even."""
+
+
+def read_table(source: Source, name: str = "source") -> pd.DataFrame:
+    """The table, or that of a file: of a csv all cells as text, under their own headings.
+
+    A csv may be separated by commas, semicolons or tabs, and compressed.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read, is empty, or is no table: one line that names it and why.
+    """
+    if isinstance(source, pd.DataFrame):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        raise ValueError(f"{name} must be a DataFrame or the path of a file, got {shown(source)}")
+    path = file_path(name, source)
+    with naming(path):
+        return _frame(path)
+
+
+def _frame(path: Path) -> pd.DataFrame:
+    if is_parquet(path):
+        return read_parquet(path)
+    with unpacked(path) as file:
+        if b"\0" in file.peek(1 << 16):
+            raise ValueError("a binary file of a kind that is not known")
+        # The heading is read as a row of its own: pandas would give a name that comes twice another.
+        raw = read_csv(
+            file,
+            separators=",;\t",
+            header=None,
+            dtype=str,
+            encoding="utf-8-sig",
+            encoding_errors="replace",
+        )
+    heading = raw.iloc[0].fillna("").str.strip()
+    return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
+
+
+def plain(name: object) -> str:
+    """A heading without the differences of case and punctuation."""
+    return re.sub(r"[^0-9a-z]+", "_", str(name).lower()).strip("_")
+
+
+def as_ids(values: Iterable[Any]) -> list[str]:
+    """Texts that sensors are known by: 7, 7.0, "7" and "7.0" are "7", and "007" stays as it is."""
+    return [_as_id(value) for value in values]
+
+
+def _as_id(value: Any) -> str:
+    if value is None or value is pd.NA or value != value:
+        return ""
+    text = str(value).strip()
+    # A column of whole numbers with a gap is read, and written, as floats.
+    return text.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", text) else text
+
+
+def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
+    """Times as a `DatetimeIndex` (UTC where offsets are given), or as an index of floats.
+
+    Raises
+    ------
+    ValueError
+        If one of them is missing, or neither a number nor a date.
+    """
+    series = pd.Series(list(column), dtype=object)
+    missing = series.isna()
+    if missing.any():
+        row = int(missing.to_numpy().argmax()) + 1
+        raise ValueError(f"{name} must be given in every row, and is missing in row {row}")
+    numbers = pd.to_numeric(series, errors="coerce") if not _holds_dates(series) else None
+    if numbers is not None and np.isfinite(numbers.to_numpy(float)).all():
+        floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
+        return floats
+    best: pd.Series[Any] | None = None
+    for form in ("ISO8601", *US_FORMATS):
+        dates = pd.to_datetime(series, format=form, errors="coerce", utc=True)
+        best = dates if best is None else best.fillna(dates)
+        if best.notna().all():
+            return pd.DatetimeIndex(best.dt.tz_localize(None), name=name).as_unit("us")
+    assert best is not None
+    wrong = best.isna() if numbers is None else best.isna() & numbers.isna()
+    got = series[wrong if wrong.any() else best.isna()].iloc[0]
+    raise ValueError(
+        f"{name} must be numbers, or dates like 2008-01-31 12:00 or 01/31/2008 12:00, got {shown(got)}"
+    )
+
+
+def _holds_dates(series: pd.Series[Any]) -> bool:
+    return isinstance(series.iloc[0], pd.Timestamp | np.datetime64) if len(series) else False
+
+
+def as_numbers(table: pd.DataFrame, what: str = "sensor") -> pd.DataFrame:
+    """Cells as floats; what is empty, or a usual word for "none" such as NA, is NaN.
+
+    Raises
+    ------
+    ValueError
+        If a cell is no number, or not finite: the column is named, and `what` it is.
+    """
+    columns = {}
+    for place, sensor in enumerate(table.columns):
+        given = table.iloc[:, place]
+        numbers = pd.to_numeric(given, errors="coerce").astype(float)
+        wrong = (numbers.isna() & given.notna() & _says_something(given)) | np.isinf(numbers)
+        if wrong.any():
+            got = given[wrong].iloc[0]
+            raise ValueError(f"{what} {sensor} must hold finite numbers, got {shown(got)}")
+        columns[str(sensor)] = numbers
+    return pd.DataFrame(columns, index=table.index)
+
+
+def _says_something(given: pd.Series[Any]) -> pd.Series[bool]:
+    return given.map(lambda value: not isinstance(value, str) or bool(value.strip()))
+
+
+def wide(table: pd.DataFrame, sensors: Iterable[str]) -> pd.DataFrame:
+    """A table with times as index and the sensors' ids as columns, cells as they are.
+
+    Times are the index if it has a name or holds anything but whole numbers; else the first column,
+    unless that is one of `sensors`, when there is no column of times and rows are numbered.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty, one of `sensors` has two columns, or times cannot be read.
+    """
+    names = as_ids(table.columns)
+    if not len(table) or not names:
+        raise ValueError("the table of values has no rows")
+    if not _is_counted(table.index):
+        index = as_times(table.index, str(table.index.name or "time"))
+    elif names[0] in set(sensors):
+        index = as_times(table.index)
+    else:
+        index = as_times(table.iloc[:, 0], names[0] or "time")
+        names, table = names[1:], table.iloc[:, 1:]
+    twice = {name for name, times in Counter(names).items() if times > 1} & set(sensors)
+    if twice:
+        raise ValueError(f"sensors have more than one column: {few(twice)}")
+    return table.set_axis(names, axis=1).set_axis(index, axis=0)
+
+
+def _is_counted(index: pd.Index[Any]) -> bool:
+    """Whether an index only numbers the rows."""
+    return index.name is None and pd.api.types.is_integer_dtype(index.dtype)
+
+
+def with_index_as_column(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with an index that says something as its first column."""
+    return table.reset_index(drop=_is_counted(table.index))
+
+
+def spanned(table: pd.DataFrame, start: str | None, end: str | None) -> pd.DataFrame:
+    """Rows from one time to another, both with it, in the order of time.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Times as index.
+    start, end : str, optional
+        Dates such as 2008-01-31, 2008-01 or 2008, which mean all of the day, month or year; or numbers
+        where times are numbers. None: as far as there are rows.
+
+    Raises
+    ------
+    ValueError
+        If one of them is no time, or nothing lies between them.
+    """
+    if start is None and end is None:
+        return table
+    table = table.sort_index(kind="stable")
+    dates = isinstance(table.index, pd.DatetimeIndex)
+    try:
+        given = [each if each is None or dates else float(each) for each in (start, end)]
+        kept = table.loc[slice(*given)]
+    except (ValueError, TypeError, KeyError) as error:
+        expected = "dates such as 2008-01-31" if dates else "numbers, as times are numbers"
+        raise ValueError(
+            f"start and end must be {expected}, got start={start} and end={end}"
+        ) from error
+    if len(kept) == 0:
+        raise ValueError(
+            f"no reading lies between start={start} and end={end}: times are "
+            f"{table.index[0]} to {table.index[-1]}"
+        )
+    return kept
+
+
+def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
+    """Rows in the order of time: means of those of one time, or of one interval.
+
+    Parameters
+    ----------
+    table : DataFrame of floats
+        Times as index.
+    every : str, optional
+        Interval of time a row stands for, "10min" or "1D", or its length where times are numbers.
+        Intervals without a reading are gaps, and a row's time is the interval's beginning; intervals
+        are counted from midnight, or from 0. None: a row for each time.
+
+    Raises
+    ------
+    ValueError
+        If `every` is no interval, or makes a table too large to be meant.
+    """
+    if every is None:
+        return table.groupby(level=0).mean()
+    begins, grid = intervals(table.index, every, table.shape[1])
+    return table.groupby(begins).mean().reindex(grid)
+
+
+def intervals(
+    times: pd.Index[Any], every: str, sensors: int
+) -> tuple[pd.Index[Any], pd.Index[Any]]:
+    """Where the interval of each time begins, and all beginnings from the first to the last."""
+    dates = isinstance(times, pd.DatetimeIndex)
+    width, zero = _width(every, dates), times.min().normalize() if dates else 0.0
+    # The tiny addition keeps 0.3 / 0.1 from being 2.
+    numbers = np.floor(((times - zero) / width).to_numpy(float) + 1e-9)
+    first, last = numbers.min(), numbers.max()
+    if (last - first + 1) * sensors > LARGEST:
+        raise ValueError(
+            f"every={every} makes {last - first + 1:.3g} steps of {sensors} sensors, from "
+            f"{times.min()} to {times.max()}: is one of the times wrong?"
+        )
+    begins, grid = (
+        pd.Index(zero + width * each, name=times.name)
+        for each in (numbers.astype(np.int64), np.arange(first, last + 1).astype(np.int64))
+    )
+    return begins, grid
+
+
+def _width(every: Any, dates: bool) -> Any:
+    expected = "an interval such as 10min, 1h or 1D" if dates else "a number, as times are numbers"
+    number = isinstance(every, int | float) and not isinstance(every, bool) and not dates
+    if not (number or isinstance(every, str)):
+        raise ValueError(f"every must be {expected}, got {shown(every)}")
+    try:
+        width: Any = pd.Timedelta(every) if dates else float(every)
+    except (ValueError, OverflowError):
+        raise ValueError(f"every must be {expected}, got {shown(every)}") from None
+    if not (width > width * 0 and width < width * 2):
+        raise ValueError(f"every must be {expected}, and positive, got {shown(every)}")
+    return width
+
+
+def from_long(
+    rows: Source,
+    *,
+    time: str | Sequence[str],
+    sensor: str,
+    value: str,
+    every: str | None = "10min",
+) -> pd.DataFrame:
+    """A wide table (time x sensor) out of a long one, with a row for each reading.
+
+    Parameters
+    ----------
+    rows : DataFrame or path
+        The long table. Rows without a sensor or a value are left out.
+    time : str, or several
+        Column of the times; columns of date and time, such as ("date", "time"), are put together.
+    sensor, value : str
+        Columns that say which sensor reads, and what.
+    every : str, optional
+        Interval of time a row of the wide table stands for: "10min", or the number of an interval
+        where times are numbers. A cell is the mean of its readings. None: a row for each time.
+
+    Returns
+    -------
+    DataFrame
+        Times as index, ids of sensors (texts, numbers in their order) as columns; gaps are NaN.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, no row is complete, or a time or a value cannot be read.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets import from_long
+    >>> rows = pd.DataFrame(
+    ...     {
+    ...         "time": ["2026-06-01 00:01", "2026-06-01 00:04", "2026-06-01 00:11"],
+    ...         "mote": ["a", "a", "b"],
+    ...         "level": [1.0, 3.0, 5.0],
+    ...     }
+    ... )
+    >>> table = from_long(rows, time="time", sensor="mote", value="level", every="10min")
+    >>> print(table.to_dict("list"))
+    {'a': [2.0, nan], 'b': [nan, 5.0]}
+    """
+    table = read_table(rows, "rows")
+    needs = "a column, or several, of the times"
+    when = [time] if isinstance(time, str) else several("time", time, needs)
+    if not when:
+        raise ValueError(f"time must be {needs}, got none")
+    named = [*(("time", each) for each in when), ("sensor", sensor), ("value", value)]
+    for name, column in named:
+        if not isinstance(column, str) or column not in table.columns:
+            there = ", ".join(repr(str(each)) for each in table.columns)
+            raise ValueError(
+                f"{name}={shown(column)} is no column; columns missing; there are {there}"
+            )
+    ids = pd.Series(as_ids(table[sensor]), index=table.index)
+    said = table[value].notna() & _says_something(table[value]) & (ids != "")
+    table, ids = table[said], ids[said]
+    if table.empty:
+        raise ValueError(f"no row has both {sensor} and {value}")
+    texts = [table[name].astype(str).str.strip() for name in when]
+    together = [" ".join(parts) for parts in zip(*texts, strict=True)]
+    times = as_times(table[when[0]] if len(when) == 1 else together, " ".join(when))
+    numbers = as_numbers(pd.DataFrame({value: table[value]}), "column")[value].to_numpy()
+    columns = sorted(set(ids), key=lambda each: (not each.isdigit(), each.zfill(20)))
+    begins, grid = (
+        (times, times.unique().sort_values())
+        if every is None
+        else intervals(times, every, len(columns))
+    )
+    means = pd.Series(numbers).groupby([begins, ids.to_numpy()]).mean().unstack()
+    return means.reindex(index=grid, columns=columns).rename_axis(columns=None)

@@ -1,0 +1,446 @@
+"""A problem out of a user's own network of sensors: readings by time and sensor, and their places.
+
+Where sensors stand: kilometres from degrees, gaps, and sites at one place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.core.arrays import (
+    LARGEST_VARIANCE,
+    Array,
+    finite_number,
+    noise_variance_number,
+)
+from tvbandits.core.coercion import file_paths, several, shown, text
+from tvbandits.core.files import File, naming
+from tvbandits.datasets.tables.columns import few
+from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.tables.readings import (
+    IDS,
+    LATITUDE,
+    LONGITUDE,
+    PLANES,
+    Source,
+    as_ids,
+    as_numbers,
+    even,
+    plain,
+    read_table,
+    spanned,
+    wide,
+    with_index_as_column,
+)
+
+EARTH_RADIUS = 6371.0088
+"""Mean radius of the earth, km."""
+
+
+def kilometres(latitude: Array, longitude: Array) -> Array:
+    """Kilometres east and north of the mean position, by the equirectangular projection.
+
+    Takes degrees, each of shape (A,), and returns shape (A, 2). At the scale of a state, distances
+    are right to about one per cent.
+    """
+    north = np.radians(latitude - latitude.mean())
+    east = np.radians(longitude - longitude.mean()) * np.cos(np.radians(latitude.mean()))
+    return EARTH_RADIUS * np.column_stack([east, north])
+
+
+def without_gaps(
+    table: pd.DataFrame, method: Literal["linear", "index"] = "linear"
+) -> pd.DataFrame:
+    """The table with gaps filled linearly from row to row, and at the ends with the nearest value.
+
+    `method` "index" goes by the times of the index instead of by rows. A column needs one value.
+    """
+    return table.interpolate(method=method, limit_direction="both")
+
+
+def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
+    """Raise a `ValueError` that names them, unless all sites have a place, each its own.
+
+    Parameters
+    ----------
+    ids : Series of A str
+        Names of the sites.
+    places : DataFrame of A rows
+        Their coordinates, a column each.
+    """
+    nowhere = places.isna().any(axis=1)
+    if nowhere.any():
+        missing = " or ".join(str(column) for column in places.columns)
+        raise ValueError(f"site {ids[nowhere].iloc[0]} has no {missing}")
+    shared = places.duplicated(keep=False)
+    if shared.any():
+        raise ValueError(f"sites stand at the same place as others: {few(ids[shared])}")
+
+
+def sensor_field(
+    values: Source,
+    sites: Source,
+    *,
+    id: str | None = None,
+    coordinates: Sequence[str] | None = None,
+    unit: str = "",
+    noise_variance: float | None = None,
+    name: str = "sensor-field",
+    minimum_completeness: float = 0.75,
+    every: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    noise: float = 0.0,
+) -> TableProblem:
+    """Choose, step by step, the sensor with the highest reading.
+
+    Rows are put in the order of time, and those of one time averaged. Gaps are filled linearly in
+    time, and at the ends with the nearest reading. Left out, and named in the problem's summary, are:
+    sensors with too few readings; columns of values that `sites` has no coordinates for; and sites
+    that have no column. Sensors are known by text: 7 and "7" are one, "007" is another.
+
+    Parameters
+    ----------
+    values : DataFrame or path
+        Readings, in `unit`: a column a sensor, headed by its id, and times as index or first column:
+        numbers, or dates such as 2008-01-31 12:00 (offsets are turned into UTC). For a table with a
+        row for each reading, see `from_long`.
+    sites : DataFrame or path
+        A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files.
+    id : str, optional
+        Column of `sites` with the ids. None: one that is called id, sensor, station, moteid or the
+        like, or else the first.
+    coordinates : sequence of 2 or 3 str, optional
+        Columns of `sites` with the coordinates. Those called latitude and longitude are degrees, and
+        become km east and north of the centre; others are taken as they are. None: latitude and
+        longitude if there are such columns, or else x, y, z, or else all that is left.
+    unit : str
+        Unit of a reading.
+    noise_variance : float, optional
+        Noise variance of a reading (unit squared): give that of the instrument if you know it. None: it
+        is estimated from what the readings before and after do not tell (`estimated_noise`); the
+        summary says it.
+    noise : float
+        Noise variance that is added to the readings when they are played (unit squared). 0: what is told
+        is the reading itself, which holds the noise of the instrument already.
+    name : str
+        What rows and pictures call the problem.
+    minimum_completeness : float
+        Keep sensors with readings in at least this fraction of the steps.
+    every : str, optional
+        Make steps of this length, "10min" or "1D" (a number where times are numbers), by means of
+        the readings in them. None: each row is one step, however long.
+    start, end : str, optional
+        Rows from one time to another, both with it: 2008-01-31, or 2008 for all of a year (numbers
+        where times are numbers). None: all there are.
+
+    Raises
+    ------
+    ValueError
+        If a table cannot be read, fewer than two sensors or two steps are left, sensors stand at
+        the same place, or the noise cannot be estimated.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets import sensor_field
+    >>> levels = pd.DataFrame({"hour": range(4), "a": [1.0, 2.0, None, 4.0], "b": [3.0, 3.0, 2.0, 1.0]})
+    >>> sites = pd.DataFrame({"id": ["a", "b"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
+    >>> problem = sensor_field(levels, sites, noise_variance=0.01, unit="m")
+    >>> print(problem.values)  # the gap is filled in time
+    [[1. 3.]
+     [2. 3.]
+     [3. 2.]
+     [4. 1.]]
+    """
+    finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
+    _check_options(id, unit, name, noise_variance, noise)
+    places = read_places(sites, id, coordinates)
+    rows = read_table(values, "values")
+    with nullcontext() if isinstance(values, pd.DataFrame) else naming(Path(values)):
+        table = wide(rows, places.index)
+    common = [sensor for sensor in table.columns if sensor in places.index]
+    if not common:
+        raise ValueError(
+            f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
+            f"coordinates of {few(places.index)}"
+        )
+    readings = even(spanned(as_numbers(table[common]), start, end), every)
+    completeness = readings.notna().mean()
+    enough = (completeness >= minimum_completeness) & (completeness > 0)
+    kept = readings.loc[:, enough]
+    _check_size(kept, completeness, minimum_completeness)
+    variance = estimated_noise(kept) if noise_variance is None else noise_variance
+    # What is added is told, and is noise of what is told.
+    variance += noise if noise_variance is None else 0.0
+    left_out = {
+        "with too few readings": [sensor for sensor in common if not enough[sensor]],
+        "without coordinates": [each for each in table.columns if each not in places.index],
+        "without readings": [site for site in places.index if site not in table.columns],
+    }
+    return TableProblem(
+        without_gaps(kept, "index").to_numpy(float),
+        points_of(places.loc[kept.columns]),
+        name=name,
+        unit=unit,
+        noise_variance=variance,
+        added_noise=noise,
+        labels=tuple(kept.columns),
+        summary=_summary(
+            kept, left_out, variance if noise_variance is None else None, in_words(places.columns)
+        ),
+    )
+
+
+def _check_options(
+    id: str | None, unit: str, name: str, noise_variance: float | None, noise: float
+) -> None:
+    if id is not None:
+        text("id", id)
+    text("unit", unit)
+    text("name", name)
+    if noise_variance is not None:
+        noise_variance_number("noise_variance", noise_variance)
+    finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
+
+
+def sensor_field_from_files(
+    files: File | Iterable[File],
+    *,
+    unit: str = "",
+    noise_variance: float | None = None,
+    every: str | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    minimum_completeness: float = 0.75,
+    noise: float = 0.0,
+) -> TableProblem:
+    r"""Choose, step by step, the sensor with the highest reading; see `sensor_field`.
+
+    `files` are the readings and the sites, in any order: the table of sites is the one whose ids are
+    columns of the other. The other parameters are those of `sensor_field`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.datasets import sensor_field_from_files
+    >>> written = Path("levels.csv").write_text("hour,a,b\n0,1.0,3.0\n1,2.0,3.0\n2,4.0,1.0\n")
+    >>> written = Path("sites.csv").write_text("id,x,y\na,0,0\nb,1,0\n")
+    >>> problem = sensor_field_from_files(["levels.csv", "sites.csv"], noise_variance=0.01)
+    >>> print(problem.labels, problem.horizon)
+    ('a', 'b') 3
+    """
+    paths = file_paths("files", files)
+    if len(paths) != 2:
+        raise ValueError(
+            f"files must be two files, readings (time x sensor) and sites, got {len(paths)}: "
+            f"{', '.join(map(str, paths)) or 'none'}"
+        )
+    tables = [read_table(path) for path in paths]
+    found = [_common(tables[0], tables[1]), _common(tables[1], tables[0])]
+    if not any(found):
+        raise ValueError(
+            f"neither {paths[0]} nor {paths[1]} is the table of sites of the other: expected one "
+            f"with a column of ids and 2 or 3 of coordinates, and one with a column for each id"
+        )
+    values, sites = (0, 1) if found[0] >= found[1] else (1, 0)
+    try:
+        return sensor_field(
+            tables[values],
+            tables[sites],
+            unit=unit,
+            noise_variance=noise_variance,
+            every=every,
+            start=start,
+            end=end,
+            minimum_completeness=minimum_completeness,
+            noise=noise,
+        )
+    except ValueError as error:
+        raise ValueError(f"{paths[values]}, with sites of {paths[sites]}: {error}") from None
+
+
+def _common(values: pd.DataFrame, sites: pd.DataFrame) -> int:
+    """How many columns of one table are sites of the other."""
+    table = with_index_as_column(sites)
+    ids = set(as_ids(table[_id_column(table, None)])) if len(table.columns) else set()
+    return len(ids & set(as_ids(values.columns)) - {""})
+
+
+def read_places(
+    sites: Source, id: str | None = None, coordinates: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
+
+    Raises
+    ------
+    ValueError
+        If columns are missing, ids are not given or not unique, or a coordinate is no number.
+    """
+    table = with_index_as_column(read_table(sites, "sites"))
+    if not len(table) or len(table.columns) < 3:
+        raise ValueError(
+            "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
+            f"{len(table)} rows of {few(map(str, table.columns)) or 'nothing'}"
+        )
+    column = _id_column(table, id)
+    ids = as_ids(table[column])
+    if "" in ids:
+        raise ValueError(f"sites must all have an id ({column}); row {ids.index('') + 1} has none")
+    twice = [each for each, times in Counter(ids).items() if times > 1]
+    if twice:
+        raise ValueError(f"sites are given twice: {few(twice)}")
+    chosen = _coordinates(table, column, coordinates)
+    return as_numbers(table[chosen].set_axis(ids, axis=0), "coordinate").dropna()
+
+
+def _id_column(table: pd.DataFrame, id: str | None) -> str:
+    """Column of the ids."""
+    names = list(table.columns)
+    if id is not None:
+        if id not in names:
+            raise ValueError(f"sites have no column id={id!r}; there are {few(map(str, names))}")
+        return id
+    known = {plain(name): name for name in reversed(names)}
+    return str(next((known[each] for each in IDS if each in known), names[0]))
+
+
+def _coordinates(table: pd.DataFrame, ids: str, given: Sequence[str] | None) -> list[str]:
+    """Columns of the coordinates."""
+    names = [name for name in table.columns if name != ids]
+    if given is not None:
+        needs = f"2 or 3 columns of {few(map(str, names))}"
+        chosen = several("coordinates", given, needs)
+        unknown = [name for name in chosen if not isinstance(name, str) or name not in names]
+        if unknown or len(chosen) not in (2, 3):
+            raise ValueError(f"coordinates must be {needs}, got {shown(given)}")
+        return chosen
+    named = named_coordinates(names)
+    if not named and len(names) not in (2, 3):
+        raise ValueError(
+            f"which columns are coordinates? Name 2 or 3 of {few(map(str, names))}, or call them "
+            "latitude and longitude, or x and y"
+        )
+    return named or names
+
+
+def named_coordinates(names: Iterable[str]) -> list[str]:
+    """Those columns whose names say that they are coordinates; none if there are no two."""
+    known = {plain(name): name for name in names}
+    for pair in ((LATITUDE, LONGITUDE), *(tuple({each} for each in plane) for plane in PLANES)):
+        found = [[known[name] for name in known if name in spellings] for spellings in pair]
+        if all(found[:2]):
+            return [each[0] for each in found if each]
+    return []
+
+
+def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:
+    """The columns of latitude and longitude, by their names; None if there are no two."""
+    names = list(columns)
+    found = [
+        next((name for name in names if plain(name) in known), None)
+        for known in (LATITUDE, LONGITUDE)
+    ]
+    latitude, longitude = found
+    return None if latitude is None or longitude is None else (latitude, longitude)
+
+
+def in_words(columns: Iterable[str]) -> str:
+    """What `points_of` does to columns, for people; an empty text if it leaves them as they are."""
+    names = list(columns)
+    degrees = degrees_in(names)
+    if degrees is None:
+        return ""
+    latitude, longitude = degrees
+    others = [name for name in names if name not in degrees]
+    more = f"; {few(others)} as given" if others else ""
+    return f"{latitude} and {longitude} as km north and east of the centre{more}"
+
+
+def points_of(places: pd.DataFrame) -> Array:
+    """Coordinates as numbers: degrees as km east and north of the centre, others as they are.
+
+    Raises
+    ------
+    ValueError
+        If two sites share a place, or degrees are out of range.
+    """
+    check_places(pd.Series(places.index), places.reset_index(drop=True))
+    degrees = degrees_in(places.columns)
+    if degrees is None:
+        return places.to_numpy(float)
+    latitude, longitude = degrees
+    for name, most in ((latitude, 90), (longitude, 360)):
+        wrong = places[name][places[name].abs() > most]
+        if len(wrong):
+            raise ValueError(f"site {wrong.index[0]}: {name} must be degrees, got {wrong.iloc[0]}")
+    east_north = kilometres(places[latitude].to_numpy(float), places[longitude].to_numpy(float))
+    others = places.drop(columns=[latitude, longitude]).to_numpy(float)
+    return np.column_stack([east_north, others])
+
+
+def estimated_noise(readings: pd.DataFrame) -> float:
+    """A sixth of the mean square of y(t-1) - 2 y(t) + y(t+1): an upper estimate of the noise variance.
+
+    Noise of variance s^2 makes that mean square 6 s^2. A truth that goes on in the same direction adds
+    nothing, and one that walks at random with variance q a step adds 2 q, so that the estimate is
+    s^2 + q / 3; half the variance of a change, by contrast, is s^2 + q / 2 and holds all of a steady
+    drift. Steps longer than the median step are left out, and so are gaps.
+
+    Raises
+    ------
+    ValueError
+        If there are no two such differences, or all are 0.
+    """
+    times = readings.index
+    moments = times.asi8 if isinstance(times, pd.DatetimeIndex) else times.to_numpy(float)
+    steps = np.diff(moments)
+    changes = np.diff(readings.to_numpy(float), axis=0)
+    changes[steps > np.median(steps)] = np.nan
+    bends = np.diff(changes, axis=0)
+    bends = bends[~np.isnan(bends)]
+    variance = float(np.mean(bends**2) / 6) if bends.size > 1 else 0.0
+    if not variance > 0:
+        raise ValueError(
+            f"noise_variance must be given: it cannot be estimated from {bends.size} differences of "
+            "successive changes that are all 0"
+        )
+    return variance
+
+
+def _check_size(
+    kept: pd.DataFrame, completeness: pd.Series[float], minimum_completeness: float
+) -> None:
+    if kept.shape[1] < 2:
+        raise ValueError(
+            f"{kept.shape[1]} of {len(completeness)} sensors with coordinates have readings in at "
+            f"least {minimum_completeness:.4g} of the {len(kept)} steps (the most complete in "
+            f"{completeness.max():.4g}); expected two or more"
+        )
+    if len(kept) < 2:
+        raise ValueError(f"expected at least two steps, got {len(kept)}")
+
+
+def _summary(
+    kept: pd.DataFrame, left_out: dict[str, list[str]], estimated: float | None, places: str
+) -> str:
+    """Size, gaps and what was left out, in one line."""
+    steps, sensors = kept.shape
+    filled = int(kept.isna().to_numpy().sum())
+    parts = [
+        f"{sensors} sensors, {kept.index[0]} to {kept.index[-1]} ({steps} steps), "
+        f"{filled} of {kept.size} values filled in ({filled / kept.size:.1%})"
+    ]
+    parts += [f"{what}: {few(which)}" for what, which in left_out.items() if which]
+    if estimated is not None:
+        parts.append(f"noise variance {estimated:.4g} estimated from successive changes")
+    if places:
+        parts.append(places)
+    return "; ".join(parts)

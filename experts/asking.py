@@ -1,0 +1,86 @@
+"""What experts that stand around other experts share.
+
+A lock that a fork leaves free in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, flag
+from tvbandits.core.coercion import shown
+from tvbandits.core.protocols import Answers, Expert, checked_answers
+
+
+def checked_expert(expert: Expert, name: str = "expert") -> Expert:
+    """Return `expert`; a `ValueError` if it cannot be asked."""
+    kinds = (type, np.ndarray, str, int, float)
+    if isinstance(expert, kinds) or not callable(getattr(expert, "query", None)):
+        raise ValueError(f"{name} must have a method query(X, t), got {shown(expert)}")
+    return expert
+
+
+def ask(expert: Expert, points: Array, t: float) -> Answers:
+    """Ask about a copy of the points; an `ExpertError` if the answer does not fit the question."""
+    return checked_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)
+
+
+class SharedLock:
+    """A lock of threads that may be forked while another thread holds it.
+
+    Without care the child inherits a lock that nobody will ever release. A brief lock is waited for
+    before a fork, so that what it guards is whole in the child too; one that is held for as long as an
+    expert thinks is not waited for, and is new in the child.
+
+    Parameters
+    ----------
+    brief : bool
+        Whether it is only held for moments, and never while somebody else is asked.
+    """
+
+    def __init__(self, *, brief: bool = True) -> None:
+        self.brief = flag("brief", brief)
+        self.renew()
+        _LOCKS.add(self)
+
+    @property
+    def now(self) -> threading.RLock:
+        """The lock, for `with`: Python's own, since no interrupt comes between it and its block."""
+        return self._lock
+
+    def renew(self) -> None:
+        """Make it anew: nobody holds it."""
+        self._lock = threading.RLock()
+
+
+_LOCKS: weakref.WeakSet[SharedLock] = weakref.WeakSet()
+
+
+_held: list[threading.RLock] = []
+
+
+def _before() -> None:
+    for lock in list(_LOCKS):
+        if lock.brief:
+            held = lock.now
+            held.acquire()
+            _held.append(held)
+
+
+def _in_parent() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _in_child() -> None:
+    _held.clear()
+    for lock in list(_LOCKS):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,0 +1,509 @@
+"""`Calibrated`: an expert's bias and true variance, from what it said and what came of it.
+
+The model. Where an answer a (stated variance v) and a reward y (variance s^2) speak about the same
+point and time, their difference r = a - y has mean b, the bias, and variance V = ratio v + s^2. To
+the n pairs one more is added that is made up: no difference, at the median variances; it draws the
+bias towards zero. With z_i = (r_i - b) / sqrt(V_i) and g_i = ratio v_i / V_i,
+
+  bias   solves  sum_i psi(z_i) / sqrt(V_i) = 0
+  ratio  solves  U(ratio) + (w / 2) (1 / ratio - 1) = 0
+         where   U(ratio) = 1/2 sum_i g_i (psi(z_i)^2 / kappa - 1 + h_i).
+
+psi cuts z off at plus and minus `clip`, so that a wild pair counts as a large one and no more
+(Huber's Proposal 2); kappa = E psi(Z)^2 for a standard normal Z; h_i is the share of pair i in the
+weights 1 / V of the bias, which makes up for its being estimated. Without a clip, U is the derivative
+of the log likelihood in log(ratio) once the bias is integrated out, and the term after it that of a
+prior worth w pairs from an honest expert. The interval is {ratio: abs(U) <= 1.96 sd(U)}: what the
+data say without the prior, near enough to 95% for few pairs too.
+
+The estimates of an expert's bias and variance ratio; `calibrated` has the model.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_points,
+    as_time,
+    finite_number,
+    flag,
+    is_infinite,
+    not_negative,
+    positive_number,
+    usable_variances,
+)
+from tvbandits.core.observations import Observations, Source
+from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
+from tvbandits.experts.asking import SharedLock, ask, checked_expert
+
+FEWEST = 5
+"""Pairs below which nothing is corrected."""
+
+
+LOWEST, HIGHEST = 1e-8, 1e12
+"""Ratios that are looked at."""
+
+
+QUANTILE = 1.959963984540054
+"""Of the standard normal, for intervals of 95%."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What is known of an expert's bias and variance.
+
+    Attributes
+    ----------
+    pairs : int
+        Answers that could be compared with a reward.
+    bias, standard_error : float
+        Mean of answer minus reward (unit of reward) and its standard error; NaN without pairs.
+    ratio : float
+        True variance over stated variance, by the data alone; NaN without pairs.
+    interval : tuple of float
+        95% interval of the ratio, by the data alone; (0, inf) where they say nothing.
+    used : float
+        The ratio that answers are corrected by: the prior keeps it nearer to 1 while pairs are few.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Calibration
+    >>> known = Calibration(40, 0.0, 0.02, ratio=9.0, interval=(6.0, 14.0), used=7.6)
+    >>> print(known.biased, known.verdict)
+    False over-confident
+    """
+
+    __word__ = "ExpertCalibration"
+
+    pairs: int
+    bias: float
+    standard_error: float
+    ratio: float
+    interval: tuple[float, float]
+    used: float
+
+    @property
+    def biased(self) -> bool:
+        """Whether the bias is more than three standard errors from zero."""
+        return self.pairs >= FEWEST and abs(self.bias) > 3.0 * self.standard_error
+
+    @property
+    def verdict(self) -> str:
+        """One of: too few pairs, over-confident, too modest, honest."""
+        low, high = self.interval
+        if self.pairs < FEWEST or (low <= 1.0 and high == math.inf):
+            return "too few pairs"
+        if low > 1.0:
+            return "over-confident"
+        return "too modest" if high < 1.0 else "honest"
+
+    def __str__(self) -> str:
+        if self.pairs == 0:
+            return "too few pairs: 0"
+        low, high = self.interval
+        parts = [
+            f"{self.verdict}: true variance about {self.ratio:.3g} ({low:.3g}-{high:.3g}) times "
+            f"the stated one, {self.used:.3g} used" * (self.pairs >= FEWEST),
+            f"bias {self.bias:+.3g} (standard error {self.standard_error:.3g})"
+            + ", not zero" * self.biased,
+            f"{self.pairs} pair{'s' * (self.pairs > 1)}",
+        ]
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Differences (n,), stated variances (n,) and variances of the rewards (n,)."""
+
+    difference: Array
+    stated: Array
+    reward: Array
+
+
+def estimate(
+    difference: Array, stated: Array, reward: Array, *, prior_weight: float, clip: float
+) -> Calibration:
+    """Bias and ratio from differences (n,), stated variances (n,) and reward variances (n,)."""
+    n = len(difference)
+    if n == 0:
+        return Calibration(0, math.nan, math.nan, math.nan, (0.0, math.inf), 1.0)
+    pairs = _Pairs(
+        np.append(difference, 0.0),
+        np.append(stated, np.median(stated)),
+        np.append(reward, np.median(reward)),
+    )
+
+    def score(log_ratio: float) -> float:
+        return _score(pairs, math.exp(log_ratio), clip)[0]
+
+    def with_prior(log_ratio: float) -> float:
+        return score(log_ratio) + prior_weight / 2 * math.expm1(-log_ratio)
+
+    def beyond(side: float) -> Callable[[float], float]:
+        def excess(log_ratio: float) -> float:
+            value, deviation = _score(pairs, math.exp(log_ratio), clip)
+            return value - side * QUANTILE * deviation
+
+        return excess
+
+    used = min(max(_root(with_prior), LOWEST), HIGHEST)
+    ratio = _root(score)
+    # A bias is not called sure because the prior on the ratio calls the expert honest.
+    total = pairs.reward + min(max(used, ratio), HIGHEST) * pairs.stated
+    return Calibration(
+        pairs=n,
+        bias=_location(pairs.difference, total, clip),
+        standard_error=float(1.0 / math.sqrt((1.0 / total).sum())),
+        ratio=ratio,
+        interval=(_root(beyond(1.0)), _root(beyond(-1.0))),
+        used=used,
+    )
+
+
+def _root(function: Callable[[float], float]) -> float:
+    """Ratio at which a function of its log falls through zero; 0 or inf where it does not."""
+    low, high = math.log(LOWEST), math.log(HIGHEST)
+    if function(low) <= 0:
+        return 0.0
+    if function(high) >= 0:
+        return math.inf
+    return math.exp(brentq(function, low, high, xtol=1e-6))
+
+
+def _score(pairs: _Pairs, ratio: float, clip: float) -> tuple[float, float]:
+    """U(ratio), and its standard deviation if that ratio is the true one."""
+    total = ratio * pairs.stated + pairs.reward
+    bias = _location(pairs.difference, total, clip)
+    squares = np.minimum(((pairs.difference - bias) / np.sqrt(total)) ** 2, clip**2)
+    precision = 1.0 / total
+    share = precision / precision.sum()
+    second, fourth = _clipped_moments(clip)
+    weight = ratio * pairs.stated * precision
+    value = 0.5 * float((weight * (squares / second - 1.0 + share)).sum())
+    # The made-up pair does not scatter.
+    spread = 0.5 * math.sqrt((fourth / second**2 - 1.0) * float((weight[:-1] ** 2).sum()))
+    return value, spread
+
+
+def _location(difference: Array, total: Array, clip: float) -> float:
+    """Mean weighted by 1 / variance (n,), in which no pair pulls by more than `clip` deviations."""
+    deviation, precision = np.sqrt(total), 1.0 / total
+    mean = float((precision * difference).sum() / precision.sum())
+    if (np.abs(difference - mean) <= clip * deviation).all():
+        return mean  # what is minimised is convex, so that this is the only solution
+    order = np.argsort(difference)
+    half = np.searchsorted(np.cumsum(precision[order]), precision.sum() / 2)
+    centre = float(difference[order[min(int(half), len(order) - 1)]])  # the weighted median
+    for _ in range(100):
+        away = np.maximum(np.abs(difference - centre) / deviation, 1e-300)
+        weights = precision * np.minimum(1.0, clip / away)
+        new = float((weights * difference).sum() / weights.sum())
+        if abs(new - centre) <= 1e-10 * float(deviation.min()):
+            return new
+        centre = new
+    return centre
+
+
+def _clipped_moments(clip: float) -> tuple[float, float]:
+    """E psi(Z)^2 and E psi(Z)^4 for a standard normal Z."""
+    if clip == math.inf:
+        return 1.0, 3.0
+    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+    beyond = 2 * float(ndtr(-clip))
+    inside = 1.0 - beyond
+    second = inside - 2 * clip * density
+    fourth = 3 * second - 2 * clip**3 * density
+    return second + clip**2 * beyond, fourth + clip**4 * beyond
+
+
+REMEMBERED = 10_000
+"""Answers that wait for their reward; the oldest are forgotten."""
+
+
+class Calibrated:
+    """Corrects an expert's answers by how its earlier ones compared with rewards.
+
+    An answer becomes value - bias, with variance ratio * variance + the variance of the bias. Only
+    pairs from before a query correct it, and at least `FEWEST` of them; a point and time counts once,
+    however often it is shown or asked. `report()` tells what was found.
+
+    Parameters
+    ----------
+    expert : Expert
+        One whose bias and ratio are about the same everywhere and for long.
+    prior_weight : float
+        How many pairs from an honest expert the prior on the ratio is worth, positive.
+    within : float
+        A reward counts for answers at most this far from it in time.
+    clip : float
+        Deviations at which a pair's difference is cut off, at least 1.5; infinite for no cut.
+    probe : bool
+        Whether the point last rewarded is asked about first, even if it is not among the points: that
+        is one more answer, paid, for calibration only. Pairs are few without it where a query plan
+        seldom picks the newest point, or a budget inside seldom gets to it.
+    note : bool
+        Whether answers carry a note while the expert is found over-confident, too modest or biased.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.experts import Calibrated, CallableExpert
+    >>> expert = Calibrated(CallableExpert(lambda X, t: X[:, 0] + 1.0, 0.01))  # a bias of 1
+    >>> print(expert.query(np.array([[2.0]]), 1.0).values, "|", expert.report())
+    [3.] | too few pairs: 0
+    """
+
+    def __init__(
+        self,
+        expert: Expert,
+        *,
+        prior_weight: float = 10.0,
+        within: float = 0.0,
+        clip: float = 3.0,
+        probe: bool = False,
+        note: bool = True,
+    ) -> None:
+        self._expert = checked_expert(expert)
+        self._prior_weight = positive_number("prior_weight", prior_weight)
+        self._within = not_negative("within", within)
+        self._clip = clip if is_infinite(clip) else finite_number("clip", clip, low=1.5)
+        self._probe, self._note = flag("probe", probe), flag("note", note)
+        self._answers, self._rewards = _Waiting(), _Waiting()
+        self._pairs: list[tuple[float, float, float]] = []
+        self._newest: tuple[Array, float] | None = None
+        self._latest: tuple[int, Calibration] | None = None  # of so many pairs
+        self._lock = SharedLock()
+
+    def __repr__(self) -> str:
+        probe = ", probe=True" if self._probe else ""
+        return (
+            f"Calibrated({self._expert!r}, prior_weight={self._prior_weight:g}, "
+            f"within={self._within:g}{probe})"
+        )
+
+    def report(self) -> Calibration:
+        """What is known by now; printable."""
+        with self._lock.now:
+            latest = self._latest
+            if latest is None or latest[0] != len(self._pairs):
+                columns = np.array(self._pairs, dtype=np.float64).reshape(-1, 3).T
+                made = estimate(*columns, prior_weight=self._prior_weight, clip=self._clip)
+                latest = self._latest = (len(self._pairs), made)
+            return latest[1]
+
+    def observe(self, rewards: Observations) -> None:
+        """See rewards, and hand them on."""
+        inform(self._expert, rewards)
+        with self._lock.now:
+            for row in np.flatnonzero(rewards.source == Source.REWARD):
+                point, t = rewards.X[row], float(rewards.t[row])
+                if self._newest is None or t >= self._newest[1]:
+                    self._newest = (point.copy(), t)
+                reward = (float(rewards.y[row]), float(rewards.variance[row]))
+                meet = _Meeting(self._rewards, self._answers, self._within, self._pairs)
+                meet(_key(point, t), reward, partial(_rewarded, reward))
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Ask, and correct by what was known before."""
+        points, when = as_points(X), as_time(t)
+        q = len(points)
+        if q == 0:
+            return Answers.none(0)
+        known = self.report()
+        asked, rows = self._probed(points, when) if self._probe else (points, np.arange(q))
+        said = ask(self._expert, asked, when)
+        self._remember(asked, when, said)
+        values, variance, notes = said.values[rows], said.variance[rows], said.notes
+        if len(asked) > q:
+            point = asked[0].tolist()
+            notes += (f"calibration: {point}, last rewarded, was asked about too",)
+        if known.pairs >= FEWEST:
+            values = values - known.bias
+            variance = usable_variances(known.used * variance + known.standard_error**2)
+            if self._note and (known.biased or known.verdict in ("over-confident", "too modest")):
+                notes += (f"calibration: {known}",)
+        return Answers(values, variance, said.cost, notes)
+
+    def _probed(self, points: Array, t: float) -> tuple[Array, Index]:
+        """Points with the one last rewarded first, and in which rows `points` are.
+
+        It comes first because a budget inside answers the first ones only.
+        """
+        rows = np.arange(len(points))
+        with self._lock.now:
+            newest = self._newest
+        if newest is None or abs(newest[1] - t) > self._within:
+            return points, rows
+        point = newest[0]
+        if len(point) != points.shape[1]:
+            return points, rows
+        same = (points == point).all(axis=1)
+        if not same.any():
+            return np.vstack([point, points]), rows + 1
+        order = np.concatenate([rows[same], rows[~same]])
+        return points[order], np.argsort(order)
+
+    def _remember(self, points: Array, t: float, said: Answers) -> None:
+        """Keep the answers as the expert gave them, and pair those that a reward waits for."""
+        with self._lock.now:
+            for row in np.flatnonzero(said.answered):
+                answer = (float(said.values[row]), float(said.variance[row]))
+                meet = _Meeting(self._answers, self._rewards, self._within, self._pairs)
+                meet(_key(points[row], t), answer, partial(_pair, answer))
+            self._answers.forget(REMEMBERED)
+
+    def state(self) -> dict[str, Any]:
+        """Pairs, what waits for its partner, the point last rewarded; what the expert knows."""
+        with self._lock.now:
+            newest = self._newest
+            return {
+                "pairs": [list(pair) for pair in self._pairs],
+                "answers": self._answers.listed(),
+                "rewards": self._rewards.listed(),
+                "newest": None if newest is None else [newest[0].tolist(), newest[1]],
+                "expert": state_of(self._expert),
+            }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Know what another one knew."""
+        try:
+            pairs = [_triple(pair) for pair in state["pairs"]]
+            answers, rewards = _Waiting.of(state["answers"]), _Waiting.of(state["rewards"])
+            newest = state["newest"]
+            if newest is not None:
+                newest = (as_points([newest[0]])[0], as_time(newest[1]))
+            inside = state["expert"]
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"not the state of a calibration: {error!r}") from error
+        restored(self._expert, inside)
+        with self._lock.now:
+            self._pairs, self._answers, self._rewards = pairs, answers, rewards
+            self._newest, self._latest = newest, None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock, as it is at this moment."""
+        with self._lock.now:
+            return copy.deepcopy({n: v for n, v in vars(self).items() if n != "_lock"})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = SharedLock()
+
+
+_Key = tuple[bytes, float]
+
+
+_Value = tuple[float, float]
+
+
+class _Waiting:
+    """Values of one kind by point and time: which were seen, and which wait for a partner."""
+
+    def __init__(self) -> None:
+        self.seen: dict[_Key, None] = {}
+        self.by_point: dict[bytes, dict[float, _Value]] = {}
+
+    def listed(self) -> list[list[Any]]:
+        """Plain values: point and time of all that were seen, with the value of those that wait."""
+        return [
+            [np.frombuffer(point).tolist(), t, list(self.by_point.get(point, {}).get(t, ()))]
+            for point, t in self.seen
+        ]
+
+    @classmethod
+    def of(cls, listed: Iterable[Any]) -> _Waiting:
+        """From what `listed` gave."""
+        made = cls()
+        for point, t, value in listed:
+            key = _key(as_points([point])[0], as_time(t))
+            made.seen[key] = None
+            if value:
+                made.by_point.setdefault(key[0], {})[key[1]] = (
+                    finite_number("value", value[0]),
+                    positive_number("variance", value[1]),
+                )
+        return made
+
+    def forget(self, most: int) -> None:
+        """Drop the oldest values beyond `most`."""
+        while len(self.seen) > most:
+            point, t = next(iter(self.seen))
+            self.by_point.get(point, {}).pop(t, None)
+            del self.seen[point, t]
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    """How a new value meets those of the other kind: wholly or not at all, for it may be shown again."""
+
+    mine: _Waiting
+    others: _Waiting
+    within: float
+    pairs: list[tuple[float, float, float]]
+
+    def __call__(
+        self, key: _Key, value: _Value, pair: Callable[[_Value], tuple[float, float, float]]
+    ) -> None:
+        """Let it take its partner, the nearest in time, or wait for one; it counts once."""
+        mine, pairs, known = self.mine, self.pairs, len(self.pairs)
+        if key in mine.seen:
+            return
+        point, t = key
+        times = self.others.by_point.get(point, {})
+        nearest = self._nearest(times, t)
+        partner = None if nearest is None else times[nearest]
+        try:
+            mine.seen[key] = None
+            if nearest is None or partner is None:
+                mine.by_point.setdefault(point, {})[t] = value
+            else:
+                del times[nearest]
+                pairs.append(pair(partner))
+        except BaseException:  # an interrupt: as if it had not come
+            del pairs[known:]
+            if nearest is not None and partner is not None:
+                times[nearest] = partner
+            mine.by_point.get(point, {}).pop(t, None)
+            mine.seen.pop(key, None)
+            raise
+
+    def _nearest(self, times: Mapping[float, _Value], t: float) -> float | None:
+        if self.within == 0.0:
+            return t if t in times else None
+        nearest = min(times, key=lambda other: abs(other - t), default=None)
+        return nearest if nearest is not None and abs(nearest - t) <= self.within else None
+
+
+def _pair(answer: _Value, reward: _Value) -> tuple[float, float, float]:
+    """Difference, stated variance, variance of the reward."""
+    return answer[0] - reward[0], answer[1], reward[1]
+
+
+def _rewarded(reward: _Value, answer: _Value) -> tuple[float, float, float]:
+    """The same, of what came in the other order."""
+    return _pair(answer, reward)
+
+
+def _triple(pair: Any) -> tuple[float, float, float]:
+    difference, stated, reward = pair
+    return (
+        finite_number("difference", difference),
+        positive_number("variance", stated),
+        positive_number("variance", reward),
+    )
+
+
+def _key(point: Array, t: float) -> _Key:
+    return (point + 0.0).tobytes(), t + 0.0  # -0.0 is the same point as 0.0

@@ -1,0 +1,474 @@
+"""`check_expert` finds out whether an expert keeps to the protocol.
+
+What `check_expert` found out, for people to read.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import Array, as_points, as_time, flag, whole_number
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import (
+    Answers,
+    Expert,
+    ExpertError,
+    Observer,
+    checked_answers,
+    is_mistake,
+)
+
+
+class Outcome(StrEnum):
+    """What became of a check.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Outcome
+    >>> print([str(outcome) for outcome in Outcome])
+    ['ok', 'FAIL', 'remark', '-']
+    """
+
+    OK = "ok"
+    FAIL = "FAIL"
+    REMARK = "remark"
+    """It holds, or nobody promised it; but people should know."""
+    SKIPPED = "-"
+    """Not tried, because of an earlier failure."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence about the expert, whether it holds, and more about it.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Finding, Outcome
+    >>> print(Finding("answers a single point", Outcome.OK))
+    ok     answers a single point
+    """
+
+    sentence: str
+    outcome: Outcome
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.outcome:<6} {self.sentence}" + (f": {self.detail}" if self.detail else "")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was checked, and what that took.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+    questions, points : int
+        Queries that the check made, and points in them.
+    cost : float
+        What their answers cost, in the expert's unit.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import Finding, Outcome, Report
+    >>> report = Report((Finding("answers a single point", Outcome.FAIL),), questions=1, points=1)
+    >>> print(report.passed)
+    False
+    """
+
+    findings: tuple[Finding, ...]
+    questions: int = 0
+    points: int = 0
+    cost: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return all(finding.outcome is not Outcome.FAIL for finding in self.findings)
+
+    def __str__(self) -> str:
+        took = f"{self.questions} questions about {self.points} points, cost {self.cost:g}"
+        return "\n".join([*map(str, self.findings), took])
+
+
+DEVIATIONS = 8.0
+"""Honest noise stays within so many deviations of the difference of two answers."""
+
+
+def check_expert(
+    expert: Expert,
+    X: ArrayLike,
+    t: float,
+    *,
+    deterministic: bool = False,
+    outside: ArrayLike | None = None,
+    threads: int = 4,
+) -> Report:
+    """Ask `expert` about `X` at time `t` and check that it keeps to the `Expert` protocol.
+
+    Up to thirty questions about all of `X`, which a real expert may charge for; the report says what it
+    was. Rewards, made up, are only shown to copies.
+
+    Parameters
+    ----------
+    expert : Expert
+    X : array of shape (q, d)
+        Points the expert should be able to answer for, q >= 1.
+    t : float
+    deterministic : bool
+        Whether the expert promises the same answer to the same question.
+    outside : array of shape (m, d), optional
+        Points it should not be able to answer for: what does it do about them?
+    threads : int
+        How many threads ask at once; 0 for an expert that is not meant for threads.
+
+    Returns
+    -------
+    Report
+        Printable; nothing in it failed.
+
+    Raises
+    ------
+    AssertionError
+        If a sentence does not hold; the message is the whole report.
+
+    Examples
+    --------
+    >>> from tvbandits.experts import CallableExpert, check_expert
+    >>> report = check_expert(CallableExpert(lambda X, t: X[:, 0], 0.01), [[1.0], [2.0]], t=1.0)
+    >>> print(report.passed)
+    True
+    """
+    points = as_points(X)
+    if len(points) == 0:
+        raise ValueError(f"X must have at least one point, got shape {points.shape}")
+    beyond = None if outside is None else as_points(outside, points.shape[1], "outside")
+    at_once = whole_number("threads", threads, at_least=0)
+    promised = flag("deterministic", deterministic)
+    kit = _Kit(expert, points, as_time(t), promised, beyond, at_once)
+    findings: dict[str, Finding] = {}
+    for check in _CHECKS:
+        if check.wanted(kit):
+            findings[check.name] = _outcome(check, kit, findings)
+    report = Report(tuple(findings.values()), kit.questions, kit.points, kit.cost)
+    if not report.passed:
+        raise AssertionError(f"the expert does not keep to the protocol:\n{report}")
+    return report
+
+
+class _FailedError(Exception):
+    """A sentence does not hold."""
+
+
+class _Kit:
+    """The question, and an account of what was asked."""
+
+    def __init__(
+        self,
+        expert: Expert,
+        X: Array,
+        t: float,
+        deterministic: bool,
+        outside: Array | None,
+        threads: int,
+    ) -> None:
+        self.expert, self.X, self.t = expert, X, t
+        self.deterministic, self.outside, self.threads = deterministic, outside, threads
+        self.questions, self.points, self.cost = 0, 0, 0.0
+        self.lock = threading.Lock()
+
+    def ask(self, X: Array, t: float | None = None, expert: Expert | None = None) -> Answers:
+        """Ask about just this array, and check the form of the answer."""
+        with self.lock:
+            self.questions += 1
+            self.points += len(X)
+        given: object = (expert or self.expert).query(X, self.t if t is None else t)
+        try:
+            said = checked_answers(given, len(X))
+        except ExpertError as error:
+            raise _FailedError(str(error)) from error
+        with self.lock:
+            self.cost += said.cost
+        return said
+
+    def compare(self, first: Answers, second: Answers, what: str, exactly: bool) -> str:
+        """Fail if two answers to the same points do not agree; a remark about refusals."""
+        if not np.array_equal(first.answered, second.answered):
+            changed = f"{what} changed which of them were answered"
+            if why := (second.notes or first.notes):
+                return f"{changed}, and the expert said why: {why[-1]}"
+            raise _FailedError(f"{changed}, and no note says why")
+        deviation = np.sqrt(first.variance + second.variance)
+        tolerance = 1e-9 * np.abs(first.values) if exactly else DEVIATIONS * deviation
+        off = np.abs(first.values - second.values) > tolerance
+        if off.any():
+            row = int(off.argmax())
+            raise _FailedError(
+                f"{what} changed the answer for row {row} "
+                f"from {first.values[row]} to {second.values[row]}"
+            )
+        return ""
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A sentence, and a function that returns a remark or "", and raises what is wrong."""
+
+    name: str
+    sentence: str
+    run: Callable[[_Kit, bool], str]
+    needs: tuple[str, ...] = ("answers",)
+    wanted: Callable[[_Kit], bool] = lambda _: True
+
+
+def _outcome(check: _Check, kit: _Kit, so_far: dict[str, Finding]) -> Finding:
+    bad = {name for name, finding in so_far.items() if finding.outcome in ("FAIL", "-")}
+    sentence = check.sentence.format(threads=kit.threads)
+    if missing := [name for name in check.needs if name in bad]:
+        why = f'not tried, because of "{so_far[missing[0]].sentence}"'
+        return Finding(sentence, Outcome.SKIPPED, why)
+    try:
+        # An expert that is not repeatable is only held to its stated variance.
+        remark = check.run(kit, kit.deterministic and "repeatable" not in bad)
+    except _FailedError as failed:
+        return Finding(sentence, Outcome.FAIL, str(failed))
+    except Exception as error:
+        return Finding(sentence, Outcome.FAIL, _raised(error))
+    return Finding(sentence, Outcome.REMARK if remark else Outcome.OK, remark)
+
+
+def _raised(error: Exception) -> str:
+    what = "stops, as it is broken" if is_mistake(error) else "goes on without it, as it is down"
+    return f"raised {type(error).__name__}: {error} (a bandit {what})"
+
+
+def _is_clear(error: Exception) -> bool:
+    """Whether it was raised on purpose, to tell people something."""
+    meant = isinstance(error, ExpertError | ValueError | NotImplementedError)
+    return bool(str(error)) and (meant or not is_mistake(error))
+
+
+def _has_query(kit: _Kit, _: bool) -> str:
+    if isinstance(kit.expert, type) or not callable(getattr(kit.expert, "query", None)):
+        raise _FailedError(f"{kit.expert!r} has none")
+    return ""
+
+
+def _answers(kit: _Kit, _: bool) -> str:
+    said = kit.ask(kit.X.copy())
+    if said.answered.any():
+        return ""
+    return f"none of the {len(said)} points was answered" + "".join(f"; {n}" for n in said.notes)
+
+
+def _repeatable(kit: _Kit, _: bool) -> str:
+    first, second = kit.ask(kit.X.copy()), kit.ask(kit.X.copy())
+    return kit.compare(first, second, "asking again", exactly=True)
+
+
+def _no_mutation(kit: _Kit, _: bool) -> str:
+    given = kit.X.copy()
+    kit.ask(given)
+    if not np.array_equal(given, kit.X):
+        raise _FailedError("X was changed in place")
+    return ""
+
+
+def _read_only(kit: _Kit, _: bool) -> str:
+    given = kit.X.copy()
+    given.setflags(write=False)
+    kit.ask(given)
+    return ""
+
+
+def _single(kit: _Kit, _: bool) -> str:
+    kit.ask(kit.X[:1].copy())
+    return ""
+
+
+def _twice(kit: _Kit, _: bool) -> str:
+    kit.ask(np.repeat(kit.X, 2, axis=0))
+    return ""
+
+
+def _order(kit: _Kit, exactly: bool) -> str:
+    forward, backward = kit.ask(kit.X.copy()), kit.ask(kit.X[::-1].copy())
+    return kit.compare(forward, _rolled(backward, None), "reversing the points", exactly)
+
+
+def _rolled(said: Answers, by: int | None) -> Answers:
+    """Answers in reverse, or moved on by some rows."""
+    if by is None:
+        return Answers(said.values[::-1], said.variance[::-1], said.cost, said.notes)
+    return Answers(np.roll(said.values, by), np.roll(said.variance, by), said.cost, said.notes)
+
+
+def _no_reference(kit: _Kit, exactly: bool) -> str:
+    given = kit.X.copy()
+    before = kit.ask(given)
+    given[:] = kit.X[::-1]
+    after = _rolled(kit.ask(given), None)
+    return kit.compare(before, after, "reversing X itself between two queries", exactly)
+
+
+def _whole_time(kit: _Kit, exactly: bool) -> str:
+    whole = round(kit.t)
+    before = _declined(kit, kit.X.copy(), float(whole))
+    if isinstance(before, str):
+        return f"not known, as t = {whole}.0 {before}"
+    return kit.compare(before, kit.ask(kit.X.copy(), whole), "an int for a float", exactly)
+
+
+def _other_times(kit: _Kit, _: bool) -> str:
+    remarks = []
+    for t in (kit.t + 1.0, kit.t - 1.0, kit.t + 0.5):
+        said = _declined(kit, kit.X.copy(), t)
+        if isinstance(said, str):
+            remarks.append(f"t = {t:g} {said}")
+        elif not said.answered.any():
+            remarks.append(f"t = {t:g} is refused")
+    return "; ".join(remarks)
+
+
+def _declined(kit: _Kit, X: Array, t: float) -> Answers | str:
+    """The answers, or how the expert declined to give any; a crash fails."""
+    try:
+        return kit.ask(X, t)
+    except _FailedError:
+        raise
+    except Exception as error:
+        if _is_clear(error):
+            return _raised(error)
+        raise _FailedError(
+            f"t = {t:g} {_raised(error)}; a clear error says what was wrong"
+        ) from error
+
+
+def _outside(kit: _Kit, _: bool) -> str:
+    assert kit.outside is not None
+    said = _declined(kit, kit.outside.copy(), kit.t)
+    if isinstance(said, str):
+        return said
+    answered = int(said.answered.sum())
+    if answered == 0:
+        return ""
+    inside = kit.ask(kit.X.copy())
+    usual = np.median(inside.variance[inside.answered]) if inside.answered.any() else np.inf
+    sure = int((said.variance[said.answered] <= usual).sum())
+    return f"{answered} of {len(said)} are answered, {sure} of them as surely as inside"
+
+
+def _in_threads(kit: _Kit, exactly: bool) -> str:
+    before = kit.ask(kit.X.copy())
+    start = threading.Barrier(kit.threads)
+    found: list[Answers | Exception | None] = [None] * kit.threads
+
+    def work(number: int) -> None:
+        start.wait()
+        try:
+            # Every thread asks in another order, so that one's answers do not fit another.
+            found[number] = _rolled(kit.ask(np.roll(kit.X, number, axis=0)), -number)
+        except Exception as error:
+            found[number] = error
+
+    workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(kit.threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    remark = ""
+    for number, said in enumerate(found):
+        if isinstance(said, Exception):
+            raise said
+        assert said is not None
+        remark = kit.compare(before, said, f"asking in thread {number}", exactly) or remark
+    return remark
+
+
+def _pickles(kit: _Kit, exactly: bool) -> str:
+    try:
+        copy = _copied(kit.expert)
+    except Exception as error:
+        return (
+            f"{type(error).__name__}: {error}; a bandit with it cannot be saved, "
+            "nor run in other processes"
+        )
+    return kit.compare(kit.ask(kit.X.copy()), kit.ask(kit.X.copy(), None, copy), "a copy", exactly)
+
+
+def _copied(expert: Expert) -> Expert:
+    copied: Expert = pickle.loads(pickle.dumps(expert))
+    return copied
+
+
+def _observes(kit: _Kit, exactly: bool) -> str:
+    try:
+        copies = [_copied(kit.expert), _copied(kit.expert)]
+    except Exception:
+        return "not tried: rewards are shown to copies only, and it cannot be pickled"
+    after = []
+    for times, copy in enumerate(copies, start=1):
+        said = kit.ask(kit.X.copy(), None, copy)
+        has = said.answered
+        y = np.where(has, said.values, 0.0) + np.where(has, np.sqrt(said.variance), 0.0)
+        variance = np.where(has, said.variance, 1.0)
+        rewards = Observations(kit.X, np.full(len(y), kit.t), y, variance)
+        assert isinstance(copy, Observer)
+        for _ in range(times):
+            copy.observe(rewards)
+        after.append(kit.ask(kit.X.copy(), None, copy))
+    return kit.compare(after[0], after[1], "showing the rewards again", exactly)
+
+
+_CHECKS = (
+    _Check("method", "has a method query(X, t)", _has_query, needs=()),
+    _Check("answers", "returns valid Answers, one for each point", _answers, needs=("method",)),
+    _Check(
+        "repeatable",
+        "answers the same question the same way",
+        _repeatable,
+        wanted=lambda kit: kit.deterministic,
+    ),
+    _Check("mutation", "leaves X as it was", _no_mutation),
+    _Check(
+        "read-only", "takes an X that cannot be written to", _read_only, ("answers", "mutation")
+    ),
+    _Check("single", "answers a single point", _single),
+    _Check("twice", "answers points that are asked about twice", _twice),
+    _Check("order", "does not mind the order of points", _order),
+    _Check(
+        "reference",
+        "does not mind if X is changed after the answer",
+        _no_reference,
+        ("answers", "order"),
+    ),
+    _Check("whole", "takes a whole t as an int", _whole_time),
+    _Check("times", "answers, refuses or declines other times", _other_times),
+    _Check(
+        "outside",
+        "refuses or declines points outside",
+        _outside,
+        wanted=lambda kit: kit.outside is not None,
+    ),
+    _Check(
+        "threads",
+        "answers {threads} threads at once",
+        _in_threads,
+        ("answers", "order"),
+        lambda kit: kit.threads > 0,
+    ),
+    _Check("pickle", "can be pickled", _pickles),
+    _Check(
+        "observe",
+        "counts rewards once that are shown twice",
+        _observes,
+        wanted=lambda kit: isinstance(kit.expert, Observer),
+    ),
+)

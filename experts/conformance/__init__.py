@@ -1,1 +1,0 @@
-"""Finding out whether an expert keeps to the protocol."""

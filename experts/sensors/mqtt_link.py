@@ -1,0 +1,439 @@
+"""A connection to an MQTT broker that comes back by itself.
+
+Messages of stations over MQTT: JSON that is checked by hand, so that people read what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import re
+import socket
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+
+from tvbandits.core.arrays import flag, is_finite_number
+from tvbandits.core.coercion import file_path, shown
+from tvbandits.experts.sensors.readings import Reading
+
+try:
+    import paho.mqtt.client as paho
+    from paho.mqtt.enums import CallbackAPIVersion
+except ImportError as error:
+    raise ImportError(
+        'stations over MQTT need the package paho-mqtt: pip install "tvbandits[mqtt]"'
+    ) from error
+
+
+ClientSource = paho.Client | Callable[[], paho.Client] | None
+"""A client of paho that is not connected, or a function that makes one; None: a plain one."""
+
+
+_PREFIX = r"[^+#$/\0]([^+#\0]*[^+#/\0])?"
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TLS:
+    """An encrypted connection, to a broker that shows who it is.
+
+    Attributes
+    ----------
+    ca_file : str, optional
+        Certificates of those that may vouch for the broker; the system's by default.
+    certificate, key : str, optional
+        Files by which the broker knows us.
+    insecure : bool
+        Whether the name in the broker's certificate does not matter: anybody with a certificate could
+        then pass for the broker. There is a warning.
+
+    Examples
+    --------
+    >>> from tvbandits.experts.sensors.mqtt_link import TLS
+    >>> tls = TLS()  # the authorities of the system; for MQTTTransport(host, 8883, tls=tls)
+    """
+
+    ca_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        flag("insecure", self.insecure)
+        for name in ("ca_file", "certificate", "key"):
+            path = getattr(self, name)
+            if path is not None and not file_path(name, path).is_file():
+                raise ValueError(f"{name} must be a file, got {shown(path)}")
+        if self.key is not None and self.certificate is None:
+            raise ValueError("a key needs its certificate")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the broker is, how topics are called, and who connects.
+
+    Examples
+    --------
+    >>> from tvbandits.experts.sensors.mqtt_link import Address
+    >>> print(Address("localhost", 1883, "tvbandits", None).topic("read", "mill"))
+    tvbandits/read/mill
+    """
+
+    host: str
+    port: int
+    prefix: str
+    client: ClientSource = field(repr=False)
+    tls: TLS | None = None
+
+    def __post_init__(self) -> None:
+        host, port, prefix, client = self.host, self.port, self.prefix, self.client
+        given: tuple[object, ...] = (host, port, prefix)
+        if not (isinstance(given[0], str) and host):
+            raise ValueError(f"host must be a name or an address, got {shown(host)}")
+        if isinstance(port, bool) or not isinstance(given[1], int) or not 0 < port < 65536:
+            raise ValueError(f"port must be a whole number from 1 to 65535, got {shown(port)}")
+        if not (isinstance(given[2], str) and re.fullmatch(_PREFIX, prefix)):
+            raise ValueError(
+                "prefix must be a topic without + and #, and must not begin or end with /, "
+                f"got {shown(prefix)}"
+            )
+        if isinstance(client, paho.Client):
+            _check_client(client)
+        elif client is not None and not callable(client):
+            raise ValueError(f"client must be a client of paho, or make one, got {shown(client)}")
+        tls: object = self.tls
+        if tls is not None and not isinstance(tls, TLS):
+            raise ValueError(f"tls must be a TLS, or None, got {shown(tls)}")
+        if tls is not None and client is not None:
+            raise ValueError(
+                "tls is for a client that is made here: give yours its own, by tls_set"
+            )
+        if isinstance(tls, TLS) and tls.insecure:
+            _warn_of_names(f"{self.host}:{self.port}")
+
+    def __str__(self) -> str:
+        return f"the broker {self.host}:{self.port}/{self.prefix}"
+
+    def topic(self, station: str, *levels: str) -> str:
+        """A topic of a station, whose id may hold any character."""
+        given: object = station
+        if not (isinstance(given, str) and given):
+            raise ValueError(
+                f"the id of a station must be a text that is not empty, got {shown(given)}"
+            )
+        return "/".join((self.prefix, quote(station, safe=""), *levels))
+
+    def split(self, topic: str) -> tuple[str, str] | None:
+        """The station of a topic, and "say" or "state"; None for a topic that is not of ours."""
+        levels = topic.removeprefix(f"{self.prefix}/").split("/")
+        if not topic.startswith(f"{self.prefix}/") or levels[0] == "":
+            return None
+        if levels[1:] == ["state"] or (len(levels) == 3 and levels[1] == "say"):
+            return unquote(levels[0]), levels[1]
+        return None
+
+    def make_client(self) -> paho.Client:
+        """The client to connect with."""
+        if isinstance(self.client, paho.Client):
+            return self.client
+        if self.client is not None:
+            made: object = self.client()
+            if not isinstance(made, paho.Client):
+                raise ValueError(f"client must make a client of paho, it made {made!r}")
+            _check_client(made)
+            return made
+        plain = paho.Client(CallbackAPIVersion.VERSION2)
+        plain.reconnect_delay_set(1, 10)
+        if self.tls is not None:
+            plain.tls_set(self.tls.ca_file, self.tls.certificate, self.tls.key)
+            plain.tls_insecure_set(self.tls.insecure)
+        return plain
+
+
+def _nothing() -> None:
+    """What is done where nothing is to do."""
+
+
+def _without_delay(_client: object, _data: object, connection: Any) -> None:
+    """Send small messages at once: questions and answers would otherwise wait for one another."""
+    with contextlib.suppress(OSError, AttributeError):  # not a TCP connection
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class Link:
+    """A connection with its subscriptions.
+
+    Its callbacks run in the thread of the client, which an exception would end: they do not raise.
+    What `heard` raises is logged; `came` and `went` may not.
+
+    Parameters
+    ----------
+    client : paho.mqtt.client.Client
+    topics : tuple of str
+        What to subscribe to.
+    heard : callable
+        `heard(topic, payload)` takes a message.
+    changed : threading.Condition, optional
+        Guards the attributes; notified whenever one changes.
+    came, went : callable
+        Called when the connection is ready for messages, and, under the lock, when it is lost.
+
+    Attributes
+    ----------
+    ready : bool
+        Whether it is connected and subscribed.
+    refusal : str
+        Why the broker does not let us in; empty if it does, or is not there.
+    connections : int
+        How many times it became ready.
+    """
+
+    def __init__(
+        self,
+        client: paho.Client,
+        topics: tuple[str, ...],
+        heard: Callable[[str, bytes | bytearray], None],
+        *,
+        changed: threading.Condition | None = None,
+        came: Callable[[], None] = _nothing,
+        went: Callable[[], None] = _nothing,
+    ) -> None:
+        self.ready = False
+        self.refusal = ""
+        self.connections = 0
+        self._client: paho.Client | None = client
+        self._topics = topics
+        self._came, self._went = came, went
+        self._changed = changed or threading.Condition()
+        self._subscription: int | None = None
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_disconnect = self._on_disconnect
+        if client.on_socket_open is None:
+            client.on_socket_open = _without_delay
+        self._heard = heard
+        client.on_message = self._on_message
+
+    def start(self, address: Address) -> None:
+        """Connect, now or later, and stay connected."""
+        if self._client is not None:
+            self._client.connect_async(address.host, address.port)
+            self._client.loop_start()
+
+    def is_still(self, connection: int) -> bool:
+        """Whether the connection of that number holds."""
+        return self.ready and self.connections == connection
+
+    def publish(self, topic: str, payload: str, *, retain: bool = False) -> None:
+        """Send at least once; what cannot be sent is logged, and its answer does not come."""
+        client = self._client
+        if client is None:  # closed by another thread
+            return
+        sent = client.publish(topic, payload, qos=1, retain=retain)
+        if sent.rc not in (paho.MQTT_ERR_SUCCESS, paho.MQTT_ERR_NO_CONN):
+            _log.warning("cannot send to %s: %s", topic, paho.error_string(sent.rc))
+
+    def close(self) -> None:
+        """End the connection, for good."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        client.disconnect()
+        client.loop_stop()
+        # Nothing of ours refers to the client any more: being let go, it closes its last sockets.
+        client.on_connect = client.on_subscribe = client.on_disconnect = client.on_message = None
+
+    def _on_message(self, _client: object, _data: object, message: Any) -> None:
+        """Hand a message on; whatever is wrong with it, the thread of the client goes on."""
+        try:
+            self._heard(message.topic, message.payload)
+        except Exception as error:  # a topic that is no text, for one
+            _log.warning("a message is dropped: %s: %s", type(error).__name__, error)
+
+    def _on_connect(
+        self, client: paho.Client, _data: object, _flags: object, code: Any, _more: object
+    ) -> None:
+        if code.is_failure:
+            self._refused(str(code))
+        else:
+            _, self._subscription = client.subscribe([(topic, 1) for topic in self._topics])
+
+    def _on_subscribe(
+        self, _client: object, _data: object, mid: int, codes: Any, _more: object
+    ) -> None:
+        if mid != self._subscription:
+            return
+        if any(code.is_failure for code in codes):
+            self._refused(f"subscribing to {' and '.join(self._topics)} is not allowed")
+            return
+        with self._changed:
+            self.ready, self.refusal = True, ""
+            self.connections += 1
+            self._changed.notify_all()
+        self._came()
+
+    def _on_disconnect(
+        self, _client: object, _data: object, _flags: object, _code: object, _more: object
+    ) -> None:
+        with self._changed:
+            self.ready = False
+            self._went()
+            self._changed.notify_all()
+
+    def _refused(self, why: str) -> None:
+        _log.warning("the broker does not let us in: %s", why)
+        with self._changed:
+            self.refusal = why
+            self._changed.notify_all()
+
+
+def is_client(client: object) -> bool:
+    """Whether this is a client of paho, and not a function that makes one."""
+    return isinstance(client, paho.Client)
+
+
+def _check_client(client: paho.Client) -> None:
+    if client.callback_api_version is not CallbackAPIVersion.VERSION2:
+        raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
+    if client.is_connected():
+        raise ValueError("the client must not be connected yet")
+    if getattr(client, "_tls_insecure", False):
+        _warn_of_names("the broker")
+
+
+def _warn_of_names(broker: str) -> None:
+    warnings.warn(
+        f"the name in the certificate of {broker} is not looked at: anybody with a certificate can "
+        "pass for it",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
+LONGEST = 65536
+"""Bytes of a message; a longer one is not read."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a station is asked.
+
+    Attributes
+    ----------
+    request : int
+        Number of the request, to be repeated in the answer.
+    client : str
+        Who asks; last part of the topic of the answer.
+    time : float
+        The time the reading must speak about.
+    """
+
+    request: int
+    client: str
+    time: float
+
+    def written(self) -> str:
+        """The message."""
+        return json.dumps({"request": self.request, "client": self.client, "time": self.time})
+
+    @classmethod
+    def read(cls, payload: bytes | bytearray) -> Question:
+        """The question in a message; `ValueError` says what is wrong with it."""
+        content = object_in(payload)
+        client = _field(content, "client")
+        if not (isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)):
+            raise ValueError(
+                f'"client" must be 1 to 64 letters, digits, _ or -, got {shown(client)}'
+            )
+        return cls(request_number(content), client, _number(content, "time"))
+
+
+def answer(request: int, station: str, reading: object) -> str:
+    """The message of a station with its reading, or None; `ValueError` if a number of it is none."""
+    content: dict[str, object] = {"request": request, "station": station, "value": None}
+    if reading is not None:
+        content |= _measured(reading)
+    return json.dumps(content)
+
+
+def refusal(request: int, station: str, note: str) -> str:
+    """The message of a station that has no reading, and says why."""
+    return json.dumps({"request": request, "station": station, "value": None, "note": note})
+
+
+def object_in(payload: bytes | bytearray) -> dict[str, Any]:
+    """The object of a message; `ValueError` says what is wrong with it."""
+    if len(payload) > LONGEST:
+        raise ValueError(f"a message of {len(payload)} bytes, more than {LONGEST}")
+    try:
+        content = json.loads(payload, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"malformed JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"a message must be a JSON object, got {type(content).__name__}")
+    return content
+
+
+def request_number(content: Mapping[str, Any]) -> int:
+    """The number of the request that a message is about."""
+    value = _field(content, "request")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f'"request" must be a whole number, got {shown(value)}')
+    return value
+
+
+def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
+    """The reading of an answer; None if the station has none and does not say why."""
+    said = _field(content, "station")
+    if said != station:
+        raise ValueError(f'"station" must be {station!r}, as in the topic, got {shown(said)}')
+    note = content.get("note", "")
+    if not isinstance(note, str):
+        raise ValueError(f'"note" must be a text, got {shown(note)}')
+    if _field(content, "value") is None:
+        return Reading(station, math.nan, math.nan, note=note) if note else None
+    value, when = _number(content, "value"), _number(content, "time")
+    variance = None if content.get("variance") is None else _number(content, "variance")
+    if variance is not None and variance <= 0:
+        raise ValueError(f'"variance" must be positive, got {variance}')
+    return Reading(station, when, value, variance, note)
+
+
+def _measured(reading: object) -> dict[str, object]:
+    """The fields of an answer with a reading; `ValueError` if a number of it is none."""
+    if not isinstance(reading, Reading):
+        raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
+    fields: dict[str, object] = {"note": str(reading.note)} if reading.note else {}
+    if reading.note and not is_finite_number(reading.value):
+        return fields
+    for name in ("time", "value", "variance"):
+        number = getattr(reading, name)
+        if not is_finite_number(number) and not (name == "variance" and number is None):
+            raise ValueError(f"its {name} must be a finite number, got {shown(number)}")
+        fields[name] = None if number is None else float(number)
+    return fields
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _field(content: Mapping[str, Any], name: str) -> Any:
+    if name not in content:
+        raise ValueError(f'the field "{name}" is missing')
+    return content[name]
+
+
+def _number(content: Mapping[str, Any], name: str) -> float:
+    value = _field(content, name)
+    if not is_finite_number(value):
+        raise ValueError(f'"{name}" must be a finite number, got {shown(value)}')
+    return float(value)

@@ -1,1 +1,0 @@
-"""What can be put around an expert: budgets, retries, calibration, several at once."""

@@ -1,0 +1,65 @@
+"""Every attack: `python -m tests.attack [--count N] [--seed N] [--quick] [--only NAME]...`.
+
+Modules of this folder with a function `attack(count, seed) -> Tally` are found by themselves. A module
+may say how many attempts it takes by default (`COUNT`) and with --quick (`QUICK`). What is printed is a
+table of counts and examples of what was found; the exit status is 1 if something was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import pkgutil
+import sys
+import traceback
+from tempfile import TemporaryDirectory
+from types import ModuleType
+
+import tests.attack
+from tests.attack.report import CRASHED, Tally, show
+
+COUNT, QUICK = 1000, 20
+
+
+def attacks() -> dict[str, ModuleType]:
+    """Every module of this folder that attacks, by its name."""
+    names = [each.name for each in pkgutil.iter_modules(tests.attack.__path__)]
+    modules = {
+        name: importlib.import_module(f"tests.attack.{name}")
+        for name in sorted(names)
+        if name != "__main__"
+    }
+    return {name: each for name, each in modules.items() if callable(getattr(each, "attack", None))}
+
+
+def run(name: str, module: ModuleType, count: int | None, seed: int, quick: bool) -> Tally:
+    """One attack, in a folder of its own; an attack that fails itself has found something."""
+    usual = getattr(module, "QUICK", QUICK) if quick else getattr(module, "COUNT", COUNT)
+    try:
+        with TemporaryDirectory(prefix="attack") as folder, contextlib.chdir(folder):
+            tally = module.attack(usual if count is None else count, seed)
+        assert isinstance(tally, Tally), f"{name}.attack returned a {type(tally).__name__}"
+    except Exception:
+        return Tally(name, 1, {CRASHED: 1}, (traceback.format_exc(),))
+    return tally
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what was named, or all; how many faults were found."""
+    known = attacks()
+    parser = argparse.ArgumentParser(prog="python -m tests.attack")
+    parser.add_argument("--count", type=int, help="attempts of each attack")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="a few attempts of each")
+    parser.add_argument("--only", action="append", choices=list(known), help="this attack alone")
+    given = parser.parse_args(arguments)
+    return show(
+        run(name, module, given.count, given.seed, given.quick)
+        for name, module in known.items()
+        if not given.only or name in given.only
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main() else 0)

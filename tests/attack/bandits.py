@@ -1,0 +1,453 @@
+"""Random bandits played at random: none may crash, and exact ones must say what the dense algebra says.
+
+    python -m tests.attack.bandits --count 5000 [--seed 0]
+
+Every bandit has a random domain, kernel, posterior, aging map, width, batching, expert and plan. Its
+calls are drawn too: ask (with n, with availability), tell (at once, late, in parts, with readings that
+failed), predict and recommend at any time, drop, and going on from a pickled state. A bad call must be
+refused and change nothing; a bandit without an expert that goes on from its state must go on as it would
+have; at the end predictions are compared with those of the exact posterior of the same observations.
+The exit status is 1 if anything was found.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import pickle
+import traceback
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+import tvbandits
+from tests.attack.dense import by_dictionary
+from tests.attack.parts import (
+    Options,
+    example,
+    one_of,
+    parts,
+    space_kernels,
+    time_kernels,
+    wrappers,
+)
+from tests.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
+from tvbandits import Bandit, Box, Candidates, Recipe
+from tvbandits.acquisition.batch_rules import Batching, BatchLimitWarning, LocalRatio, One
+from tvbandits.acquisition.confidence import Situation
+from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.linalg import FactorisationError
+from tvbandits.core.protocols import Answers, ExpertDownWarning
+from tvbandits.forgetting.aging import LogThreshold
+from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.kernels.additive import anchors_of, structured_kernel
+from tvbandits.gp.kernels.additive import space_kernels as space_kernels_of
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.structure import space_time
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.queries.asking import Asking
+
+ALLOWED = (FactorisationError,)
+"""Named errors with a remedy that an honest use may meet."""
+
+
+COUNT, QUICK, STEPS = 5000, 20, 12
+
+
+@dataclass(frozen=True)
+class Found:
+    """What went wrong with one bandit."""
+
+    kind: str
+    seed: int
+    what: str
+
+
+def domain_of(rng: np.random.Generator) -> Any:
+    """Candidates or a box, in one to three dimensions, of any size."""
+    d = int(rng.integers(1, 4))
+    size = float(10.0 ** rng.uniform(-3, 4))
+    shift = float(rng.choice([0.0, 0.0, 1e3])) * size
+    if rng.random() < 0.7:
+        count = int(rng.choice([1, 2, 5, 30, 80]))
+        return Candidates(shift + size * rng.random((count, d)))
+    low = shift + size * rng.random(d)
+    return Box(np.column_stack([low, low + size]), samples=64, starts=2)
+
+
+def extent_of(domain: Any) -> float:
+    """Its typical side."""
+    points = domain.X if isinstance(domain, Candidates) else domain.bounds.T
+    side = float(np.ptp(points, axis=0).max())
+    return side if side > 0 else 1.0
+
+
+def kernel_of(domain: Any, amplitude: float, rng: np.random.Generator) -> tuple[Any, str]:
+    """A kernel over points, or over points and times, and which of the two."""
+    length = extent_of(domain) * float(10.0 ** rng.uniform(-1.5, 1))
+    scales: Options = {
+        "length_scale": lambda _: length,
+        "nu": lambda rng: float(rng.choice([0.5, 1.5, 2.5])),
+        "alpha": lambda rng: float(rng.choice([0.3, 1.0])),
+    }
+    space = ConstantKernel(amplitude) * example(one_of(space_kernels(), rng), scales, rng, more=1.0)
+    kind = str(rng.choice(["space", "space", "drift", "in time"]))
+    if kind == "drift":
+        pace: Options = {"epsilon": lambda rng: float(rng.choice([0.001, 0.03, 0.5]))}
+        return space_time(space) * example(one_of(time_kernels(), rng), pace, rng), "drift"
+    if kind == "in time":
+        smooth = float(rng.choice([0.5, 1.5]))
+        return OnSpace(space) * OnTime(Matern(float(rng.choice([1.0, 20.0])), nu=smooth)), "in time"
+    return space, "space"
+
+
+AGING: Options = {
+    "every": lambda rng: int(rng.integers(1, 8)),
+    "last": lambda rng: int(rng.integers(1, 8)),
+    "within": lambda rng: float(10.0 ** rng.uniform(-1, 2)),
+    "discount": lambda rng: float(rng.uniform(0.3, 0.99)),
+    "rate": lambda rng: float(10.0 ** rng.uniform(-3, 1)),
+    "threshold": lambda rng: LogThreshold(float(10.0 ** rng.uniform(-2, 4))),
+    "maps": lambda rng: tuple(
+        aging_of(rng, ("Composition",)) for _ in range(int(rng.integers(1, 3)))
+    ),
+}
+"""Numbers of aging maps, by the names of their parameters."""
+
+
+def aging_of(rng: np.random.Generator, but: tuple[str, ...] = ()) -> Any:
+    """Any aging map, or several of them."""
+    maps = {name: cls for name, cls in parts("aging map").items() if name not in but}
+    cls = one_of(maps, rng)
+    # A window needs one of its two limits.
+    limits = {"last", "within"} & set(inspect.signature(cls).parameters)
+    if limits:
+        name = sorted(limits)[int(rng.integers(len(limits)))]
+        return cls(**{name: AGING[name](rng)})
+    return example(cls, AGING, rng)
+
+
+def width_of(domain: Any, rng: np.random.Generator) -> Any:
+    """Any width, by its class or as people write it."""
+    short: list[Any] = [0.0, 1.0, 2.0, "theory"]
+    if rng.random() < 0.6:
+        return short[int(rng.integers(len(short)))]
+    width = example(one_of(parts("width"), rng), {}, rng)
+    try:
+        width(
+            Situation(
+                1.0, 3, len(domain) if isinstance(domain, Candidates) else None, 1.0, lambda: 1.0
+            )
+        )
+    except ValueError:  # one that says that it needs another domain
+        return 2.0
+    return width
+
+
+BUDGETS: Options = {
+    "rate": lambda rng: float(rng.choice([0.5, 2.0, 4.0])),
+    "number": lambda rng: int(rng.integers(1, 4)),
+    "total": lambda rng: int(rng.integers(5, 40)),
+    "horizon": lambda _: 20,
+    "counts": lambda rng: tuple(int(n) for n in rng.integers(0, 4, size=20)),
+}
+"""Numbers of budgets, by the names of their parameters."""
+
+PLANS: Options = {"budget": lambda rng: example(one_of(parts("budget"), rng), BUDGETS, rng)}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A wave that moves."""
+
+    unit: float
+    offset: float
+    side: float
+    phase: float
+    pace: float
+
+    def __call__(self, X: Array, t: float) -> Array:
+        """Noise-free rewards (n,)."""
+        angle = 3 * X.sum(axis=1) / self.side + self.phase + self.pace * t
+        return np.asarray(self.offset + self.unit * np.sin(angle))
+
+
+@dataclass(frozen=True)
+class Sometimes:
+    """An expert of the truth that refuses a tenth of the points, and fails on a tenth of the times.
+
+    What it says belongs to the point and the time alone: asked twice, it says the same.
+    """
+
+    truth: Any
+    noise: float
+    seed: int
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Answer about the truth."""
+        if float(keyed_normal(self.seed, 0, np.zeros((1, 1)), t)[0]) > 1.28:
+            raise ConnectionError("out of reach")
+        off = math.sqrt(self.noise) * keyed_normal(self.seed, 1, X, t)
+        silent = keyed_normal(self.seed, 2, X, t) > 1.28
+        return Answers(np.where(silent, np.nan, self.truth(X, t) + off), self.noise, 0.25 * len(X))
+
+
+def wrapped(expert: Any, rng: np.random.Generator) -> Any:
+    """An expert in up to two of the package's wrappers, but those that need a file."""
+    options: Options = {
+        "expert": lambda _: expert,
+        "experts": lambda _: [expert, expert],
+        "total": lambda rng: int(rng.integers(3, 60)),
+        "probe": lambda rng: bool(rng.random() < 0.5),
+        "sleep": lambda _: nothing,
+    }
+    for _ in range(int(rng.integers(0, 3))):
+        found = {
+            name: cls
+            for name, cls in wrappers().items()
+            if "path" not in inspect.signature(cls).parameters
+        }
+        cls, inside = one_of(found, rng), expert
+        expert = example(cls, {**options, "expert": lambda _, e=inside: e}, rng, more=1.0)
+    return expert
+
+
+def nothing(_: float) -> None:
+    """Wait for no time at all."""
+
+
+def asking_of(truth: Any, noise: float, rng: np.random.Generator) -> Asking | None:
+    """An expert, a plan and what becomes of the answers; or nobody."""
+    if rng.random() < 0.45:
+        return None
+    expert = Sometimes(truth, noise, int(rng.integers(2**31)))
+    return Asking(
+        example(one_of(parts("plan"), rng), PLANS, rng, more=0.5),
+        wrapped(expert, rng) if rng.random() < 0.5 else expert,
+        about=str(rng.choice(["played", "domain"])),  # type: ignore[arg-type]
+        reuse_answers=bool(rng.random() < 0.5),
+        most_answers=int(rng.choice([3, 50])) if rng.random() < 0.3 else None,
+        pool_size=int(rng.choice([2, 10])) if rng.random() < 0.3 else None,
+        informed_width=float(rng.choice([0.0, 1.0])) if rng.random() < 0.3 else None,
+    )
+
+
+def posterior_of(domain: Any, rng: np.random.Generator) -> Any:
+    """Any posterior that the package shows."""
+    shown = {name: cls for name, cls in parts("posterior").items() if hasattr(tvbandits, name)}
+    options: Options = {
+        "oversampling": lambda rng: float(rng.choice([0.5, 2.0, 50.0])),
+        "keep": lambda rng: bool(rng.random() < 0.5),
+        "anchors": lambda _: None if isinstance(domain, Candidates) else anchors_of(domain),
+    }
+    return example(one_of(shown, rng), options, rng, more=1.0)
+
+
+def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
+    """A random recipe, the truth it plays on, and what it is made of."""
+    rng = np.random.default_rng(seed)
+    domain = domain_of(rng)
+    unit = float(10.0 ** rng.uniform(-4, 5))
+    mean: Any = "online" if rng.random() < 0.6 else float(unit * rng.normal())
+    amplitude = 1.0 if mean == "online" else unit**2
+    kernel, kind = kernel_of(domain, amplitude, rng)
+    noise = unit**2 * float(10.0 ** rng.uniform(-12, 0))
+    side = extent_of(domain)
+    phase, pace = float(rng.uniform(0, 6)), float(rng.choice([0.0, 0.05, 1.0]))
+    offset = float(rng.choice([0.0, 100.0])) * unit
+
+    truth = Truth(unit, offset, side, phase, pace)
+    posterior, learn = posterior_of(domain, rng), None
+    if (
+        "anchors" in inspect.signature(type(posterior)).parameters
+    ):  # a filter: it needs a sum of terms
+        kernel = structured_kernel(space_kernels_of(domain)[0])
+        kind, mean, learn = "structured", "online", Every(5) if rng.random() < 0.6 else None
+    elif rng.random() < 0.15:
+        learn = Every(int(rng.choice([3, 7])))
+    rules = [cls() for cls in parts("batch rule").values()]
+    if not isinstance(domain, Candidates):
+        rules = [rule for rule in rules if not isinstance(rule, LocalRatio)]
+    rule = One() if rng.random() < 0.4 else rules[int(rng.integers(len(rules)))]
+    thompson = isinstance(domain, Candidates) and rng.random() < 0.15
+    recipe = Recipe(
+        domain,
+        kernel,
+        noise,
+        aging=aging_of(rng),
+        posterior=posterior,
+        confidence=width_of(domain, rng),
+        mean=mean,
+        acquisition=ThompsonSampling() if thompson else UpperConfidenceBound(),
+        batching=Batching(rule, int(rng.choice([1, 1, 3])), 4),
+        asking=asking_of(truth, noise, rng),
+        consult=str(rng.choice(["after tell", "before ask"])),  # type: ignore[arg-type]
+        learn=learn,
+        reset=EventTrigger() if rng.random() < 0.15 else None,
+        lead=float(rng.choice([0.0, 1.0])),
+        minimise=bool(rng.random() < 0.3),
+    )
+    made_of = {"kernel": kind, "posterior": type(posterior).__name__, "noise": noise, "unit": unit}
+    return recipe, truth, made_of
+
+
+def played(seed: int, steps: int = STEPS) -> list[Found]:
+    """Play one bandit and its twin."""
+    recipe, truth, made_of = recipe_of(seed)
+    rng = np.random.default_rng([seed, 1])
+    bandit = Bandit(recipe, seed=seed)
+    found: list[Found] = []
+    now = float(rng.choice([0.0, 1.0, -50.0, 1e6]))
+    out: list[tuple[Array, float]] = []
+    for _ in range(steps):
+        now += float(rng.choice([0.25, 1.0, 1.0, 7.5]))
+        step(bandit, recipe, truth, now, out, rng)
+        if rng.random() < 0.15:
+            resumed = Bandit.from_state(recipe, pickle.loads(pickle.dumps(bandit.state)))
+            if recipe.asking is None and not same_future(bandit, resumed, now):
+                found.append(Found(WRONG, seed, "goes on differently from its state"))
+            bandit = resumed
+        if not bad_call_changes_nothing(bandit, now, rng):
+            found.append(Found(HALF_DONE, seed, "a bad call changed the state, or was taken"))
+    mean, deviation = bandit.predict(recipe.domain.sample(5, rng), now + 1.0)
+    scale = max(abs(made_of["unit"]), 1e-300)
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all() and (deviation >= 0).all()):
+        found.append(Found(WRONG, seed, f"{mean} +- {deviation}"))
+    else:
+        found += against_the_exact(bandit, seed, now, scale, rng)
+    return found
+
+
+def against_the_exact(
+    bandit: Bandit, seed: int, now: float, unit: float, rng: np.random.Generator
+) -> list[Found]:
+    """Predictions that the exact posterior of the same observations contradicts."""
+    recipe, state = bandit.recipe, bandit.state
+    X = recipe.domain.sample(20, rng)
+    mean, deviation = bandit.predict(X, now + 1.0)
+    dense = by_dictionary(bandit, X, now + 1.0)
+    if dense is not None:
+        # The prior that the dictionary stands for, whatever it leaves out: the very same numbers.
+        right, its = dense
+        size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
+        close = np.abs(mean - right) <= 1e-3 * size
+        close &= np.abs(deviation - its) <= 1e-3 * unit + 0.1 * its
+        if not close.all():
+            return [wrong(seed, "dense", mean, deviation, right, ~close, recipe)]
+    if dense is None or recipe.mean == "online":
+        # An honest prior: what is left out may move a mean, but no further than it admits.
+        plain = replace(recipe, posterior=Exact(), acquisition=UpperConfidenceBound())
+        exact = Bandit.from_state(plain, replace(state, posterior=None))
+        right, its = exact.predict(X, now + 1.0)
+        far = np.abs(mean - right) > 0.5 * unit + 4.0 * np.maximum(deviation, its)
+        if far.any():
+            return [wrong(seed, "exact", mean, deviation, right, far, recipe)]
+    return []
+
+
+def wrong(
+    seed: int, name: str, mean: Array, deviation: Array, right: Array, bad: Array, recipe: Recipe
+) -> Found:
+    """A prediction that is contradicted: the worst of them."""
+    worst = int(np.where(bad, np.abs(mean - right), -1.0).argmax())
+    said = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, {name} {right[worst]:.4g}"
+    return Found(WRONG, seed, f"{said}, {type(recipe.posterior).__name__}")
+
+
+def step(
+    bandit: Bandit,
+    recipe: Recipe,
+    truth: Any,
+    now: float,
+    out: list[tuple[Array, float]],
+    rng: np.random.Generator,
+) -> None:
+    """A few calls that an honest user might make."""
+    n = int(rng.choice([2, 3])) if rng.random() < 0.2 else None
+    among = None
+    if rng.random() < 0.2 and isinstance(recipe.domain, Candidates):
+        among = rng.random(len(recipe.domain)) < 0.7
+        among[int(rng.integers(len(among)))] = True
+    if rng.random() < 0.9:
+        X = bandit.ask(now, n=n, among=among)
+        out.append((X, now))
+    if rng.random() < 0.3:
+        bandit.predict(recipe.domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0])))
+    while out and rng.random() < 0.85:
+        X, t = out.pop(int(rng.integers(len(out))) if rng.random() < 0.3 else 0)
+        y = truth(X, t) + np.sqrt(recipe.noise_variance) * rng.standard_normal(len(X))
+        if rng.random() < 0.1:
+            y[int(rng.integers(len(y)))] = np.nan
+        if len(X) > 1 and rng.random() < 0.4:
+            for i in range(len(X)):
+                bandit.tell(X[i : i + 1], y[i : i + 1], t)
+        else:
+            bandit.tell(X, y, t)
+    if rng.random() < 0.2:
+        bandit.recommend(now + 1.0)
+    if len(bandit.pending) and rng.random() < 0.1:
+        bandit.drop(bandit.pending[:1])
+        out.clear()
+        bandit.drop(bandit.pending)
+
+
+def same_future(one: Bandit, other: Bandit, now: float) -> bool:
+    """Whether copies of two bandits ask the same, and believe the same."""
+    copies = [pickle.loads(pickle.dumps(each)) for each in (one, other)]
+    asked = [copy.ask(now + 1.0) for copy in copies]
+    believed = [copy.predict(asked[0], now + 2.0) for copy in copies]
+    return np.array_equal(*asked) and all(map(np.array_equal, *believed))
+
+
+def bad_call_changes_nothing(bandit: Bandit, now: float, rng: np.random.Generator) -> bool:
+    """A call that must be refused, and leave everything as it was."""
+    before = bandit.state
+    x = bandit.recipe.domain.sample(1, rng)
+    calls: list[Any] = [
+        lambda: bandit.ask(np.nan),
+        lambda: bandit.ask(now, n=0),
+        lambda: bandit.tell(x, [np.inf], now),
+        lambda: bandit.tell(x, [1.0, 2.0], now),
+        lambda: bandit.tell(x + 1e9, [1.0], now),
+        lambda: bandit.tell(x, [1.0], now, variance=-1.0),
+        lambda: bandit.drop(x + 1e9),
+        lambda: bandit.predict(x * np.nan),
+    ]
+    try:
+        calls[int(rng.integers(len(calls)))]()
+    except ValueError:
+        return bandit.state is before
+    return False
+
+
+def attack(count: int, seed: int) -> Tally:
+    """Attack so many bandits, of seeds from `seed` on, and count what was found."""
+    counts = Count("random bandits")
+    for each in steps(range(seed, seed + count), "random bandits"):
+        counts.tried()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                warnings.simplefilter("ignore", ExpertDownWarning)
+                warnings.simplefilter("ignore", BatchLimitWarning)
+                found = played(each)
+        except ALLOWED as error:
+            found = []
+            counts.also(f"refused with a remedy: {type(error).__name__}")
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
+            found = [Found(CRASHED, each, f"{type(error).__name__}: {error} ({place})"[:300])]
+        for fault in found:
+            counts.fault(fault.kind, f"seed {fault.seed}: {fault.what}")
+    return counts.tally
+
+
+if __name__ == "__main__":
+    run_one(attack, "tests.attack.bandits", COUNT)

@@ -1,0 +1,315 @@
+"""Everything public that can be called, found by itself, with arguments that are good."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.attack.good_values import GOOD, OBJECTS, SPECIAL, TOGETHER
+
+PACKAGES = ("", "bandit", "policies", "queries", "experts", "datasets")
+"""Whose `__all__` is public; "" is `tvbandits` itself."""
+
+ROOMS = (
+    "acquisition.batch_rules",
+    "acquisition.confidence",
+    "experts.budgeted",
+    "experts.calibrated",
+    "experts.ensemble",
+    "experts.retrying",
+    "experts.sensors",
+    "forgetting.aging",
+    "forgetting.event_trigger",
+    "gp.fitting.online",
+    "gp.kernels",
+    "policies",
+    "queries.asking",
+    "queries.budgets",
+    "queries.k_dpp",
+    "queries.plans",
+)
+"""Modules, and folders of modules, whose parts people put into a recipe."""
+
+INSIDE = frozenset(
+    [
+        "acquisition.batch_rules.LocalShares",
+        "acquisition.batch_rules.FixedSize",
+        "acquisition.batch_rules.Step",
+        "acquisition.confidence.Situation",
+        "experts.sensors.mqtt_link.Address",
+        "experts.sensors.mqtt_link.Link",
+        "experts.sensors.mqtt_link.is_client",
+        "experts.sensors.mqtt_link",
+        "experts.sensors.readings.and_more",
+        "experts.sensors.readings.clipped",
+        "experts.sensors.readings.named",
+        "experts.sensors.readings.place_of",
+        "experts.sensors.readings.shown_briefly",
+        "experts.sensors.readings.wrong_with",
+        "experts.asking",
+        "experts.calibrated.estimate",
+        "experts.asking",
+        "forgetting.aging.Ages",
+        "gp.fitting.online",
+        "gp.kernels.additive.extent_of",
+        "gp.kernels.structure",
+        "gp.kernels.additive.anchors_of",
+        "gp.kernels.additive.box_kernel",
+        "gp.kernels.coordinates",
+        "gp.kernels.terms",
+        "gp.kernels.structure",
+        "policies.names",
+        "gp.kernels.additive.space_kernels",
+        "policies.learning",
+        "policies.setting",
+        "policies.theory",
+        "policies.Look",
+        "policies.Policy",
+        "policies.Setting",
+        "policies.budgeted.theory_of_bkb",
+        "policies.budgeted.theory_of_bbkb",
+        "policies.budgeted.program_of_bbkb",
+        "policies.forgetting.recommended_r",
+        "policies.forgetting.recommended_sw",
+        "policies.forgetting.recommended_w",
+        "policies.drifting.recommended_tv",
+        "policies.drifting.recommended_ui",
+        "forgetting.aging.compose",
+        "forgetting.aging.is_final",
+        "queries.Beliefs",
+        "queries.Choice",
+        "queries.Pool",
+        "queries.budgets.as_budget",
+        "queries.budgets.whole",
+        "queries.budgets.check_number",
+        "queries.k_dpp.Sample",
+        "experts.Verified",
+        "experts.Doubt",
+        "experts.Finding",
+        "experts.Outcome",
+        "experts.Report",
+        "experts.Calibration",
+        "experts.Spent",
+        "tvbandits.EvaluationError",
+        "tvbandits.ExpertDownWarning",
+        "tvbandits.ExpertError",
+        "tvbandits.ExpertUnavailableError",
+        "tvbandits.NothingAvailableError",
+        "experts.DamagedRecordingError",
+        "tvbandits.Info",
+        "tvbandits.State",
+        "tvbandits.Played",
+        "policies.expert.recommended_frugal",
+    ]
+)
+"""What the package makes and hands out, or uses within: nobody calls it with values of their own."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public callable.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Makes what is called: the callable itself, or a method of a new object.
+    parameters : mapping of str to annotation
+        What may be given by name.
+    required : tuple of str
+        What must be given.
+    """
+
+    name: str
+    make: Callable[[], Callable[..., Any]]
+    parameters: Mapping[str, Any]
+    required: tuple[str, ...]
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Required parameters for which no good value is known: the list below wants a line."""
+        return tuple(name for name in self.required if _good(self.name, name) is None)
+
+    def good(self) -> dict[str, Any]:
+        """Good values of all that is required."""
+        found = {name: _good(self.name, name)() for name in self.required}  # type: ignore[misc]
+        return found | dict(TOGETHER.get(self.name, {}))
+
+    def __call__(self, **given: Any) -> Any:
+        """Call it with good values, but for those given."""
+        return self.make()(**{**self.good(), **given})
+
+
+NOT_MADE = frozenset({"tvbandits.Campaign"})
+"""Classes that people make by a class method alone, as their docstrings say."""
+
+METHODS_OF = [
+    "tvbandits.Bandit",
+    "tvbandits.Campaign",
+    "tvbandits.Space",
+    "tvbandits.Clock",
+    "tvbandits.Candidates",
+    "tvbandits.Box",
+    "experts.SensorExpert",
+    "experts.SimulatorExpert",
+    "experts.CallableExpert",
+    "experts.CachedLogExpert",
+    "experts.Budgeted",
+    "experts.Retrying",
+    "experts.Calibrated",
+    "experts.Ensemble",
+    "experts.StubTransport",
+    "datasets.DriftingBump",
+    "datasets.GPDrift",
+    "datasets.Switching",
+    "datasets.TableProblem",
+    "policies.uniform",
+    "policies.eps_greedy",
+    "policies.evolution",
+]
+"""Whose methods people call."""
+
+UNSAID = frozenset({("tvbandits.Candidates.index", "name")})
+"""Parameters for the package's own messages."""
+
+NOT_CALLED = frozenset(
+    ["maximise", "best_of", "anchors", "sample", "restore", "observe", "from_state", "check"]
+)
+"""Methods that the package calls, and not people; or that are called as class methods."""
+
+
+def _good(call: str, parameter: str) -> Callable[[], Any] | None:
+    return SPECIAL.get(f"{call}.{parameter}") or GOOD.get(parameter)
+
+
+# --- discovery ------------------------------------------------------------------------------------
+
+
+def _modules(room: str) -> Iterator[types.ModuleType]:
+    module = importlib.import_module(f"tvbandits.{room}")
+    yield module
+    for info in pkgutil.iter_modules(getattr(module, "__path__", [])):
+        yield importlib.import_module(f"{module.__name__}.{info.name}")
+
+
+def _named() -> Iterator[tuple[str, Any]]:
+    """Every public thing once, and its name."""
+    seen = set()
+    for package in PACKAGES:
+        module = importlib.import_module(f"tvbandits.{package}".rstrip("."))
+        for name in module.__all__:
+            found = getattr(module, name)
+            if callable(found) and id(found) not in seen:
+                seen.add(id(found))
+                yield f"{package or 'tvbandits'}.{name}", found
+    for room in ROOMS:
+        for module in _modules(room):
+            for name, found in vars(module).items():
+                own = getattr(found, "__module__", None) == module.__name__
+                if own and not name.startswith("_") and callable(found) and id(found) not in seen:
+                    seen.add(id(found))
+                    yield f"{module.__name__.removeprefix('tvbandits.')}.{name}", found
+
+
+def _is_inside(name: str) -> bool:
+    levels = name.split(".")
+    return any(".".join(levels[: i + 1]) in INSIDE for i in range(len(levels)))
+
+
+def _call(name: str, function: Any, make: Callable[[], Callable[..., Any]]) -> Call | None:
+    try:
+        found = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    hints = _hints(function)
+    usable = {
+        each.name: hints.get(each.name, Any)
+        for each in found.values()
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        and each.name != "self"
+        and not each.name.startswith("_")
+        and (name, each.name) not in UNSAID
+    }
+    required = tuple(each for each in usable if found[each].default is inspect.Parameter.empty)
+    return Call(name, make, usable, required)
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    target = function.__init__ if inspect.isclass(function) else function
+    try:
+        return typing.get_type_hints(target)
+    except (NameError, TypeError):
+        raw = getattr(target, "__annotations__", {})
+        return dict(raw)
+
+
+def _protocol(found: Any) -> bool:
+    return bool(getattr(found, "_is_protocol", False)) or not (
+        inspect.isfunction(found) or inspect.isclass(found)
+    )
+
+
+def calls() -> list[Call]:
+    """Every public callable and, of the objects that people hold, every public method."""
+    found: list[Call] = []
+    for name, thing in _named():
+        if _is_inside(name) or _protocol(thing):
+            continue
+        call = _call(name, thing, lambda thing=thing: thing)  # type: ignore[misc]
+        if call is None:
+            continue
+        if name not in NOT_MADE:
+            found.append(call)
+        if inspect.isclass(thing):
+            found += _class_methods(name, thing)
+        if name in METHODS_OF:
+            found += _methods(name, OBJECTS.get(name, call))
+    return found
+
+
+def _class_methods(name: str, cls: type) -> Iterator[Call]:
+    for each, raw in vars(cls).items():
+        if isinstance(raw, classmethod) and not each.startswith("_"):
+            call = _call(f"{name}.{each}", getattr(cls, each), lambda e=each: getattr(cls, e))  # type: ignore[misc]
+            if call is not None:
+                yield call
+
+
+def _methods(name: str, make: Callable[[], Any]) -> Iterator[Call]:
+    try:
+        known = make()
+    except TypeError:  # a parameter without a good value: `Call.unknown` says which
+        return
+    for each in dir(type(known)):
+        if each.startswith("_") or each in NOT_CALLED:
+            continue
+        if not inspect.isfunction(inspect.getattr_static(type(known), each)):
+            continue
+        call = _call(f"{name}.{each}", getattr(known, each), lambda e=each: getattr(make(), e))  # type: ignore[misc]
+        if call is not None and call.parameters:
+            yield call
+
+
+def spelled(name: str) -> tuple[str, ...]:
+    """What a message may call a parameter: its name, in words too, or alone."""
+    return (name, name.replace("_", " "), *SAME.get(name, ()))
+
+
+SAME: dict[str, tuple[str, ...]] = {
+    "X": ("points", "point", "candidates"),
+    "frame": ("parameter",),
+    "context": ("candidates",),
+    "among": ("available",),
+    "width": ("confidence",),
+    "N": ("k",),
+    "params": ("bindings", "parameters"),
+    "policies": ("policy",),
+    "ids": ("id",),
+}
+"""Other words for a parameter in messages."""

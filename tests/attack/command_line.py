@@ -1,0 +1,268 @@
+"""Bad words on the command line: one line that names what is wrong, exit status 2, no traceback.
+
+    python -m tests.attack.command_line [--count N] [--seed 0]
+
+Every command, its options and arguments, every parameter of every problem and policy are found by
+themselves; each gets words that nobody means. A word that is welcome must work. Nothing may end in a
+traceback, go on without end, take memory without end, or send control characters to the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from tests.attack.children import Ended, in_a_child
+from tests.attack.report import CRASHED, Count, Tally, run_one, steps
+from tvbandits.cli import comparing, fetching
+from tvbandits.cli.main import app, main
+from tvbandits.cli.problems import PROBLEMS, READS_FILES
+from tvbandits.policies import POLICIES
+from tvbandits.policies.names import parameters_of
+
+COUNT, QUICK = 10**9, 60
+
+LOADED = (comparing, fetching)
+"""Imported here, and not by every process again."""
+
+SECONDS, MEMORY = 40, 3 << 30
+
+SHORT = {"--seeds": "1", "--horizon": "2", "--jobs": "1", "--policy": "uniform"}
+"""So that a comparison that is welcome ends soon."""
+
+WORDS = (
+    "99999999999",
+    "9" * 30,
+    "9" * 5000,
+    "-1",
+    "-99999999999",
+    "0",
+    "2",
+    "0.5",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "1e300",
+    "1e-320",
+    "5e-324",
+    "0x10",
+    "1_000",
+    "٣",
+    "",
+    " ",
+    "\x1b[31mred\x1b[0m",
+    "a\nb\tc",
+    "[bold]x[/bold]",
+    "None",
+    "true",
+    "1,2",
+    "a=b",
+    ":",
+    "::",
+    "=",
+    "x:",
+    "x:y:z",
+    "é" * 50,
+    "\udcff\udcfe",
+    "x" * 10_000,
+    "%s%n%(x)s{0}",
+    "$(reboot)",
+    "-",
+    "--",
+    "--seeds",
+    "/dev/zero",
+    "/dev/null",
+    "/dev/random",
+    ".",
+    "nowhere/at/all",
+    "binary.csv",
+    "empty.csv",
+    "pipe",
+    "loop",
+    "escapes.csv",
+    "huge-line.csv",
+    "nuls.csv",
+    "os:listdir",
+    "math:pi",
+    "os.path:join",
+    "nowhere:nothing",
+    "json:tool",
+    "tvbandits:Bandit",
+    "tvbandits.policies:gp_ucb",
+    "1999999999999-2000000000000",
+    "2008-1900",
+    "http://127.0.0.1:9/",
+    "file:///etc/passwd",
+)
+"""Numbers without end, texts that are none, files of every bad kind, objects of other modules."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Arguments of the command, and the name and the word that they are about."""
+
+    arguments: tuple[str, ...]
+    name: str
+    word: str
+
+
+def make_files(folder: Path) -> None:
+    """Files that are none."""
+    rng = np.random.default_rng(0)
+    (folder / "binary.csv").write_bytes(rng.bytes(4096))
+    (folder / "empty.csv").write_bytes(b"")
+    (folder / "escapes.csv").write_text("\x1b[31mid\x1b[0m,\x1b]0;title\x07x,y\n\x1b[2J,1,2\n")
+    (folder / "huge-line.csv").write_bytes(b"x" * 6_000_000)
+    (folder / "nuls.csv").write_bytes(b"a,b\n\0\0,1\n")
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to("loop")
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command, by the words that lead to it."""
+
+    def walk(found: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        if hasattr(found, "commands"):
+            for name, inner in found.commands.items():
+                yield from walk(inner, (*path, name))
+        else:
+            yield path, found
+
+    yield from walk(typer.main.get_command(app), ())
+
+
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "option")
+
+
+def usual(path: tuple[str, ...], command: Any) -> dict[str, tuple[str, ...]]:
+    """Arguments that make a command short, by the name of the option or of the argument."""
+    known = {each.opts[0] for each in command.params if _is_option(each)}
+    found = {name: (name, word) for name, word in SHORT.items() if name in known}
+    for each in command.params:
+        if not _is_option(each):
+            start = "drifting-bump" if "problem" in str(each.name) else "binary.csv"
+            found[str(each.name)] = ("ozone" if path[-1] == "fetch" else start,)
+    if path[-1] == "fetch":
+        found |= {
+            "--base-url": ("--base-url", "http://127.0.0.1:9/"),
+            "--years": ("--years", "2008"),
+        }
+    if path[-1] == "frontier":
+        found |= {"--plan": ("--plan", "random"), "--budgets": ("--budgets", "1")}
+    return found
+
+
+def lines() -> list[Line]:
+    """Every line that is tried."""
+    found = []
+    for path, command in commands():
+        known = usual(path, command)
+        for each in command.params:
+            if _is_option(each) and each.is_flag:
+                continue
+            name = each.opts[0] if _is_option(each) else str(each.name)
+            for word in WORDS:
+                given = {**known, name: (name, word) if name.startswith("--") else (word,)}
+                words = [part for parts in given.values() for part in parts]
+                found.append(Line((*path, *words), name.lstrip("-"), word))
+    return [*found, *specs()]
+
+
+def specs() -> Iterator[Line]:
+    """Parameters of problems and policies."""
+    rest = ("--seeds", "1", "--jobs", "1", "--horizon", "2")
+    for name, (make, _) in PROBLEMS.items():
+        files = ("--data", "binary.csv") if name in READS_FILES else ()
+        for key in parameters_of(make, given=int(name in READS_FILES)):
+            for word in WORDS:
+                spec = f"{name}:{key}={word}"
+                yield Line(("compare", spec, *files, "--policy", "uniform", *rest), key, word)
+    problem = "drifting-bump:candidates=11"
+    for name, policy in POLICIES.items():
+        for key in policy.parameters:
+            for word in WORDS:
+                spec = f"{name}:{key}={word}"
+                yield Line(("compare", problem, "--policy", spec, *rest), key, word)
+
+
+def run(line: Line, folder: Path) -> Ended:
+    """One line, in a process and a folder of its own."""
+
+    def call() -> int:
+        os.chdir(folder)
+        sys.argv = ["tvbandits", *line.arguments]
+        main()
+        return 0
+
+    return in_a_child(call, seconds=SECONDS, memory=MEMORY)
+
+
+def wrong_with(line: Line, ended: Ended) -> tuple[str, str]:
+    """The fault, and what shows it; empty if there is none."""
+    said = ended.err.strip()
+    if ended.too_long:
+        return "without end", f"no end after {SECONDS} s"
+    if "Traceback" in ended.err or (ended.status in (70, 1) and "Error" in said.split(":")[0]):
+        return CRASHED, said[-200:]
+    if ended.status < 0:
+        return CRASHED, f"signal {-ended.status}"
+    if re.search(r"[\x00-\x08\x0b-\x1f\x7f\x9b]", ended.out + ended.err):
+        return "terminal escapes", repr(said[-120:])
+    if ended.status == 0:
+        return "", ""
+    if ended.status not in (1, 2):
+        return CRASHED, f"status {ended.status}: {said[-120:]}"
+    if ended.status == 1 and not said.startswith("tvbandits: http"):
+        return "status 1", said[-160:]
+    if said.count("\n") or not said.startswith("tvbandits: "):
+        return "not one line", repr(said[:160])
+    if len(said) > 3000:
+        return "endless message", f"{len(said)} characters"
+    words = {
+        "binary.csv",
+        "two files",
+        line.name,
+        line.name.replace("_", "-"),
+        line.name.replace("-", "_"),
+    }
+    words |= {each.casefold() for each in words}
+    shown = line.word.strip()[:12]
+    if not any(each in said.casefold() for each in words) and (not shown or shown not in said):
+        return "not named", said[-160:]
+    return "", ""
+
+
+def attack(count: int, seed: int) -> Tally:
+    """Try so many lines, drawn at random; all, if there are not as many."""
+    found = Count("command line")
+    every = lines()
+    if count < len(every):
+        rows = np.random.default_rng(seed).choice(len(every), count, replace=False)
+        every = [every[row] for row in sorted(rows)]
+    for i in steps(range(len(every)), "command line"):
+        line = every[i]
+        with tempfile.TemporaryDirectory(prefix="attack") as folder:
+            make_files(Path(folder))
+            found.tried()
+            ended = run(line, Path(folder))
+        fault, detail = wrong_with(line, ended)
+        if fault:
+            found.fault(fault, f"{' '.join(each[:60] for each in line.arguments)!r}: {detail}")
+        else:
+            found.also("taken" if ended.status == 0 else "refused by one line")
+    return found.tally
+
+
+if __name__ == "__main__":
+    run_one(attack, "tests.attack.command_line", COUNT)

@@ -1,0 +1,376 @@
+"""Good arguments for everything public: by the name of a parameter, or of a callable's parameter."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.attack.cells import RECORDS, framed
+from tests.attack.recordings import make as make_recording
+from tvbandits import (
+    Bandit,
+    Campaign,
+    Candidates,
+    Clock,
+    Integer,
+    Observations,
+    Recipe,
+    Space,
+)
+from tvbandits.datasets import DriftingBump, Switching
+from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
+from tvbandits.forgetting.aging import Linear
+from tvbandits.policies.baselines import Uniform
+from tvbandits.queries import OnAverage, RandomPoints
+from tvbandits.queries.asking import Asking
+
+
+def reward(X: Any, t: float) -> Any:
+    """A reward that drifts a little."""
+    return np.sin(np.asarray(X)[:, 0] + 0.1 * t)
+
+
+def line() -> Candidates:
+    """A few candidates on a line."""
+    return Candidates(np.linspace(0.0, 10.0, 7)[:, None])
+
+
+def expert() -> CallableExpert:
+    """Who knows the reward."""
+    return CallableExpert(reward, 0.01)
+
+
+def played(**parts: Any) -> Bandit:
+    """A bandit in the middle of its life, with a point that is out."""
+    bandit = Bandit(Recipe(line(), RBF(1.5), 0.01, **parts))
+    for t in (1.0, 2.0, 3.0):
+        X = bandit.ask(t)
+        bandit.tell(X, reward(X, t), t)
+    bandit.ask(4.0)
+    return bandit
+
+
+def asking() -> Bandit:
+    """One that has questions for an expert that is not reached by a program."""
+    return played(asking=Asking(RandomPoints(OnAverage(2.0)), None, about="domain"))
+
+
+def stub() -> StubTransport:
+    """Two stations on a table."""
+    values = np.sin(np.arange(40.0)).reshape(20, 2)
+    return StubTransport(values, ["a", "b"], noise_variance=0.01)
+
+
+def stations() -> tuple[Station, ...]:
+    """Where they stand."""
+    return (Station("a", (0.0,), 0.01), Station("b", (10.0,), 0.01))
+
+
+def observations() -> Observations:
+    """Three of them."""
+    return Observations([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [0.01] * 3)
+
+
+def log() -> pd.DataFrame:
+    """A table of what an expert said."""
+    return pd.DataFrame({"x0": [0.0, 5.0], "t": [1.0, 1.0], "value": [0.5, 0.2], "variance": 0.01})
+
+
+def readings() -> pd.DataFrame:
+    """Of a network, wide."""
+    rows = pd.date_range("2024-01-01", periods=6, freq="h")
+    return pd.DataFrame({"a": np.arange(6.0), "b": np.arange(6.0) ** 2}, index=rows)
+
+
+def places() -> pd.DataFrame:
+    """Where its sensors are."""
+    return pd.DataFrame({"id": ["a", "b"], "x": [0.0, 1.0], "y": [0.0, 2.0]})
+
+
+def long_rows() -> pd.DataFrame:
+    """Of a network, long."""
+    return pd.DataFrame(
+        {
+            "when": pd.date_range("2024-01-01", periods=4, freq="h"),
+            "who": ["a", "b"] * 2,
+            "what": [1.0, 2.0, 3.0, 4.0],
+        }
+    )
+
+
+_held: list[tempfile.TemporaryDirectory[str]] = []  # gone when the process ends
+
+
+@functools.cache
+def folder() -> Path:
+    """Small files of every kind."""
+    _held.append(tempfile.TemporaryDirectory(prefix="attack"))
+    path = Path(_held[0].name)
+    log().to_csv(path / "log.csv", index=False)
+    make_recording(path / "recording.db")
+    readings().to_csv(path / "readings.csv", index_label="time")
+    places().to_csv(path / "places.csv", index=False)
+    ozone().to_csv(path / "ozone.csv", index=False)
+    (path / "cells.tfrecord").write_bytes(framed(RECORDS))
+    regression(
+        ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
+        ("viscera_weight", "shell_weight", "rings"),
+        path / "abalone.csv",
+    )
+    regression(
+        ("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
+        ("Latitude", "Longitude", "MedHouseVal"),
+        path / "california.csv",
+    )
+    return path
+
+
+def regression(some: tuple[str, ...], others: tuple[str, ...], path: Path) -> None:
+    """A small table of numbers; `sex` is a text."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.lognormal(size=(6, 9)), columns=[*some, *others])
+    if "sex" in table:
+        table["sex"] = ["M", "F", "I", "M", "F", "I"]
+    table.to_csv(path, index=False)
+
+
+def ozone() -> pd.DataFrame:
+    """Two sites, six days, as the EPA writes them."""
+    days = pd.date_range("2008-01-29", periods=6).strftime("%Y-%m-%d")
+    rows = [
+        {
+            "State Code": "36",
+            "County Code": county,
+            "Site Num": "0012",
+            "Parameter Code": "44201",
+            "POC": 1,
+            "Latitude": 40.0 + int(county) / 10,
+            "Longitude": -73.0,
+            "Sample Duration": "8-HR RUN AVG BEGIN HOUR",
+            "Pollutant Standard": "Ozone 8-hour 2015",
+            "Date Local": day,
+            "Units of Measure": "Parts per million",
+            "1st Max Value": round(0.03 + 0.001 * i + 0.002 * int(county), 6),
+            "Local Site Name": "A",
+            "Address": "1 MAIN STREET",
+            "State Name": "New York",
+            "CBSA Name": "Albany, NY",
+        }
+        for county in ("001", "005")
+        for i, day in enumerate(days)
+    ]
+    return pd.DataFrame(rows)
+
+
+_places = itertools.count()
+
+
+def new_place() -> Path:
+    """Where there is nothing yet."""
+    return folder() / f"new-{next(_places)}.db"
+
+
+def campaign() -> Campaign:
+    """One that has begun, in a new file, with a point that is out."""
+    going = Campaign.create(new_place(), asking())
+    going.ask(5.0)
+    return going
+
+
+def saved() -> Path:
+    """A saved bandit."""
+    place = folder() / "saved"
+    if not place.exists():
+        played().save(place)
+    return place
+
+
+def campaign_place() -> Path:
+    """Where one is that has begun."""
+    place = new_place()
+    Campaign.create(place, asking()).close()
+    return place
+
+
+def at(name: str) -> Callable[[], Path]:
+    """One of these files."""
+    return lambda: folder() / name
+
+
+def uniform_with_one_out() -> Uniform:
+    """A policy without a model, with a point that is out."""
+    policy = Uniform(Candidates([[5.0]]))
+    policy.ask(4.0)
+    return policy
+
+
+GOOD: dict[str, Callable[[], Any]] = {
+    "domain": line,
+    "kernel": lambda: RBF(1.5),
+    "noise_variance": lambda: 0.01,
+    "seed": lambda: 0,
+    "expert": expert,
+    "experts": lambda: [expert(), expert()],
+    "reset_every": lambda: 5,
+    "window": lambda: 5,
+    "X": lambda: np.array([[5.0]]),
+    "y": lambda: np.array([0.5]),
+    "t": lambda: 4.0,
+    "values": lambda: np.array([0.5]),
+    "variance": lambda: 0.01,
+    "recipe": lambda: Recipe(line(), RBF(1.5), 0.01),
+    "state": lambda: Bandit(Recipe(line(), RBF(1.5), 0.01)).state,
+    "bounds": lambda: [(0.0, 10.0)],
+    "bandit": played,
+    "function": lambda: reward,
+    "steps": lambda: 2,
+    "problems": lambda: DriftingBump(candidates=11, horizon=3),
+    "problem": lambda: DriftingBump(candidates=11, horizon=3),
+    "policies": lambda: ["gp-ucb"],
+    "low": lambda: 1,
+    "high": lambda: 5,
+    "levels": lambda: ("a", "b"),
+    "plan": lambda: RandomPoints(OnAverage(2.0)),
+    "budget": lambda: OnAverage(2.0),
+    "total": lambda: 5,
+    "horizon": lambda: 5,
+    "number": lambda: 2,
+    "rate": lambda: 1.0,
+    "counts": lambda: (1, 2),
+    "dimension": lambda: 1,
+    "discount": lambda: 0.9,
+    "every": lambda: 5,
+    "threshold": lambda: lambda told: 1.0 + told,
+    "maps": lambda: (Linear(1.0),),
+    "size": lambda: 2,
+    "width": lambda: 2.0,
+    "smooth": lambda: RBF(1.0),
+    "K": lambda: np.eye(4) + 0.1,
+    "k": lambda: 2,
+    "rng": lambda: np.random.default_rng(0),
+    "N": lambda: 10,
+    "accuracy": lambda: 0.1,
+    "indices": lambda: [0, 1],
+    "frame": log,
+    "path": at("recording.db"),
+    "file": at("log.csv"),
+    "files": at("ozone.csv"),
+    "years": lambda: 2008,
+    "q": lambda: 2,
+    "name": lambda: "a name",
+    "unit": lambda: "ppb",
+    "points_per_axis": lambda: 3,
+    "stations": stations,
+    "transport": stub,
+    "station": lambda: "a",
+    "station_id": lambda: "a",
+    "id": lambda: "a",
+    "ids": lambda: ["a", "b"],
+    "time": lambda: 1.0,
+    "value": lambda: 0.5,
+    "coordinates": lambda: (0.0,),
+    "points": lambda: [[0.0], [10.0]],
+    "read": lambda: lambda _t: None,
+    "acquisition": lambda: lambda X: np.zeros(len(X)),
+    "n": lambda: 2,
+    "count": lambda: 3,
+    "when": lambda: "2024-01-02",
+    "rewards": observations,
+    "observations": observations,
+    "other": observations,
+    "context": lambda: [5.0],
+    "told": lambda: 3,
+    "query": lambda: "SELECT 1",
+    "epsilon": lambda: 0.1,
+    "place": new_place,
+}
+"""Good values by the name of a parameter."""
+
+SPECIAL: dict[str, Callable[[], Any]] = {
+    "tvbandits.Observations.t": lambda: [1.0],
+    "tvbandits.Observations.variance": lambda: [0.01],
+    "tvbandits.Answers.values": lambda: [0.5, 0.1],
+    "tvbandits.Answers.variance": lambda: 0.01,
+    "tvbandits.Clock.time.number": lambda: 3.0,
+    "tvbandits.Candidates.X": lambda: np.linspace(0.0, 10.0, 7)[:, None],
+    "experts.StubTransport.values": lambda: np.sin(np.arange(40.0)).reshape(20, 2),
+    "experts.StubTransport.read.t": lambda: 1.0,
+    "experts.StubTransport.request.stations": lambda: ["a", "b"],
+    "datasets.TableProblem.values": lambda: np.sin(np.arange(40.0)).reshape(10, 4),
+    "datasets.TableProblem.points": lambda: np.arange(4.0)[:, None],
+    "datasets.sensor_field.values": readings,
+    "datasets.sensor_field.sites": places,
+    "datasets.from_long.rows": long_rows,
+    "datasets.from_long.time": lambda: "when",
+    "datasets.from_long.sensor": lambda: "who",
+    "datasets.from_long.value": lambda: "what",
+    "experts.CachedLogExpert.from_sql.connection": at("recording.db"),
+    "experts.CachedLogExpert.from_sql.query": lambda: (
+        "SELECT x0, x1, t, value, variance FROM answers"
+    ),
+    "experts.CachedLogExpert.from_csv.path": at("log.csv"),
+    "experts.CachedLogExpert.from_parquet.path": at("log.csv"),
+    "datasets.nas_bench.files": at("cells.tfrecord"),
+    "datasets.sensor_field_from_files.files": lambda: [
+        folder() / "readings.csv",
+        folder() / "places.csv",
+    ],
+    "tvbandits.evaluate.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
+    "tvbandits.play.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
+    "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
+    "datasets.TableProblem.value.X": lambda: [[1.0]],
+    "tvbandits.Bandit.drop.X": lambda: asking().pending,
+    "tvbandits.Bandit.save.path": new_place,
+    "tvbandits.Campaign.open.place": campaign_place,
+    "tvbandits.Campaign.tell.t": lambda: 5.0,
+    "tvbandits.Campaign.drop.X": lambda: asking().pending,
+    "tvbandits.Campaign.export.path": new_place,
+    "tvbandits.Campaign.backup.path": new_place,
+    "tvbandits.load.path": saved,
+    "tvbandits.Bandit.dropped.X": lambda: asking().pending,
+    "datasets.GPDrift.value.X": lambda: [[0.0, 0.0]],
+    "datasets.Switching.value.X": lambda: Switching().domain.X[:1],
+    "tvbandits.Space.encode.points": lambda: {"a": 1.0, "b": 2, "c": "x"},
+    "tvbandits.Space.decode.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
+    "tvbandits.Space.check.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
+    "tvbandits.Space.table.frame": lambda: pd.DataFrame({"a": [1.0], "b": [2], "c": ["x"]}),
+    "tvbandits.Bandit.from_state.state": lambda: played().state,
+    "tvbandits.Recipe.kernel": lambda: RBF(1.5),
+    "queries.budgets.PerStep.number": lambda: 2,
+    "gp.kernels.space_time.OnSpace.kernel": lambda: RBF(1.5),
+    "gp.kernels.space_time.OnTime.kernel": lambda: RBF(1.5),
+    "experts.SensorExpert.query.X": lambda: np.array([[0.0]]),
+    "experts.SimulatorExpert.query.X": lambda: np.array([[0.5]]),
+}
+"""Where the same name means something else: callable.parameter."""
+
+OBJECTS: dict[str, Callable[[], Any]] = {
+    "tvbandits.Bandit": asking,
+    "tvbandits.Campaign": campaign,
+    "tvbandits.Space": lambda: Space(a=(0.0, 2.0), b=Integer(1, 5), c=["x", "y"]),
+    "tvbandits.Clock": Clock,
+    "experts.SensorExpert": lambda: SensorExpert(stations(), stub()),
+    "tvbandits.Candidates": lambda: Candidates([[0.0, 5.0], [1.0, 5.0]], context=[1]),
+    "policies.uniform": uniform_with_one_out,
+    "experts.SimulatorExpert": lambda: SimulatorExpert(DriftingBump(candidates=11, horizon=3)),
+}
+"""Objects whose methods are called, where good values of the constructor make no useful one."""
+
+TOGETHER: dict[str, Mapping[str, Any]] = {
+    "experts.Budgeted": {"total": 5},
+    "forgetting.aging.Window": {"last": 5},
+    "experts.CachedLogExpert.from_sql": {"points": ["x0", "x1"]},
+    "tvbandits.Space": {"a": (0.0, 1.0)},
+    "datasets.fetch_ozone": {"base_url": "http://127.0.0.1:9/"},
+    "datasets.abalone": {"files": at("abalone.csv")()},
+    "datasets.california": {"files": at("california.csv")()},
+}
+"""Options of which one must be given."""

@@ -1,0 +1,361 @@
+"""Bad arguments for everything public, found by itself: each refused by name, or made good use of.
+
+    python -m tests.attack.inputs [--count N] [--seed 0]
+
+Every parameter of every public callable and method (`calls`) is given each of a hundred values that
+people give by mistake or to do harm (`bad_values`). A refusal is a ValueError, a TypeError or an OSError
+that names the parameter or the value. What is taken must be of the type that the annotation names, and
+must then work: a bandit is made of it and played, a problem is asked for its values, an expert is asked.
+With --count fewer than all pairs, a random choice of them is tried.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import itertools
+import re
+import resource
+import signal
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, Kernel
+
+from tests.attack.bad_values import BAD, Bad, fits
+from tests.attack.calls import Call, calls, spelled
+from tests.attack.good_values import expert, line, reward
+from tests.attack.report import CRASHED, HALF_DONE, SILENT, Count, Tally, run_one, steps
+from tvbandits import (
+    Bandit,
+    Campaign,
+    Clock,
+    EvaluationError,
+    Exact,
+    ExpertError,
+    Nystrom,
+    Recipe,
+    StateSpace,
+)
+from tvbandits.acquisition.batch_rules import Batching
+from tvbandits.core.linalg import FactorisationError
+from tvbandits.core.protocols import Problem
+from tvbandits.gp.fitting.online import Every
+from tvbandits.policies.player import ModelFree
+from tvbandits.queries.asking import Asking
+
+COUNT, QUICK = 10**9, 400
+
+SECONDS = 20
+"""So long may a call take, with the use that is made of its result."""
+
+MEMORY = 6 << 30
+"""So many bytes may the process take."""
+
+WELCOME = (
+    # "It is not checked here: the expert judges it."
+    r"experts\.Reading\(.*",
+    # Rows or names are welcome in any sequence.
+    r".*\((among|points|context|ids|labels)=(empty array|array of .*|categorical|Series of NA)\)",
+    # A number is a width, and a name of one.
+    r".*Recipe\(confidence=.*",
+)
+"""Calls that are documented as welcome though the annotation does not say so."""
+
+ASKED_FOR = (
+    r"tvbandits\.play\(steps=.*",
+    r"tvbandits\.compare\(n_jobs=.*",
+    # Rewards that say nothing: batches of ten thousand points, as documented.
+    r"policies\.(gp_bucb|bbkb)\(noise_variance=.*",
+)
+"""Calls that may take their time: what is asked for is long."""
+
+
+class TooLongError(Exception):
+    """A call did not come to an end."""
+
+
+@contextlib.contextmanager
+def in_time(seconds: int) -> Iterator[None]:
+    """Raise a `TooLongError` if what is within takes longer."""
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise TooLongError(f"no end after {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def in_little_memory(most: int = MEMORY) -> Iterator[None]:
+    """What needs more raises a MemoryError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+# --- what is made of what was taken ---------------------------------------------------------------
+
+
+def use(made: Any) -> None:
+    """Make use of what a call returned: what was taken without a word has to work."""
+    if isinstance(made, Iterator):
+        for _ in itertools.islice(made, 50):
+            pass
+    elif made is None or isinstance(made, np.ndarray | tuple | list | str | dict):
+        return
+    elif isinstance(made, Bandit | ModelFree):
+        play(made)
+    elif isinstance(made, Campaign):
+        with made:
+            made.recommend(15.0)
+    elif isinstance(made, Recipe):
+        play(Bandit(made))
+    elif isinstance(made, Kernel):
+        play(Bandit(Recipe(line(), made, 0.01)))
+    elif isinstance(made, Clock):
+        made.time(made.number(made.time(1.0).to_pydatetime()))
+    elif isinstance(made, Problem):
+        made.value(made.domain.sample(2, np.random.default_rng(0)), 1.0)
+        made.best(1.0)
+    else:
+        use_as_a_part(made)
+
+
+PARTS: tuple[tuple[Any, str], ...] = (
+    (Exact | Nystrom | StateSpace, "posterior"),
+    (Asking, "asking"),
+    (Batching, "batching"),
+    (Every, "learn"),
+)
+"""Parts of a recipe, and what they are called there."""
+
+
+def use_as_a_part(made: Any) -> None:
+    """A part of a recipe, a domain or an expert, by its kind or by what it can do."""
+    for kind, name in PARTS:
+        if isinstance(made, kind):
+            play(Bandit(Recipe(line(), RBF(1.5), 0.01, **{name: made})))
+            return
+    if hasattr(made, "maximise") and hasattr(made, "dimension"):
+        bandit = Bandit(Recipe(made, RBF(1.5), 0.01))
+        bandit.tell(bandit.ask(1.0, n=1), [0.5], 1.0)
+        bandit.ask(2.0)
+    elif hasattr(made, "query") and hasattr(made, "dimension"):
+        made.query(np.zeros((1, made.dimension)), 1.0)
+    elif hasattr(made, "query"):
+        for x in (0.0, 5.0):
+            with contextlib.suppress(NotAnsweringError):
+                made.query(np.array([[x]]), 1.0)
+    elif hasattr(made, "choose"):
+        play(Bandit(Recipe(line(), RBF(1.5), 0.01, asking=Asking(made, expert(), about="domain"))))
+    elif "aging" in type(made).__module__:
+        if hasattr(made, "pace") or type(made).__name__ not in ("LogThreshold", "Ages"):
+            play(Bandit(Recipe(line(), RBF(1.5), 0.01, aging=made)))
+        else:
+            float(made(3))
+    elif "confidence" in type(made).__module__:
+        play(Bandit(Recipe(line(), RBF(1.5), 0.01, confidence=made)))
+    elif isinstance(made, float | np.floating):
+        assert not np.isnan(made), "a number is NaN"
+
+
+class NotAnsweringError(Exception):
+    """Never raised by the package: experts answer, or say why not."""
+
+
+def play(bandit: Any) -> None:
+    """A few steps."""
+    for t in (11.0, 12.0, 13.0, 14.0):
+        X = bandit.ask(t)
+        bandit.tell(X, reward(X, t), t)
+    if isinstance(bandit, Bandit):
+        mean, deviation = bandit.predict(X, 15.0)
+        assert np.isfinite(mean).all(), f"a mean is {mean}"
+        assert np.isfinite(deviation).all(), f"a deviation is {deviation}"
+        assert (deviation >= 0).all(), f"a deviation is {deviation}"
+        bandit.recommend(15.0)
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+OURS = (
+    EvaluationError,
+    ValueError,
+    TypeError,
+    OSError,
+    FactorisationError,
+    ExpertError,
+    ImportError,
+)
+"""Kinds of errors with a message for people."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a call: how it is counted, and a fault or nothing."""
+
+    outcome: str
+    fault: str = ""
+    detail: str = ""
+
+
+def is_named(message: str, name: str, value: Any) -> bool:
+    """Whether a message speaks of the parameter by its name."""
+    if isinstance(value, str | Path) and len(str(value)) > 1 and str(value) in message:
+        return True  # a file that is not there
+    if "No such file or directory" in message or "there is no SQLite file" in message:
+        return True
+    if "must have shape" in message:
+        return True  # two arguments disagree, and the other is named
+    words = [re.escape(each) for each in spelled(name)]
+    return re.search(rf"(?<![A-Za-z_])({'|'.join(words)})(?![A-Za-z_])", message) is not None
+
+
+def is_shown(message: str, value: Any) -> bool:
+    """Whether a message shows what was given, or says what it is."""
+    if isinstance(value, str | Path) and str(value) in message:
+        return True
+    if re.search(r"\b(got|given|gives?|none|not|no|returned|returns)\b", message):
+        return True
+    with contextlib.suppress(Exception):
+        return repr(value)[:20] in message
+    return False
+
+
+def message_of(error: Exception) -> str:
+    """What an error says; nothing, if it shows a value that cannot be shown."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def judge(error: Exception, name: str, value: Any) -> Verdict:
+    """Whether an error is one for people."""
+    message = message_of(error)
+    kind = type(error).__name__
+    said = f"{kind}: {message[:160]!r}"
+    if isinstance(error, LookupError) and "somebody else" in message:
+        return Verdict("the part's own error")
+    if isinstance(error, AssertionError) and "protocol" in message:
+        return Verdict("refused by a report")
+    if isinstance(error, FactorisationError):
+        return Verdict("refused with a remedy")
+    if not isinstance(error, OURS) or type(error) is UnicodeEncodeError:
+        return Verdict("", CRASHED, said)
+    if isinstance(error, RecursionError | MemoryError):
+        return Verdict("", CRASHED, said)
+    if "\x1b" in message or "\0" in message:
+        return Verdict("", "terminal escapes", said)
+    if len(message) > 3000:
+        return Verdict("", "endless message", f"{kind} of {len(message)} characters")
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError | ConnectionError):
+        if len(message) < 12:
+            return Verdict("", "not named", said)
+        return Verdict("refused by name")
+    if not (is_named(message, name, value) or (callable(value) and "function" in repr(value))):
+        return Verdict("", "not named", said)
+    if not is_shown(message, value):
+        return Verdict("", "not shown", said)
+    return Verdict("refused by name")
+
+
+def tried(call: Call, name: str, bad: Bad) -> Verdict:
+    """Give a parameter a bad value."""
+    value = bad.make()
+    welcome = fits(value, call.parameters[name]) or any(
+        re.fullmatch(each, f"{call.name}({name}={bad.name})") for each in WELCOME
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            good = {**call.good(), name: value}
+            function = call.make()
+            holder = getattr(function, "__self__", None)
+            before = holder.state if isinstance(holder, Bandit) else None
+            made = function(**good)
+        except builtins.BaseExceptionGroup as error:
+            return Verdict("", CRASHED, repr(error))
+        except TooLongError as error:
+            return Verdict("", "without end", str(error))
+        except Exception as error:
+            if before is not None and holder.state is not before:
+                return Verdict("", HALF_DONE, f"{type(error).__name__} and another state")
+            return judge(error, name, value)
+        if not welcome:
+            return Verdict("", SILENT, f"taken; {type(made).__name__}")
+        return used(made, name, value)
+
+
+def used(made: Any, name: str, value: Any) -> Verdict:
+    """Make use of what was made of a value of the right type."""
+    try:
+        use(made)
+    except TooLongError as error:
+        return Verdict("", "without end", f"taken, then {error}")
+    except AssertionError as error:
+        return Verdict("", "taken, then wrong", str(error))
+    except Exception as error:
+        late = judge(error, name, value)
+        if late.fault and not callable(value):
+            return Verdict("", "taken, then refused", late.detail)
+        if late.fault and not isinstance(error, OURS):
+            return late
+        return Verdict("refused when it was used")
+    return Verdict("taken, and it works")
+
+
+def pairs(count: int, seed: int) -> list[tuple[Call, str, Bad]]:
+    """Calls, their parameters and bad values: all of them, or so many at random."""
+    every = [(call, name, bad) for call in calls() for name in call.parameters for bad in BAD]
+    if count >= len(every):
+        return every
+    chosen = np.random.default_rng(seed).choice(len(every), count, replace=False)
+    return [every[i] for i in sorted(chosen)]
+
+
+def attack(count: int, seed: int) -> Tally:
+    """Try so many pairs."""
+    found = Count("bad inputs")
+    every = [each for each in pairs(count, seed) if not each[0].unknown]
+    for call in calls():
+        if call.unknown:
+            found.fault("unknown", f"{call.name}: no good value for {', '.join(call.unknown)}")
+    with in_little_memory():
+        for i in steps(range(len(every)), "bad inputs"):
+            call, name, bad = every[i]
+            found.tried()
+            with in_time(SECONDS), contextlib.redirect_stdout(io.StringIO()):
+                try:
+                    verdict = tried(call, name, bad)
+                except TooLongError as error:
+                    verdict = Verdict("", "without end", str(error))
+            spelled_out = f"{call.name}({name}={bad.name})"
+            if verdict.fault == "without end" and any(
+                re.fullmatch(each, spelled_out) for each in ASKED_FOR
+            ):
+                verdict = Verdict("as long as it was asked for")
+            if verdict.fault:
+                found.fault(verdict.fault, f"{spelled_out}: {verdict.detail}")
+            else:
+                found.also(verdict.outcome)
+    return found.tally
+
+
+if __name__ == "__main__":
+    run_one(attack, "tests.attack.inputs", COUNT)

@@ -1,0 +1,202 @@
+"""Numbers that could poison a bandit for good: refused with the limit that they pass, or all works.
+
+    python -m tests.attack.poison [--count 2000] [--seed 0]
+
+Every policy that asks for points (found by itself), on candidates or a box, with constants, scales and
+noise of any size in its kernel, is told rewards, variances, times and answers of any size, nodata
+values of file formats among them. What is refused changes nothing, and the message says the limit; after
+what is taken, every later call has to work and to give finite numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from tests.attack.inputs import in_time
+from tests.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
+from tvbandits import Bandit, Box, Candidates, ExpertError
+from tvbandits.core.linalg import FactorisationError
+from tvbandits.core.protocols import Answers, ExpertDownWarning
+from tvbandits.experts import Reading, SensorExpert, Station
+from tvbandits.policies import POLICIES
+
+COUNT, QUICK = 2000, 40
+
+SECONDS = 60
+
+SIZES = (5e-324, 1e-308, 1e-160, 1e-100, 1e-51, 1e-50, 1e-20, 1e20, 1e49, 1e50, 1e51, 1e100, 1e150)
+"""Sizes at the ends of what can be represented, squared, divided and multiplied."""
+
+NODATA = (-1.7976931348623157e308, -3.4028234663852886e38, 1e308, 1e200, 9.969209968386869e36)
+"""What file formats write for "no data": of GDAL in double and single precision, of NetCDF."""
+
+
+class Saying:
+    """An expert whose answers have any size."""
+
+    def __init__(self, value: float, variance: float) -> None:
+        self._value, self._variance = value, variance
+
+    def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002 - one face for all
+        """The same for each point."""
+        return Answers(np.full(len(X), self._value), np.full(len(X), self._variance))
+
+
+class Sending:
+    """A transport whose readings have any size."""
+
+    def __init__(self, value: float, variance: float) -> None:
+        self._value, self._variance = value, variance
+
+    def request(self, stations: Any, t: float) -> list[Reading]:
+        """The same of each station."""
+        return [Reading(name, t, self._value, self._variance) for name in stations]
+
+
+def some(rng: np.random.Generator) -> float:
+    """A number of any size, most of them ordinary."""
+    if rng.random() < 0.5:
+        return float(rng.normal())
+    sign = 1.0 if rng.random() < 0.5 else -1.0
+    if rng.random() < 0.3:
+        return float(rng.choice(NODATA)) * sign
+    return sign * float(rng.choice(SIZES)) * float(rng.uniform(0.5, 2.0))
+
+
+def kernel_of(side: float, rng: np.random.Generator) -> Any:
+    """A kernel whose numbers may have any size."""
+    odd = rng.random() < 0.5
+    length = side * float(10.0 ** rng.uniform(-160, 160) if odd and rng.random() < 0.5 else 0.3)
+    shape = RBF(length) if rng.random() < 0.5 else Matern(length, nu=1.5)
+    constant = float(rng.choice([1e300, 1e100, 1e-100, 1e-300, 1e308])) if odd else 1.0
+    return ConstantKernel(constant) * shape if rng.random() < 0.5 else shape
+
+
+def domain_of(rng: np.random.Generator) -> Any:
+    """Candidates or a box, of any size and place."""
+    odd = rng.random() < 0.3
+    side = float(10.0 ** rng.uniform(-149, 149)) if odd else 10.0
+    centre = side * float(rng.choice([0.0, 0.0, 1.0, 1e6])) if side < 1e140 else 0.0
+    if rng.random() < 0.8:
+        return Candidates(centre + side * np.linspace(0.0, 1.0, 9)[:, None]), side
+    return Box([(centre, centre + side)], samples=32, starts=1), side
+
+
+def expert_of(domain: Any, rng: np.random.Generator) -> Any:
+    """Nobody, an expert of any size, or stations of any size."""
+    value, variance = some(rng), abs(some(rng)) + 5e-324
+    if isinstance(domain, Candidates) and rng.random() < 0.5:
+        stations = [Station(str(i), tuple(x), 0.01) for i, x in enumerate(domain.X.tolist())]
+        return SensorExpert(stations, Sending(value, variance))
+    return Saying(value, variance)
+
+
+def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
+    """A policy with odd numbers, its domain and a generator."""
+    rng = np.random.default_rng([seed, 77])
+    domain, side = domain_of(rng)
+    recipe = POLICIES[name].recipe
+    known = inspect.signature(recipe).parameters
+    options: dict[str, Any] = {}
+    given = {
+        "kernel": kernel_of(side, rng),
+        "noise_variance": float(rng.choice([1e-2, 1e-2, 1e-50, 1e100, 1e-12])),
+        "expert": expert_of(domain, rng),
+        "window": 3,
+        "reset_every": 3,
+        "mean": "online" if rng.random() < 0.6 else some(rng),
+        "minimise": bool(rng.random() < 0.3),
+        "confidence": float(rng.choice([2.0, 0.0, 1e10, 1e100, 1e300])),
+        "consult": str(rng.choice(["after tell", "before ask"])),
+    }
+    for each, value in given.items():
+        needed = each in known and known[each].default is inspect.Parameter.empty
+        if each in known and (needed or rng.random() < 0.5):
+            options[each] = value
+    for each in ("rate", "discount", "epsilon", "delta", "ratio_bound", "queries", "budget"):
+        needed = each in known and known[each].default is inspect.Parameter.empty
+        if each in known and (rng.random() < 0.5 or needed):
+            small = each in ("discount", "epsilon", "delta")
+            options[each] = 0.5 if small else abs(some(rng)) + (1.0 if each == "ratio_bound" else 0)
+    for each in ("queries", "budget"):
+        options[each] = min(options[each], 5.0) if each in options else None
+    options = {each: value for each, value in options.items() if value is not None}
+    return recipe(domain=domain, **options), domain, rng
+
+
+def is_limit(error: Exception) -> bool:
+    """Whether a message says what the limit is, or what to do."""
+    words = ("must", "at most", "at least", "smaller", "cannot", "needs", "not positive", "try")
+    return any(word in str(error) for word in words)
+
+
+def play(policy: Any, domain: Any, rng: np.random.Generator) -> str:
+    """Tell it numbers of any size; what was wrong, or nothing."""
+    t = float(rng.choice([0.0, 1.0, -(2.0**52), 2.0**53 - 40, 1e15]))
+    for _ in range(8):
+        t += float(rng.choice([1.0, 1.0, 0.25]))
+        X = policy.ask(t, n=2) if isinstance(policy, Bandit) else policy.ask(t)
+        if not np.isfinite(X).all():
+            return f"asks for {X}"
+        y = np.array([some(rng) for _ in X])
+        options = {} if rng.random() < 0.6 else {"variance": abs(some(rng))}
+        before = policy.state if isinstance(policy, Bandit) else None
+        try:
+            policy.tell(X, y, t, **options)
+        except ExpertError:
+            raise
+        except ValueError as error:
+            if not is_limit(error):
+                raise
+            if isinstance(policy, Bandit) and policy.state is not before:
+                return "refused, and half done"
+            policy.tell(X, np.tanh(y / 1e50), t)
+        if isinstance(policy, Bandit):
+            policy.recommend(t + 1.0)
+            mean, deviation = policy.predict(domain.sample(3, rng), t + 1.0)
+            good = np.isfinite(mean).all() and np.isfinite(deviation).all()
+            if not good or (deviation < 0).any():
+                return f"predicts {mean} +- {deviation}"
+    return ""
+
+
+def attack(count: int, seed: int) -> Tally:
+    """So many policies."""
+    found = Count("poison")
+    names = itertools.cycle(sorted(POLICIES))
+    for i in steps(range(count), "poison"):
+        name = next(names)
+        found.tried()
+        began = False
+        try:
+            with warnings.catch_warnings(), in_time(SECONDS):
+                warnings.simplefilter("error")
+                warnings.simplefilter("ignore", ExpertDownWarning)
+                policy, domain, rng = policy_of(name, seed * 1_000_003 + i)
+                began = True
+                wrong = play(policy, domain, rng)
+        except (FactorisationError, ExpertError) as error:
+            found.also(f"refused with a remedy: {type(error).__name__}")
+        except ValueError as error:
+            if not began and is_limit(error):
+                found.also("refused at the door")
+            else:
+                found.fault(CRASHED, f"{name}, {i}: ValueError: {error}"[:300])
+        except Exception as error:
+            found.fault(CRASHED, f"{name}, {i}: {type(error).__name__}: {error}"[:300])
+        else:
+            found.also("taken, and it works")
+            if wrong:
+                kind = HALF_DONE if "half" in wrong else WRONG
+                found.fault(kind, f"{name}, {i}: {wrong}")
+    return found.tally
+
+
+if __name__ == "__main__":
+    run_one(attack, "tests.attack.poison", COUNT)

@@ -1,0 +1,334 @@
+"""Saved files that are damaged or made to do harm: each must be refused by name, and no code may run.
+
+    python -m tests.attack.saved_files [--count 600] [--seed 0]
+
+A file of `Bandit.save` is cut, has bytes changed, or is made anew with something else inside: pickles,
+arrays of objects, packed or encrypted or doubled members, names that lead elsewhere, sizes that lie,
+entries that refer to themselves or name what is not the package's. `load` must raise `SavedFileError`,
+within a second and without importing anything, and leave no trace on the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+import random
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.attack.report import WRONG, Count, Tally, run_one
+from tvbandits import Candidates, SavedFileError, load, policies
+from tvbandits.core.files.words import part_by
+
+COUNT, QUICK = 600, 120
+
+SLOW = 5.0
+"""Seconds after which a refusal counts as one that never came."""
+
+TRACE = Path(tempfile.gettempdir()) / "tvbandits-attack-trace"
+"""What code would leave behind that a file has made run."""
+
+
+class Harm:
+    """Leaves a trace when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TRACE.touch, ()
+
+
+def good() -> bytes:
+    """A file as it should be."""
+    part_by("")  # looks for a part in every package, so that all are imported
+    bandit = policies.tv_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
+    for t in range(1, 6):
+        X = bandit.ask(float(t))
+        bandit.tell(X, np.sin(X[:, 0]), float(t))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved"
+        bandit.save(path)
+        return path.read_bytes()
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    """What is inside."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def sealed(inside: dict[str, bytes], packed: int = zipfile.ZIP_STORED, twice: str = "") -> bytes:
+    """A file with other members and the checksum that belongs to them."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", packed) as archive:
+        for name, content in inside.items():
+            archive.writestr(zipfile.ZipInfo(name), content, compress_type=packed)
+        if twice:
+            info = zipfile.ZipInfo("arrays/0.npX")
+            archive.writestr(info, inside[twice])
+        archive.comment = b"0" * 64
+    data = buffer.getvalue().replace(b"arrays/0.npX", b"arrays/0.npy")
+    return signed(data)
+
+
+def signed(data: bytes) -> bytes:
+    """With the checksum of what it holds."""
+    return data[:-64] + hashlib.sha256(data[:-64]).hexdigest().encode()
+
+
+def with_structure(data: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
+    """With another structure."""
+    inside = members(data)
+    structure = json.loads(inside["structure.json"])
+    change(structure)
+    return sealed({**inside, "structure.json": json.dumps(structure).encode()})
+
+
+def with_entry(data: bytes, entry: Any) -> bytes:
+    """With an entry at the end, which is what the file holds."""
+
+    def change(structure: dict[str, Any]) -> None:
+        structure["entries"].append(entry)
+        structure["root"] = {"entry": len(structure["entries"]) - 1}
+
+    return with_structure(data, change)
+
+
+def with_entries(data: bytes, first: Any, then: Callable[[int], Any], count: int) -> bytes:
+    """With a chain of entries, each made from the number of the one before it."""
+
+    def change(structure: dict[str, Any]) -> None:
+        entries = structure["entries"]
+        entries.append(first)
+        for _ in range(count):
+            entries.append(then(len(entries) - 1))
+        bounds = {"value": "Box", "with": {"bounds": {"entry": len(entries) - 1}}}
+        entries.append(bounds if "tuple" in entries[-1] else {"tuple": []})
+
+    return with_structure(data, change)
+
+
+def bombs(data: bytes) -> dict[str, bytes]:
+    """Small files of what is without end once somebody looks into it."""
+
+    def twice(n: int) -> Any:
+        return {"tuple": [{"entry": n}, {"entry": n}]}
+
+    def kernel(n: int) -> Any:
+        return {"kernel": "Sum", "with": {"k1": {"entry": n}, "k2": {"entry": n}}}
+
+    white = {"kernel": "WhiteKernel", "with": {"noise_level": 1.0}}
+    arrays = {"list": [{"entry": 0}] * 200_000}
+    return {
+        "doublings": with_entries(data, {"tuple": [0.0, 1.0]}, twice, 60),
+        "few doublings": with_entries(data, {"tuple": [0.0, 1.0]}, twice, 24),
+        "kernel of doublings": with_entries(data, white, kernel, 40),
+        "kernel of few doublings": with_entries(data, white, kernel, 12),
+        "mapping of doublings": with_entries(
+            data, {"dict": []}, lambda n: {"dict": [["a", {"entry": n}], ["b", {"entry": n}]]}, 50
+        ),
+        "chain": with_entries(data, {"tuple": []}, lambda n: {"tuple": [{"entry": n}]}, 200_000),
+        "one array many times": with_entries(
+            data, {"array": 0, "writeable": False}, lambda _: arrays, 1
+        ),
+    }
+
+
+def with_array(data: bytes, content: bytes) -> bytes:
+    """With another first array."""
+    return sealed({**members(data), "arrays/0.npy": content})
+
+
+def npy(header: str, body: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    """An npy file with a header of one's own."""
+    text = header.encode("latin1") + b"\n"
+    return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text + body
+
+
+def objects() -> bytes:
+    """An npy file of objects, which is a pickle."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Harm()], dtype=object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+def cases(data: bytes) -> dict[str, bytes]:
+    """Files that are made to do harm, by what is wrong with them."""
+    inside, harm = members(data), pickle.dumps(Harm())
+    own = {"own": "os:system"}
+    shape = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
+    entries: dict[str, Any] = {
+        "entry of code": own,
+        "entry of a builtin": {"own": "builtins:eval"},
+        "class outside": {"value": "os:system", "with": {}},
+        "class by its module": {"value": "core.domains.box:Box", "with": {"bounds": "x"}},
+        "class that opens files": {"value": "Recording", "with": {}},
+        "class that is imported there": {"value": "Path", "with": {}},
+        "class by a path": {"value": "../../evil:Evil", "with": {}},
+        "class of a private name": {"value": "__builtins__", "with": {}},
+        "class that is no word": {"value": 7, "with": {}},
+        "kernel that is none": {"kernel": "Kernel", "with": {}},
+        "kernel by a path": {"kernel": "os:system", "with": {}},
+        "kernel with wrong parts": {"kernel": "RBF", "with": {"command": "ls"}},
+        "generator that is none": {"generator": {"entry": 0}},
+        "kernel for a value": {"value": "OnSpace", "with": {}},
+        "reference to itself": {"tuple": [{"entry": 10**6}]},
+        "reference below zero": {"tuple": [{"entry": -1}]},
+        "reference of a bool": {"tuple": [{"entry": True}]},
+        "array that is not there": {"array": 10**6, "writeable": True},
+        "array below zero": {"array": -1, "writeable": True},
+        "unknown entry": {"pickle": "gASVAAAA"},
+        "no entry": 7,
+        "empty entry": {},
+        "key that cannot be one": {"dict": [[{"entry": 0}, 1]]},
+        "bandit of nothing": {"value": "Bandit", "with": {}},
+        "no bandit": {"tuple": [1, 2]},
+        "number of many digits": {"tuple": [10**4000]},
+        "set": {"set": [1, 2]},
+        "keys of one hash": {"dict": [[k * (2**61 - 1), 0] for k in range(1, 50_000)]},
+        "number that is true": {"value": "Window", "with": {"last": True, "within": None}},
+        "wrong part": {"value": "Box", "with": {"bounds": "everything"}},
+        "unknown part": {"value": "Box", "with": {"harm": 1}},
+    }
+    arrays = {
+        "array of objects": objects(),
+        "pickle for an array": harm,
+        "array of a huge shape": npy(shape % "(1000000000000000000,)"),
+        "array of huge numbers": npy(shape % "(1000000000000,)"),
+        "array of a negative shape": npy(shape % "(-5,)"),
+        "array of many dimensions": npy(shape % ("(" + "1," * 99 + ")"), b"\0" * 8),
+        "array of a bool for a shape": npy(shape % "(True,)", b"\0" * 8),
+        "array of records": npy("{'descr': [('a', '|O')], 'fortran_order': False, 'shape': (1,)}"),
+        "header of code": npy("__import__('os').system('touch harm')"),
+        "header too long": npy("#" * 60_000),
+        "header too deep": npy("(" * 5_000),
+        "npy of another version": npy(shape % "()", b"\0" * 8, b"\x03\x00"),
+        "empty array": b"",
+        "array cut short": inside["arrays/0.npy"][:-8],
+        "array with more": inside["arrays/0.npy"] + b"\0" * 8,
+    }
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("structure.json", b"0" * 50_000_000)
+        archive.comment = b"0" * 64
+    deep = {**inside, "structure.json": b"[" * 200_000 + b"]" * 200_000}
+    return {
+        **{name: with_entry(data, entry) for name, entry in entries.items()},
+        **bombs(data),
+        **{name: with_array(data, content) for name, content in arrays.items()},
+        "pickle": harm,
+        "pickle of protocol 0": pickle.dumps(Harm(), 0),
+        "pickle inside": sealed({**inside, "state.pkl": harm}),
+        "pickle of the structure": sealed({**inside, "structure.json": harm}),
+        "name that leads up": sealed({**inside, "../../evil.py": b"harm"}),
+        "name from the root": sealed({**inside, "/etc/cron.d/evil": b"harm"}),
+        "member there twice": sealed(inside, twice="arrays/0.npy"),
+        "packed members": sealed(inside, zipfile.ZIP_DEFLATED),
+        "zip bomb": signed(bomb.getvalue()),
+        "no structure": sealed({k: v for k, v in inside.items() if k != "structure.json"}),
+        "array missing": sealed({k: v for k, v in inside.items() if k != "arrays/0.npy"}),
+        "structure too deep": sealed(deep),
+        "structure too long": sealed({**inside, "structure.json": b" " * 8_000_001}),
+        "structure with NaN": sealed({**inside, "structure.json": b'{"x": NaN}'}),
+        "structure that is a list": sealed({**inside, "structure.json": b"[]"}),
+        "long number": sealed({**inside, "structure.json": b"9" * 100_000}),
+        "version of tomorrow": with_structure(data, lambda s: s.update(version=3)),
+        "version of no kind": with_structure(data, lambda s: s.update(version=True)),
+        "other format": with_structure(data, lambda s: s.update(format="other")),
+        "arrays below zero": with_structure(data, lambda s: s.update(arrays=-1)),
+        "arrays without end": with_structure(data, lambda s: s.update(arrays=10**12)),
+        "entries that are none": with_structure(data, lambda s: s.update(entries={"a": 1})),
+        "no root": with_structure(data, lambda s: s.pop("root")),
+        "empty": b"",
+        "text": b"{}",
+        "SQLite": b"SQLite format 3\x00" + b"\0" * 4080,
+        "half a file": data[: len(data) // 2],
+        "without its end": data[:-1],
+        "with more at its end": data + b"\0",
+        "another checksum": data[:-64] + b"0" * 64,
+    }
+
+
+def drawn(data: bytes, rng: random.Random) -> bytes:
+    """A file that is cut, or has a few bytes changed, at random."""
+    if rng.random() < 0.3:
+        return data[: rng.randrange(len(data))]
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 20))):
+        where = rng.randrange(len(changed))
+        changed[where] ^= 1 << rng.randrange(8)
+    return bytes(changed) if changed != data else data[:-1]
+
+
+@dataclass
+class Found:
+    """What came of it."""
+
+    tried: int = 0
+    refused: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def attempt(name: str, data: bytes, path: Path, found: Found) -> None:
+    """One file."""
+    path.write_bytes(data)
+    there, known = set(path.parent.iterdir()), set(sys.modules)
+    began = time.monotonic()
+    found.tried += 1
+    try:
+        load(path)
+    except SavedFileError as error:
+        found.refused += 1
+        if "\n" in str(error) or str(path) not in str(error):
+            found.faults.append(f"{name}: the message does not name the file in one line: {error}")
+    except Exception as error:
+        found.faults.append(f"{name}: {type(error).__name__} has no name for it: {error}")
+    else:
+        found.faults.append(f"{name}: it was loaded")
+    if time.monotonic() - began > SLOW:
+        found.faults.append(f"{name}: it took {time.monotonic() - began:.1f} s to refuse it")
+    if TRACE.exists():
+        TRACE.unlink()
+        found.faults.append(f"{name}: code was run")
+    strange = {m for m in set(sys.modules) - known if not m.startswith("tvbandits.")}
+    if strange or set(path.parent.iterdir()) != there:
+        found.faults.append(f"{name}: it left something behind: {sorted(strange)}")
+
+
+def saved_files(count: int, seed: int) -> Found:
+    """All that are made, and as many drawn as are left of `count`."""
+    found, rng, data = Found(), random.Random(seed), good()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved"
+        path.write_bytes(data)
+        load(path)
+        made = cases(data)
+        for name, content in made.items():
+            attempt(name, content, path, found)
+        for number in range(count - len(made)):
+            attempt(f"drawn {number} of seed {seed}", drawn(data, rng), path, found)
+    return found
+
+
+def attack(count: int, seed: int) -> Tally:
+    """Open so many files: those that are made, and then some that are drawn."""
+    counts = Count("saved files")
+    found = saved_files(count, seed)
+    counts.tried(found.tried)
+    counts.also("refused by name", found.refused)
+    for fault in found.faults:
+        counts.fault(WRONG, fault)
+    return counts.tally
+
+
+if __name__ == "__main__":
+    run_one(attack, "tests.attack.saved_files", COUNT)

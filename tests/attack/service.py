@@ -1,0 +1,367 @@
+"""A service under attack: every request that should not be is refused and logged, and it lives on.
+
+    python -m tests.attack.service [--count 120] [--seed 0]
+
+The server is a process of its own, started by `tvbandits campaign serve`. Each attack has statuses that
+are right (0: the connection is closed without a reply). After each one the journal must be as before,
+the reply may show nothing of the inside, the log must have grown, and the service must answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import requests
+
+from benchmarks.service import Serving, started
+from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Tally, run_one, steps
+from tvbandits import Campaign
+
+COUNT, QUICK = 120, 48
+SECONDS = 25.0
+"""In which a slow client must be left; the limit of the service is 10."""
+
+Bytes = bytes | list[bytes]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is sent, and which statuses of the reply are right."""
+
+    name: str
+    send: Callable[[Serving], Bytes]
+    right: tuple[int, ...]
+
+
+def request(
+    there: Serving,
+    method: str = "POST",
+    path: str = "/tell",
+    body: bytes | str = b"{}",
+    headers: str = "",
+    *,
+    role: str | None = "all",
+    host: str = "localhost",
+) -> bytes:
+    """One request as it goes over the wire."""
+    said = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    token = "" if role is None else f"Authorization: Bearer {there.tokens[role]}\r\n"
+    length = "" if "ncoding: " in headers else f"Content-Length: {len(said)}\r\n"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{token}Content-Type: application/json\r\n"
+        f"{length}{headers}Connection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + said
+
+
+def told(**changed: object) -> str:
+    """A reward as it should be, but for something."""
+    return json.dumps({"points": [[0.0]], "rewards": [1.0], "t": 1, **changed})
+
+
+def _of(name: str, right: tuple[int, ...] | int, **how: object) -> Attack:
+    statuses = right if isinstance(right, tuple) else (right,)
+    return Attack(name, lambda there: request(there, **how), statuses)  # type: ignore[arg-type]
+
+
+def _with(name: str, right: tuple[int, ...], headers: str, body: bytes = b"") -> Attack:
+    return Attack(name, lambda there: request(there, body=body, headers=headers), right)
+
+
+GOOD = told().encode()
+CHUNKED = "Transfer-Encoding: chunked\r\n"
+STRANGER = (401, 429)
+
+WHO = [
+    _of("no token", STRANGER, body=told(), role=None),
+    _of("unknown token", STRANGER, body=told(), role=None, headers="Authorization: Bearer tvb_x\r\n"),
+    _of("another scheme", STRANGER, body=told(), role=None, headers="Authorization: Basic YTpi\r\n"),
+    _of("token of 20 kB", STRANGER, body=told(), role=None,
+        headers=f"Authorization: Bearer {'x' * 20_000}\r\n"),
+    _of("reader tells", 403, body=told(), role="read"),
+    _of("teller asks", 403, path="/ask", role="tell"),
+    _of("asker tells", 403, body=told(), role="ask"),
+    _of("teller looks", 403, method="GET", path="/status", role="tell", body=b""),
+    Attack("a cookie tells", lambda there: request(there, body=told(), role=None,
+        headers=f"Cookie: tvbandits={there.tokens['all']}\r\n"), STRANGER),
+    Attack("a token in the address", lambda there: request(
+        there, "GET", f"/status?token={there.tokens['all']}", b"", role=None), STRANGER),
+    _of("two tokens", 400, body=told(), headers="Authorization: Bearer tvb_x\r\n"),
+]  # fmt: skip
+
+WHERE = [
+    _of("above the root", 404, method="GET", path="/../campaign.db", body=b""),
+    _of("above the root, encoded", 404, method="GET", path="/%2e%2e/%2e%2e/etc/passwd", body=b""),
+    _of("above the root, twice encoded", 404, method="GET", path="/%252e%252e/etc/passwd", body=b""),
+    _of("a NUL in the path", 404, method="GET", path="/status%00.html", body=b""),
+    _of("control characters in the path", 404, method="GET", path="/%1b%5b31m%0d%0aX:y", body=b""),
+    _of("a path of 30 kB", (400, 404), method="GET", path="/" + "a" * 30_000, body=b""),
+    _of("another host", 400, body=told(), host="evil.example"),
+    _of("two hosts", 400, body=told(), headers="Host: evil.example\r\n"),
+    _of("an absolute address", (400, 404), path="http://evil.example/tell", body=told()),
+    _of("a forwarded host", 401, body=told(), role=None, headers="X-Forwarded-Host: localhost\r\n"),
+    _of("another method", 405, method="DELETE", path="/tell", body=b""),
+    _of("a method of the other's", 405, method="TRACE", path="/status", body=b""),
+    _of("a tunnel", (400, 404, 405), method="CONNECT", path="evil.example:443", body=b""),
+    _of("a web socket", 405, method="GET", path="/tell", body=b"",
+        headers="Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"),
+]  # fmt: skip
+
+WHAT = [
+    _of("no JSON", 422, body=b"{"),
+    _of("no UTF-8", (400, 422), body=b'{"points": "\xff\xfe"}'),
+    _of("deep JSON", (400, 422), body=b"[" * 400_000),
+    _of("deep points", (400, 422), body='{"points":' + "[" * 50_000 + "]" * 50_000 + "}"),
+    _of("2 MB", 413, body=b" " * 2_000_000),
+    _of("2 MB in chunks", 413, headers=CHUNKED, body=(b"ffff\r\n" + b" " * 65_535 + b"\r\n") * 32),
+    _of("20,000 points", 413, body=told(points=[[0.0]] * 20_000, rewards=[0.0] * 20_000)),
+    _of("no points", 422, body=told(points=[], rewards=[])),
+    _of("a point elsewhere", 422, body=told(points=[[99.0]])),
+    _of("not a number", 422, body=told(rewards=[float("nan")])),
+    _of("infinite", 422, body=told().replace("1.0", "1e999")),
+    _of("huge reward", 422, body=told(rewards=[1e300])),
+    _of("huge whole number", 422, body=told(rewards=[10**400])),
+    _of("huge point", 422, body=told(points=[[10**400]])),
+    _of("huge time", 422, body=told(t=10**400)),
+    _of("a number of 5000 digits", (400, 422), body=told().replace("1.0", "9" * 5000)),
+    _of("a billion points asked for", 422, path="/ask", body='{"t": 1, "n": 1000000000}'),
+    _of("huge rows", 422, path="/ask", body=json.dumps({"t": 1, "among": [2**70]})),
+    _of("rows below zero", 422, path="/ask", body='{"t": 1, "among": [-1000]}'),
+    _of("no variance", 422, body=told(variance=0.0)),
+    _of("a field of one's own", 422, body=told(__class__="os.system")),
+    _of("a text for a number", 422, body=told(rewards=["1'; DROP TABLE journal; --"])),
+    _of("a time in SQL", 422, body=told(t="1'; DROP TABLE journal; --")),
+    _of("half a character in the key", (400, 422), body=told(key="KEY").replace("KEY", "\\ud800")),
+    _of("a key with a line end", 422, body=told(key="a\r\nSet-Cookie: b=c")),
+    _of("a key of 300 letters", 422, body=told(key="k" * 300)),
+    _of("a list for a mapping", 422, body=b"[1, 2]"),
+    _of("history without an end", 422, method="GET", path=f"/history?last={'9' * 20}", body=b""),
+    _of("a forecast of nothing", 422, path="/predict", body='{"points": [[null]]}'),
+]  # fmt: skip
+
+FORM = [
+    _with("a length and chunks", (400,), f"Content-Length: 4\r\n{CHUNKED}", b"0\r\n\r\n"),
+    _with("two lengths", (400,), "Content-Length: 4\r\nContent-Length: 5\r\nX-Encoding: \r\n", GOOD),
+    _with("a length below zero", (400,), "Content-Length: -1\r\nX-Encoding: \r\n"),
+    _with("a length of letters", (400,), "Content-Length: 0x10\r\nX-Encoding: \r\n"),
+    _with("a length of 5000 digits", (400,), f"Content-Length: {'9' * 5000}\r\nX-Encoding: \r\n"),
+    _with("chunks of nonsense", (400,), CHUNKED, b"ZZ\r\nhello\r\n0\r\n\r\n"),
+    _with("a chunk below zero", (400,), CHUNKED, b"-5\r\nhello\r\n0\r\n\r\n"),
+    _with("an encoding of nonsense", (400, 501), "Transfer-Encoding: xchunked\r\n", GOOD),
+    _with("two encodings", (400, 501), "Transfer-Encoding: chunked, identity\r\n", GOOD),
+    _with("a space before the colon", (400,), "Transfer-Encoding : chunked\r\n", GOOD),
+    _with("a header without a name", (400,), ": nothing\r\nX-Encoding: \r\n", GOOD),
+    _with("a NUL in a header", (400,), "X-Encoding: a\0b\r\n", GOOD),
+    _with("headers of 100 kB", (400, 422), f"X-Encoding: {'y' * 100_000}\r\n", GOOD),
+    Attack("no host", lambda _: b"GET /status HTTP/1.1\r\n\r\n", (400,)),
+    Attack("another protocol", lambda _: b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", (400,)),
+    Attack("another version", lambda _: b"GET /status HTTP/9.9\r\nHost: localhost\r\n\r\n",
+           (400, *STRANGER)),
+    Attack("noise", lambda _: bytes(range(256)) * 4, (400,)),
+    Attack("a request inside of a body", lambda there: request(
+        there, body=request(there, body=told(), role="all")), (422,)),
+]  # fmt: skip
+
+AT_ONCE: tuple[Attack, ...] = (*WHO, *WHERE, *WHAT, *FORM)
+
+HEAD = b"POST /tell HTTP/1.1\r\nHost: localhost\r\n"
+SLOW: dict[str, tuple[bytes, bytes, float]] = {
+    "nothing is said": (b"", b"", 1.0),
+    "headers, a byte at a time": (HEAD + b"X: ", b"y", 0.2),
+    "headers without an end": (HEAD, b"X: y\r\n", 0.2),
+    "a body, a byte at a time": (HEAD + b"Content-Length: 1000\r\n\r\n", b" ", 0.2),
+    "a body that does not come": (HEAD + b"Content-Length: 1000\r\n\r\n{", b"", 1.0),
+    "chunks, a byte at a time": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n", 0.2),
+    "a second request, a byte at a time": (
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nX: ", b"y", 0.2,
+    ),
+}  # fmt: skip
+"""What is sent first, what then, and how often."""
+
+
+def reply_to(there: Serving, said: bytes) -> bytes:
+    """All that comes back."""
+    found = b""
+    with socket.create_connection(("127.0.0.1", there.port), timeout=SECONDS) as wire:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            wire.sendall(said)
+        with contextlib.suppress(ConnectionResetError, TimeoutError):
+            while part := wire.recv(65536):
+                found += part
+    return found
+
+
+def status_of(reply: bytes) -> int:
+    """Of a reply; 0 for none."""
+    found = re.match(rb"HTTP/1\.[01] (\d{3}) ", reply)
+    return int(found[1]) if found else 0
+
+
+def alive(there: Serving) -> bool:
+    """Whether it answers who has a token."""
+    with contextlib.suppress(requests.RequestException):
+        reply = requests.get(f"{there.address}/status", headers=there.says("read"), timeout=SECONDS)
+        return reply.status_code == 200
+    return False
+
+
+def slow(there: Serving, found: Count) -> None:
+    """All slow clients at the same time, until each of them is left."""
+    with contextlib.ExitStack() as opened:
+        wires = {}
+        for name, (first, *_) in SLOW.items():
+            wire = opened.enter_context(socket.create_connection(("127.0.0.1", there.port)))
+            wire.setblocking(False)
+            wire.sendall(first)
+            wires[name] = wire
+            found.tried()
+        end, due = time.monotonic() + SECONDS, dict.fromkeys(wires, 0.0)
+        while wires and time.monotonic() < end:
+            for name, wire in list(wires.items()):
+                if _left(wire, SLOW[name], name, due):
+                    found.also("slow clients left")
+                    del wires[name]
+            time.sleep(0.02)
+        for name in wires:
+            found.fault("without end", f"{name}: not left in {SECONDS:g} s")
+
+
+def _left(
+    wire: socket.socket, how: tuple[bytes, bytes, float], name: str, due: dict[str, float]
+) -> bool:
+    """Say a little more; whether the service has closed the connection."""
+    with contextlib.suppress(BlockingIOError):
+        try:
+            if not wire.recv(65536):
+                return True
+        except ConnectionResetError:
+            return True
+    if how[1] and time.monotonic() >= due[name]:
+        due[name] = time.monotonic() + how[2]
+        with contextlib.suppress(OSError):
+            wire.send(how[1])
+    return False
+
+
+def crowd(there: Serving, found: Count, connections: int = 700) -> None:
+    """More connections than there may be, half of them in the middle of a request."""
+    found.tried()
+    with contextlib.ExitStack() as opened:
+        for i in range(connections):
+            with contextlib.suppress(OSError):
+                wire = opened.enter_context(
+                    socket.create_connection(("127.0.0.1", there.port), 5.0)
+                )
+                wire.sendall(b"" if i % 2 else HEAD + b"Content-Length: 1000\r\n\r\n{")
+        if not alive(there):
+            found.fault(CRASHED, f"{connections} connections shut others out")
+    found.also(f"crowds of {connections} connections, others served")
+
+
+def injected(there: Serving, found: Count) -> None:
+    """SQL and markup in keys, which are texts like any other: taken once, as they are."""
+    names = (
+        "'; DROP TABLE journal; --",
+        '" OR 1=1 --',
+        "<script>alert(1)</script>",
+        "{{7*7}}",
+        "$(id)",
+    )
+    for number, name in enumerate(names):
+        found.tried()
+        said = told(key=name, t=1000 + number)
+        for _ in range(2):
+            if status_of(reply_to(there, request(there, body=said))) != 200:
+                found.fault(WRONG, f"the key {name!r} was refused")
+        keys = [row.key for row in there.campaign.journal()]
+        if keys.count(name) != 1:
+            found.fault(WRONG, f"the key {name!r} counts {keys.count(name)} times")
+    page = requests.get(there.address, cookies={"tvbandits": there.tokens["read"]}, timeout=120)
+    if page.status_code != 200 or "<script>alert" in page.text:
+        found.fault(WRONG, "markup of a name stands in the page")
+
+
+def rushed(there: Serving, found: Count) -> None:
+    """Guesses of tokens, as fast as they go."""
+    found.tried()
+    replies = [
+        status_of(reply_to(there, request(there, body=told(), role=None))) for _ in range(60)
+    ]
+    if replies[-1] != 429 or set(replies) - {401, 429}:
+        found.fault(SILENT, f"guesses went on: {replies}")
+    found.also("guesses of tokens", len(replies))
+
+
+def one(there: Serving, each: Attack, found: Count) -> None:
+    """Send it, and look at what came of it."""
+    found.tried()
+    rows, logged = len(there.campaign.journal()), there.log.stat().st_size
+    said = each.send(there)
+    reply = reply_to(there, said if isinstance(said, bytes) else b"".join(said))
+    status = status_of(reply)
+    if status in each.right:
+        found.also(f"refused with {status}")
+    else:
+        found.fault(SILENT if status == 200 else CRASHED, f"{each.name}: {status} {reply[-200:]!r}")
+    if b"Traceback" in reply or b"/site-packages" in reply or str(there.folder).encode() in reply:
+        found.fault(WRONG, f"{each.name}: the reply shows the inside: {reply[:300]!r}")
+    if len(there.campaign.journal()) != rows:
+        found.fault(HALF_DONE, f"{each.name}: the journal has changed")
+    end = time.monotonic() + 5.0
+    while there.log.stat().st_size == logged and time.monotonic() < end:
+        time.sleep(0.01)
+    if there.log.stat().st_size == logged:
+        found.fault("not logged", each.name)
+    if not there.running:
+        found.fault(CRASHED, f"{each.name}: the service has ended")
+
+
+def order(count: int, seed: int) -> Iterator[Attack]:
+    """Every attack in an order that is drawn, again and again."""
+    rng = np.random.default_rng(seed)
+    while True:
+        for i in rng.permutation(len(AT_ONCE))[:count]:
+            yield AT_ONCE[i]
+            count -= 1
+        if count <= 0:
+            return
+
+
+def attack(count: int, seed: int) -> Tally:
+    """So many attacks at once, and those that take longer once each."""
+    found = Count("service")
+    with tempfile.TemporaryDirectory(prefix="attack") as name, started(Path(name)) as there:
+        todo = order(count, seed)
+        for _ in steps(range(count), "service"):
+            one(there, next(todo), found)
+        slow(there, found)
+        crowd(there, found)
+        injected(there, found)
+        rushed(there, found)
+        if not (there.running and alive(there)):
+            found.fault(CRASHED, "the service does not answer any more")
+        text = there.log.read_bytes()
+        if re.search(rb"[\x00-\x08\x0b-\x1f]", text):
+            found.fault("terminal escapes", "control characters in the log")
+        if b"Traceback" in text:
+            found.fault(
+                CRASHED, "a stack in the log: " + text[text.index(b"Traceback") :][-300:].decode()
+            )
+        with Campaign.open(there.place) as campaign:
+            problems = campaign.verify().problems
+        for problem in problems:
+            found.fault(WRONG, problem)
+    return found.tally
+
+
+if __name__ == "__main__":
+    run_one(attack, "tests.attack.service", COUNT)

@@ -1,0 +1,280 @@
+"""Hostile stations over MQTT: an honest one is heard all the same, and nothing of theirs gets through.
+
+    python -m tests.attack.stations [--count 300] [--seed 0]
+
+A broker of our own (mosquitto) carries the questions of an expert to two stations: an honest one, and
+one that answers as badly as it can: malformed, huge, never, twice, late, for others, on topics that are
+none, with bytes that are no text, escapes for a terminal, and numbers that cannot be computed with. The
+honest answer must come, in time, and nothing that could do harm: no variance below the floor, no value
+beyond the limit, no control character in a note, no table that grows without end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.attack.report import CRASHED, WRONG, Count, Tally, run_one, steps
+from tvbandits.core.arrays import LARGEST_VALUE
+from tvbandits.experts import SensorExpert, Station
+from tvbandits.experts.sensors.mqtt import MOST_KNOWN, MQTTTransport
+
+COUNT, QUICK = 300, 40
+
+TIME_OUT, PATIENT = 1.0, 30.0
+"""Seconds that the expert waits for an answer; and where the honest one was not heard within these, as
+on a machine with much else to do: seconds that it waits for the same question on the same connection."""
+
+Message = tuple[str, bytes]
+"""Topic and payload; a topic of a single letter is filled in."""
+
+
+def broker_there() -> bool:
+    """Whether a broker is installed."""
+    return shutil.which("mosquitto") is not None
+
+
+@contextlib.contextmanager
+def a_broker() -> Iterator[int]:
+    """The port of a broker of our own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    with tempfile.TemporaryDirectory(prefix="attack") as folder:
+        settings = Path(folder, "mosquitto.conf")
+        settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nuser root\n")
+        process = subprocess.Popen(
+            ["mosquitto", "-c", str(settings)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            for _ in range(600):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.02)
+            yield port
+        finally:
+            process.kill()
+            process.wait()
+
+
+def good(question: dict[str, Any], name: str, **changes: Any) -> bytes:
+    """The answer of a station, with changes."""
+    answer = {
+        "request": question["request"],
+        "station": name,
+        "time": question["time"],
+        "value": 1.5,
+        "variance": 0.01,
+        "note": "",
+    }
+    return json.dumps({**answer, **changes}).encode()
+
+
+ODD: tuple[Any, ...] = (
+    *(
+        None,
+        True,
+        False,
+        "",
+        "9",
+        "\x1b[31mred\x1b]0;title\x07",
+        "x" * 100_000,
+        [],
+        {},
+        [[]],
+        -1,
+        0,
+    ),
+    *(5e-324, 1e-51, 1e51, 1e308, -1e308, 10**400, 2**53, 2**63, 0.1, 1e-300, {"a": 1}, [1.0]),
+    *("\u202e\u2066", "a\nb\rc\x00d", "NaN", float(2**53), -(2**53)),
+)
+"""Values for the fields of an answer."""
+
+FIELDS = ("request", "station", "time", "value", "variance", "note", "other")
+
+RAW = (
+    b"",
+    b"\xff\xfe\x00",
+    b"null",
+    b"[]",
+    b"{}",
+    b"1e999",
+    b"NaN",
+    b'{"value": NaN}',
+    b'{"request": Infinity}',
+    b"[" * 60_000,
+    b'{"a":' * 20_000,
+    b"9" * 60_000,
+    b'{"request": ' + b"9" * 50_000 + b"}",
+    b"x" * 300_000,
+    b'{"request": 1, "request": 2}',
+    b"\x1b[2J\x1b[31m",
+)
+"""Payloads that are no answers."""
+
+TOPICS = (
+    "tvbandits",
+    "tvbandits/",
+    "tvbandits//state",
+    "tvbandits/liar/say/",
+    "tvbandits/liar/say/%00",
+    "tvbandits/%1b%5b31m/state",
+    "tvbandits/%ff%fe/state",
+    "tvbandits/../../state",
+    "tvbandits/" + "x" * 5000 + "/state",
+    "tvbandits/honest/state",
+    "tvbandits/liar/state",
+    "tvbandits/liar/state/more",
+    "tvbandits/é\u202e/state",
+)
+"""Topics that are none, or somebody else's."""
+
+
+def answers(question: dict[str, Any], rng: np.random.Generator) -> list[Message]:
+    """What a hostile station sends for a question."""
+    say = f"tvbandits/liar/say/{question['client']}"
+    as_honest = f"tvbandits/honest/say/{question['client']}"
+    kind = int(rng.integers(10))
+    if kind <= 3:  # a field or two that are odd
+        names = rng.choice(FIELDS, size=int(rng.integers(1, 3)), replace=False)
+        changes = {str(name): ODD[int(rng.integers(len(ODD)))] for name in names}
+        return [(say, good(question, "liar", **changes))]
+    if kind == 4:
+        return [(say, RAW[int(rng.integers(len(RAW)))])]
+    if kind == 5:  # somebody else's topic, or none
+        topic = TOPICS[int(rng.integers(len(TOPICS)))]
+        payload = (b"online", b"offline", b"", b"\xff", b"x" * 70_000)[int(rng.integers(5))]
+        return [(topic, payload)]
+    if kind == 6:  # twice, and stale
+        stale = good(question, "liar", request=question["request"] - 1)
+        return [
+            (say, stale),
+            (say, good(question, "liar")),
+            (say, good(question, "liar", value=9.0)),
+        ]
+    if kind == 7:  # a flood
+        many = [(f"tvbandits/s{i}/state", b"online") for i in range(300)]
+        return [*many, *[(say, RAW[1])] * 300]
+    if kind == 8:  # rubbish in the name of the honest one, which answers all the same
+        return [(as_honest, RAW[int(rng.integers(len(RAW)))]), (as_honest, b"{}")]
+    return []  # never
+
+
+class Hostile:
+    """A client that speaks for the liar, and answers for the honest one."""
+
+    def __init__(self, port: int, seed: int) -> None:
+        self._seed, self._ready = seed, threading.Event()
+        self.sent: list[Message] = []
+        client = self.client = paho.Client(CallbackAPIVersion.VERSION2)
+        client.on_connect = lambda *_: client.subscribe([("tvbandits/+/ask", 0)])
+        client.on_subscribe = lambda *_: self._ready.set()
+        client.on_message = self._heard
+        client.connect("127.0.0.1", port)
+        client.loop_start()
+        self._ready.wait(30)
+
+    def _heard(self, _client: object, _data: object, message: Any) -> None:
+        question = json.loads(message.payload)
+        if "/liar/" in message.topic:
+            # A question of the same time gets the same again.
+            rng = np.random.default_rng([self._seed, int(question["time"])])
+            self.sent = answers(question, rng)
+            for topic, payload in self.sent:
+                with contextlib.suppress(ValueError):  # a topic that the client itself refuses
+                    retain = payload in (b"online", b"offline") and "honest" in topic
+                    self.client.publish(topic, payload, retain=retain)
+        else:
+            topic = f"tvbandits/honest/say/{question['client']}"
+            self.client.publish(topic, good(question, "honest", value=0.5))
+
+    def close(self) -> None:
+        """End it."""
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def wrong_with(said: Any, transport: MQTTTransport) -> str:
+    """What got through; empty if nothing did."""
+    if said.values[0] != 0.5:
+        return f"the honest answer is {said.values[0]}, notes {said.notes}"
+    value, variance = said.values[1], said.variance[1]
+    if not (np.isnan(value) or abs(value) <= LARGEST_VALUE):
+        return f"a value of {value}"
+    if not np.isnan(value) and variance < 1e-5:
+        return f"a variance of {variance}"
+    if any(not each.isprintable() for note in said.notes for each in note):
+        return f"control characters in {said.notes!r}"
+    if any(len(note) > 2000 for note in said.notes) or len(said.notes) > 20:
+        return f"notes of {[len(note) for note in said.notes]} characters"
+    if len(transport._online) > MOST_KNOWN:
+        return f"{len(transport._online)} stations known"
+    return ""
+
+
+def patiently(transport: MQTTTransport, ask: Callable[[], Any]) -> Any:
+    """Ask with more time, on the same connection: what is lost, and not late, is missed again."""
+    transport._time_out = PATIENT
+    try:
+        return ask()
+    finally:
+        transport._time_out = TIME_OUT
+
+
+def attack(count: int, seed: int) -> Tally:
+    """So many questions, asked of the two."""
+    found = Count("stations")
+    if not broker_there():
+        found.also("not tried: mosquitto is not installed")
+        return found.tally
+    stations = [Station("honest", (0.0,), 0.01), Station("liar", (1.0,), 0.01)]
+    points = np.array([[0.0], [1.0]])
+    with a_broker() as port, contextlib.ExitStack() as open_:
+        hostile = Hostile(port, seed)
+        open_.callback(hostile.close)
+        transport = open_.enter_context(MQTTTransport("127.0.0.1", port, time_out=TIME_OUT))
+        expert = SensorExpert(stations, transport)
+        for i in steps(range(count), "stations"):
+            found.tried()
+            began = time.monotonic()
+            try:
+                said = expert.query(points, float(i))
+                if said.values[0] != 0.5:
+                    found.also("honest answers waited for once more")
+                    said = patiently(transport, lambda t=float(i): expert.query(points, t))
+            except Exception as error:
+                found.fault(
+                    CRASHED, f"{i}, {_shown(hostile.sent)}: {type(error).__name__}: {error}"
+                )
+                continue
+            if wrong := wrong_with(said, transport):
+                found.fault(WRONG, f"{i}, {_shown(hostile.sent)}: {wrong}"[:300])
+            elif time.monotonic() - began > TIME_OUT + PATIENT + 20:
+                found.fault("without end", f"{i}, {_shown(hostile.sent)}")
+            else:
+                found.also("answered" if not np.isnan(said.values[1]) else "left out, and noted")
+    return found.tally
+
+
+def _shown(sent: Sequence[Message]) -> str:
+    return str([(topic[:40], payload[:80]) for topic, payload in sent[:2]])
+
+
+if __name__ == "__main__":
+    run_one(attack, "tests.attack.stations", COUNT)

@@ -1,0 +1,209 @@
+"""What the page says of a campaign, against histories made by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
+from tvbandits.campaign.service.facts import Facts, Station, in_words
+from tvbandits.experts import Budgeted, Calibrated, CallableExpert
+from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, PolylogSchedule, Total
+
+SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
+NAMES = ["north", "mill", "south", "east"]
+NAN = float("nan")
+
+
+def campaign(folder: Path, bandit: Any = None, **about: str) -> Campaign:
+    player = bandit or policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, epsilon=0.01)
+    known = {"names": json.dumps(NAMES), **about}
+    return Campaign.create(folder / "c.db", player, about=known)
+
+
+def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Station]:
+    """Of a campaign in which these readings came, one a step."""
+    with campaign(folder) as made:
+        for name, values in history.items():
+            for t, value in enumerate(values, start=1):
+                made.tell(SITES.X[[NAMES.index(name)]], [value], float(t))
+        return {each.name: each for each in Facts.of(made).stations}
+
+
+@pytest.mark.parametrize(
+    ("values", "troubles"),
+    [
+        ([0.1, 0.2, 0.3], ()),
+        ([0.1, 0.5, 0.5, 0.5, 0.5], ()),
+        ([0.1, 0.5, 0.5, 0.5, 0.5, 0.5], ("stuck: 0.5 for 5 readings",)),
+        ([0.5] * 7, ("stuck: 0.5 for 7 readings",)),
+        ([0.5] * 7 + [0.6], ()),
+        ([0.1, NAN, NAN], ()),
+        ([0.1, NAN, NAN, NAN], ("silent: the last 3 readings failed",)),
+        ([NAN] * 4, ("silent: the last 4 readings failed",)),
+        ([NAN, NAN, NAN, 0.1], ()),
+        (
+            [0.5] * 5 + [NAN] * 3,
+            ("silent: the last 3 readings failed", "stuck: 0.5 for 5 readings"),
+        ),
+    ],
+)
+def test_a_station_that_is_stuck_or_silent(
+    tmp_path: Path, values: list[float], troubles: tuple[str, ...]
+) -> None:
+    found = stations(tmp_path, {"mill": values, "east": [0.1, 0.2]})
+    assert found["mill"].troubles == troubles
+    assert found["mill"].readings == np.isfinite(values).sum()
+    assert found["mill"].failed == np.isnan(values).sum()
+    assert found["mill"].last_time == len(values)
+    assert found["east"].troubles == ()
+    assert next(iter(found)) == ("mill" if troubles else "east")
+
+
+def asked(folder: Path, offset: float, pairs: int) -> list[Station]:
+    """What is said of answers beside readings of one station: `offset` above them, and chance."""
+    chance = np.random.default_rng(0).normal(0, 0.1, pairs)
+    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, budget=2)
+    with campaign(folder, bandit) as made:
+        for t in range(1, pairs + 1):
+            made.tell(SITES.X[[1]], [np.sin(t)], float(t))
+            made.answer(SITES.X[[1]], [np.sin(t) + offset + chance[t - 1]], float(t), 0.04)
+        return Facts.of(made).stations
+
+
+@pytest.mark.parametrize(
+    ("offset", "pairs", "biased"), [(1.0, 12, True), (0.0, 12, False), (1.0, 5, False)]
+)
+def test_a_station_that_reads_too_little(
+    tmp_path: Path, offset: float, pairs: int, biased: bool
+) -> None:
+    (mill,) = asked(tmp_path, offset, pairs)
+    assert bool(mill.troubles) == biased
+    if biased:
+        found = re.fullmatch(
+            r"biased: answers are \+([\d.]+) from its own readings", mill.troubles[0]
+        )
+        assert found is not None
+        assert float(found[1]) == pytest.approx(1.0, abs=0.1)
+
+
+def expert_of(total: int) -> Any:
+    def said(X: Any, t: float) -> Any:
+        return np.sin(X[:, 0] + t) + 0.8
+
+    return Calibrated(Budgeted(CallableExpert(said, 0.01), total=total), probe=True)
+
+
+def test_what_a_calibration_knows(tmp_path: Path) -> None:
+    expert = expert_of(500)
+    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=expert, budget=2)
+    text = "[expert]\nbudget = 500\n"
+    with campaign(tmp_path, bandit, config=text, unit="ppb") as made:
+        empty = Facts.of(made)
+        assert empty.expert == []
+    with Campaign.open(tmp_path / "c.db", expert=expert) as made:
+        rng = np.random.default_rng(1)
+        for t in range(1, 13):
+            X = made.ask(float(t))
+            made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
+    with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
+        facts = Facts.of(made)
+        known = expert.report()
+        (said,) = facts.expert
+        assert known.biased
+        assert f"by {known.pairs} answers" in said
+        assert f"biased: {known.bias:+.3g} [ppb]" in said
+        assert known.verdict in said
+        spent = dict(facts.spent)
+        assert spent["budget"] == "2 a decision on average"
+        assert spent["questions in all"] == 500
+        assert spent["left of them"] == 500 - expert.state()["expert"]["spent"]["asked"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (None, "no limit here"),
+        (PerStep(2), "2 a decision"),
+        (OnAverage(0.5), "0.5 a decision on average"),
+        (OnAverage(2, 3), "2 a decision on average, at most 3"),
+        (Total(200, 500), "200 over 500 decisions"),
+        (LogSchedule(), "6 log t in decision t"),
+        (PolylogSchedule(2), "1 log^2(t / 0.2) in decision t"),
+    ],
+)
+def test_budgets_in_words(budget: Any, words: str) -> None:
+    assert in_words(budget) == words
+
+
+@pytest.mark.parametrize("minimise", [False, True])
+def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
+    bandit = policies.tv_gp_ucb(
+        SITES, RBF(2.0), 0.01, epsilon=0.01, minimise=minimise, confidence=3.0
+    )
+    with campaign(tmp_path, bandit) as made:
+        for t, row in enumerate([0, 1, 2, 3, 1, 2], start=1):
+            made.ask(float(t))
+            made.drop(made.pending)
+            made.tell(SITES.X[[row]], [[0.0, 1.0, -1.0, 0.2][row]], float(t))
+        made.ask(6.0)
+        facts = Facts.of(made)
+        assert facts.names[facts.best] == ("south" if minimise else "mill")
+        assert facts.width == 3.0
+        mean, deviation = made.predict(SITES.X, 6.0)
+        worth = -mean if minimise else mean
+        best = int(np.argmax(worth))
+        brute = max(
+            (worth[i] + 3 * deviation[i]) - (worth[best] - 3 * deviation[best]) for i in range(4)
+        )
+        assert facts.most_regret == pytest.approx(brute)
+
+
+def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
+    with Campaign.create(
+        tmp_path / "c.db",
+        policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, epsilon=0.01),
+        clock=Clock("1h", "2024-01-01"),
+    ) as made:
+        made.tell(SITES.X[[1]], [1.0], "2024-01-02 06:00")
+        made.tell(SITES.X[[1]], [1.0], "2024-01-02 08:00")
+        facts = Facts.of(made)
+        assert facts.when(facts.now) == "2024-01-02 08:00"
+        assert facts.spacing == 2.0
+        assert facts.names == ["0,0", "4,0", "0,4", "4,4"]
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [Box([[0, 1], [0, 2]]), Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])],
+    ids=["box", "space"],
+)
+def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
+    kernel = domain.kernel() if isinstance(domain, Space) else RBF(1.0)
+    bandit = policies.tv_gp_ucb(domain, kernel, 0.01, epsilon=0.01)
+    with Campaign.create(tmp_path / "c.db", bandit) as made:
+        X = made.ask(1.0)
+        made.tell(X, [0.5], 1.0)
+        made.ask(2.0)
+        facts = Facts.of(made)
+        assert len(facts.names) == len(facts.places)
+        mean, _ = made.predict(facts.places, 1.0)
+        np.testing.assert_array_equal(facts.belief[0], mean)
+        (station,) = facts.stations[:1]
+        assert station.readings + station.failed <= 1
+
+
+def test_before_anything(tmp_path: Path) -> None:
+    with campaign(tmp_path) as made:
+        facts = Facts.of(made)
+        assert facts.stations == []
+        assert facts.now == 0.0
+        assert dict(facts.spent)["budget"] == "nobody is asked"
+        assert np.isfinite(facts.most_regret)

@@ -1,0 +1,153 @@
+"""The page of a campaign in a real browser, and its words without one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.browser import Looked, looking
+from tvbandits import Box, Campaign, Candidates, Clock, policies
+from tvbandits.campaign.service.page import campaign_page
+
+pytest.importorskip("plotly", reason="no plotly: no page")
+
+SITES = Candidates(np.random.default_rng(0).uniform(0, 10, (12, 2)))
+NAMES = [f"Station {chr(65 + i)}" for i in range(11)] + ["</script><b>Z"]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign at sites with a clock, answers, a station that is stuck and one that is silent."""
+    folder = tmp_path_factory.mktemp("network")
+    about = {"names": json.dumps(NAMES), "title": "Ozone <network>", "unit": "ppb"}
+    about["coordinates"] = json.dumps(["km east", "km north"])
+    bandit = policies.frugal_gp_ucb(SITES, RBF(3.0), 0.04, expert=None, budget=2)
+    clock = Clock("1D", "2024-05-01")
+    with Campaign.create(folder / "c.db", bandit, clock=clock, about=about) as campaign:
+        for t in range(1, 9):
+            X = campaign.ask(float(t))
+            campaign.tell(X, np.sin(X[:, 0] / 3 + t / 2), float(t))
+            campaign.answer(SITES.X[[t % 12]], [np.sin(SITES.X[t % 12, 0] / 3)], float(t), 0.04)
+        for t in range(9, 15):
+            campaign.tell(SITES.X[[3]], [np.nan], float(t))
+            campaign.tell(SITES.X[[5]], [0.5], float(t))
+        campaign.ask(15.0)
+        (folder / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
+    return folder / "page.html"
+
+
+def drawn(looked: Looked, name: str) -> Any:
+    """What plotly shows now."""
+    return looked.page.evaluate(
+        f"Array.from(document.getElementById('{name}').data[0].y).map(Number)"
+    )
+
+
+def wait(looked: Looked) -> None:
+    looked.page.wait_for_selector("#story .main-svg", timeout=180_000)
+
+
+def test_the_words(network: Path) -> None:
+    text = re.sub(r"<script.*?</script>", "", network.read_text(), flags=re.DOTALL)
+    assert "<h1>Ozone &lt;network&gt;</h1>" in text
+    assert "Go to " in text
+    assert "2 in trouble" in text
+    assert "Station D: silent: the last 6 readings failed" in text
+    assert "Station F: stuck: 0.5 for 6 readings" in text
+    assert "As of 2024-05-16" in text
+    assert "<b>Z" not in network.read_text()
+    assert not re.findall(r'(?:src|href)="(?!#)', text)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1200, True)])
+def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
+    with looking(network.as_uri(), width, dark=dark) as looked:
+        wait(looked)
+        assert looked.fits
+        assert looked.complaints == []
+        assert looked.requests == [network.as_uri()]
+        paper, ink = (
+            looked.page.evaluate(f"getComputedStyle(document.body).{name}")
+            for name in ("backgroundColor", "color")
+        )
+        light, dark_ = (sum(map(int, re.findall(r"\d+", each)[:3])) for each in (paper, ink))
+        assert (light < dark_) == dark
+        assert abs(light - dark_) > 3 * 150  # readable, also in grey
+
+
+def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
+    with looking(network.as_uri(), 390) as looked:
+        wait(looked)
+        before, said = drawn(looked, "belief"), looked.page.inner_text("#belief-at")
+        slider = looked.page.locator("#belief-slider")
+        assert slider.get_attribute("aria-valuetext") == said == "2024-05-16"
+        for _ in range(40):  # by keys alone
+            looked.page.keyboard.press("Tab")
+            if looked.page.evaluate("document.activeElement.id") == "belief-slider":
+                break
+        else:
+            pytest.fail("no way to the slider by keys")
+        looked.page.keyboard.press("Home")
+        looked.page.wait_for_function(
+            "document.getElementById('belief-at').textContent !== '2024-05-16'", timeout=60_000
+        )
+        assert drawn(looked, "belief") != before
+        assert slider.get_attribute("aria-valuetext") == looked.page.inner_text("#belief-at")
+        looked.page.keyboard.press("End")
+        ahead = looked.page.inner_text("#belief-at")
+        assert ahead > "2024-05-16"
+        looked.page.emulate_media(color_scheme="dark")  # the slider stays where it is
+        looked.page.wait_for_timeout(300)
+        assert looked.page.inner_text("#belief-at") == ahead
+        assert looked.complaints == []
+
+
+def test_tooltips_and_labels(network: Path) -> None:
+    with looking(network.as_uri(), 1200) as looked:
+        wait(looked)
+        looked.page.locator("#map .point").first.hover(force=True)
+        looked.page.wait_for_selector("#map .hovertext", timeout=60_000)
+        assert "Station" in (looked.page.text_content("#map .hovertext") or "")
+        pictures = looked.page.locator(".plot")
+        for i in range(pictures.count()):
+            assert pictures.nth(i).get_attribute("role") == "img"
+            assert len(pictures.nth(i).get_attribute("aria-label") or "") > 10
+        # Whoever does not see pictures finds what they show in tables, which keys open and scroll.
+        for name in ("belief", "costs", "story"):
+            fold = looked.page.locator(f"figure:has(#{name}) details")
+            fold.locator("summary").focus()
+            looked.page.keyboard.press("Enter")
+            assert fold.locator("tbody tr").count() > 1
+            assert fold.locator(".scroll").get_attribute("tabindex") == "0"
+        labels = looked.page.locator("input")
+        for i in range(labels.count()):
+            given = labels.nth(i).get_attribute("id")
+            assert looked.page.locator(f"label[for={given}]").count() == 1
+        assert looked.page.locator("h1").count() == 1
+        assert looked.page.evaluate("document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("played", [False, True])
+def test_a_line_that_is_minimised(tmp_path: Path, played: bool) -> None:
+    bandit = policies.tv_gp_ucb(Box([[0, 10]]), RBF(1.5), 0.01, epsilon=0.03, minimise=True)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        for t in range(1, 6 if played else 1):
+            X = campaign.ask(float(t))
+            campaign.tell(X, np.cos(X[:, 0]), float(t))
+        text = campaign_page(campaign)
+        best = campaign.recommend(5.0) if played else None
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    assert "Nothing is out." in text
+    if best is not None:
+        shown = float(re.findall(r"Best guess: ([-\d.]+):", text)[0])
+        assert shown == pytest.approx(best[0], abs=0.2)
+    with looking((tmp_path / "page.html").as_uri(), 390) as looked:
+        looked.page.wait_for_selector("#belief .main-svg", timeout=180_000)
+        assert looked.fits
+        assert looked.complaints == []

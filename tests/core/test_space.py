@@ -1,0 +1,544 @@
+"""Spaces with names: translation there and back, checks, search against brute force, kernels."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare, kstest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.parameters import Category, Integer, PerParameter, Real
+from tvbandits.core.space import Space, Table, space_of
+from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
+from tvbandits.gp.kernels.structure import check_kernel, inputs
+
+OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b", "c"])
+DICE = Space(left=Integer(1, 6), right=Integer(1, 6), colour=["red", "blue"])
+GOOD: dict[str, Any] = {"temperature": 20.5, "count": 3, "mode": "b"}
+
+
+def generator(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+# --- inside and outside ---------------------------------------------------------------------------
+
+
+def test_a_point_inside() -> None:
+    np.testing.assert_array_equal(OVEN.encode(GOOD), [[20.5, 3.0, 0.0, 1.0, 0.0]])
+    assert OVEN.dimension == 5
+    assert OVEN.columns == {
+        "temperature": slice(0, 1),
+        "count": slice(1, 2),
+        "mode": slice(2, 5),
+    }
+
+
+def test_a_point_outside() -> None:
+    frame = OVEN.decode([[20.5, 3.0, 0.0, 1.0, 0.0]])
+    assert frame.to_dict("records") == [GOOD]
+    assert list(frame.columns) == ["temperature", "count", "mode"]
+    assert frame["count"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "given_as",
+    [
+        GOOD,
+        [GOOD],
+        (GOOD,),
+        pd.Series(GOOD),
+        pd.DataFrame([GOOD]),
+        pd.DataFrame([GOOD])[["mode", "count", "temperature"]],
+        pd.DataFrame([GOOD]).astype({"mode": "category", "count": "float32"}),
+        {"temperature": np.float64(20.5), "count": np.int8(3), "mode": np.str_("b")},
+        [20.5, 3.0, 0.0, 1.0, 0.0],
+        np.array([[20.5, 3.0, 0.0, 1.0, 0.0]]),
+    ],
+)
+def test_every_form_of_a_point(given_as: Any) -> None:
+    np.testing.assert_array_equal(OVEN.check(given_as), OVEN.encode(GOOD))
+
+
+def test_no_points() -> None:
+    assert OVEN.encode([]).shape == (0, 5)
+    assert OVEN.check(pd.DataFrame(columns=["temperature", "count", "mode"])).shape == (0, 5)
+    assert list(OVEN.decode(np.empty((0, 5))).columns) == ["temperature", "count", "mode"]
+
+
+PARAMETERS = st.one_of(
+    st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda p: Real(p[0], p[0] + p[1])),
+    st.tuples(st.integers(-1000, 1000), st.integers(1, 500)).map(
+        lambda p: Integer(p[0], p[0] + p[1])
+    ),
+    st.lists(st.text(max_size=4), min_size=2, max_size=5, unique=True).map(
+        lambda levels: Category(tuple(levels))
+    ),
+)
+SPACES = st.lists(PARAMETERS, min_size=1, max_size=4).map(
+    lambda parts: Space(**{f"p{i}": part for i, part in enumerate(parts)})
+)
+
+
+@settings(deadline=None)
+@given(SPACES, st.integers(0, 2**32 - 1))
+def test_there_and_back(space: Space, seed: int) -> None:
+    X = space.sample(20, generator(seed))
+    assert X.shape == (20, space.dimension)
+    np.testing.assert_array_equal(space.check(X), X)
+    frame = space.decode(X)
+    np.testing.assert_array_equal(space.encode(frame), X)
+    np.testing.assert_array_equal(space.encode(frame.to_dict("records")), X)
+    pd.testing.assert_frame_equal(space.decode(space.encode(frame)), frame)
+    assert pickle.loads(pickle.dumps(space)) == space
+    assert eval(repr(space), {"Space": Space, "Integer": Integer}) == space
+    check_kernel(space.kernel(), X)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"count": 2.5}, "count must be a whole number from 1 to 5, got 2.5 in row 0"),
+        ({"count": 6}, "count must be a whole number from 1 to 5, got 6 in row 0"),
+        ({"count": 3 + 1e-7}, "count must be a whole number from 1 to 5, got 3.0000001 in row 0"),
+        ({"count": "3"}, "count must be a whole number, got '3' in row 0"),
+        ({"count": True}, "count must be a whole number, got True in row 0"),
+        ({"count": None}, "count must be a whole number, got None in row 0"),
+        ({"temperature": 9.9}, "temperature must be from 10 to 80, got 9.9 in row 0"),
+        ({"temperature": 80.001}, "temperature must be from 10 to 80, got 80.001 in row 0"),
+        ({"temperature": np.nan}, "temperature must be a finite number, got nan in row 0"),
+        ({"temperature": "hot"}, "temperature must be a finite number, got 'hot' in row 0"),
+        ({"temperature": [20, 30]}, r"temperature must be a finite number, got \[20, 30\]"),
+        ({"mode": "d"}, r"mode must be one of \['a', 'b', 'c'\], got 'd' in row 0"),
+        ({"mode": 1}, r"mode must be one of \['a', 'b', 'c'\], got 1 in row 0"),
+        ({"mode": None}, r"mode must be one of \['a', 'b', 'c'\], got None in row 0"),
+        ({"speed": 3}, "unknown parameter 'speed' in row 0; there are: temperature, count, mode"),
+    ],
+)
+def test_a_value_that_a_parameter_does_not_have(change: dict[str, Any], said: str) -> None:
+    point = GOOD | change
+    with pytest.raises(ValueError, match=said):
+        OVEN.check(point)
+    with pytest.raises(ValueError, match=said.replace("row 0", "row 1")):
+        OVEN.check([GOOD, point])
+
+
+def test_a_frame_that_does_not_fit() -> None:
+    frame = pd.DataFrame([GOOD, GOOD])
+    with pytest.raises(ValueError, match="parameter 'count' is missing in row 0"):
+        OVEN.encode(frame.drop(columns="count"))
+    with pytest.raises(ValueError, match="parameter 'mode' is missing in row 1"):
+        OVEN.encode([GOOD, {"temperature": 20.0, "count": 1}])
+    with pytest.raises(ValueError, match="different columns, got 'mode' twice"):
+        OVEN.encode(pd.concat([frame, frame["mode"]], axis=1))
+    with pytest.raises(ValueError, match="points must be a frame or dictionaries, got 3"):
+        OVEN.encode([GOOD, 3])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="points must be a frame or dictionaries, got 'hot'"):
+        OVEN.encode("hot")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        ([20, 2, 0.5, 0.5, 0], r"mode must be a 1 among 0s, for one of .* got \[0.5, 0.5, 0.0\]"),
+        ([20, 2, 1, 1, 0], r"mode must be a 1 among 0s, for one of .* got \[1.0, 1.0, 0.0\]"),
+        ([20, 2, 0, 0, 0], r"mode must be a 1 among 0s, for one of .* got \[0.0, 0.0, 0.0\]"),
+        ([20, 2.5, 1, 0, 0], "count must be a whole number from 1 to 5, got 2.5"),
+        ([81, 2, 1, 0, 0], "temperature must be from 10 to 80, got 81"),
+        ([20, 2, 1, 0], r"points must have shape \(n, 5\), got \(4,\)"),
+        ([20, np.nan, 1, 0, 0], "points must be finite, got"),
+    ],
+)
+def test_an_array_that_does_not_fit(point: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        OVEN.check(point, "points")
+
+
+def test_rounding_noise_is_taken_off() -> None:
+    X = OVEN.encode(GOOD) + 1e-10
+    np.testing.assert_array_equal(OVEN.check(X)[:, 1:], OVEN.encode(GOOD)[:, 1:])
+    np.testing.assert_array_equal(OVEN.check([80 + 1e-9, 3, 0, 1, 0])[0, 0], 80.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({}, "a space must have a parameter"),
+        ({"a": (2, 1)}, "a: low must be below high, got 2 and 1"),
+        ({"a": (1, 1)}, "a: low must be below high, got 1 and 1"),
+        ({"a": (0, np.inf)}, "a: high must be a finite number, got inf"),
+        ({"a": (False, True)}, "a: low must be a finite number, got False"),
+        ({"a": (1, 2, 3)}, r"a must be an interval .* got \(1, 2, 3\)"),
+        ({"a": 3}, "a must be an interval .* got 3"),
+        ({"a": "text"}, "a must be an interval .* got 'text'"),
+        ({"a": np.ma.masked}, "a must be an interval .* got masked"),
+        ({"a": np.array(5.0)}, r"a must be an interval .* got array\(5.\)"),
+        ({"a": [[0, 1], [2]]}, r"a: low must be a finite number, got \[0, 1\]"),
+        ({"a": []}, r"a must be an interval .* got \[\]"),
+        ({"a": ["x"]}, r"a: there must be at least two categories, got \['x'\]"),
+        ({"a": ["x", "x"]}, "a: categories must differ, got 'x' twice"),
+        ({"a": ["x", 2]}, "a: categories must be texts, got 2"),
+    ],
+)
+def test_what_is_no_parameter(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Space(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (1, 1, "low must be below high, got 1 and 1"),
+        (1.0, 2, "low must be a whole number of .* got 1.0: write it without a decimal point"),
+        (1, "5", "high must be a whole number of .* got '5'"),
+        (math.nan, 5, "low must be a whole number of .* got nan"),
+        (1, True, "high must be a whole number of .* got True"),
+        (0, 2**60, "high must be at most 9007199254740992, got 1152921504606846976"),
+    ],
+)
+def test_what_are_no_whole_numbers(low: Any, high: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Integer(low, high)
+
+
+def test_it_is_a_value() -> None:
+    again = Space(temperature=Real(10.0, 80.0), count=Integer(1, 5), mode=("a", "b", "c"))
+    assert again == OVEN
+    assert hash(again) == hash(OVEN)
+    assert Space(count=Integer(1, 5), temperature=(10, 80), mode=["a", "b", "c"]) != OVEN
+    assert Space(temperature=(10, 81), count=Integer(1, 5), mode=["a", "b", "c"]) != OVEN
+    said = "Space(temperature=(10, 80), count=Integer(1, 5), mode=['a', 'b', 'c'])"
+    assert repr(OVEN) == said
+    assert repr(Space(a=(0.1234567891, 1))) == "Space(a=(0.1234567891, 1))"
+    assert Space(self=(0, 1), parameters=(0, 1)).names == ("self", "parameters")
+
+
+# --- drawing --------------------------------------------------------------------------------------
+
+
+def test_draws_are_uniform() -> None:
+    frame = OVEN.decode(OVEN.sample(6000, generator()))
+    assert kstest(frame["temperature"], "uniform", (10, 70)).pvalue > 0.01
+    counts = frame.groupby(["count", "mode"]).size()
+    assert len(counts) == 15
+    assert chisquare(counts).pvalue > 0.01
+
+
+def test_every_point_of_a_finite_space() -> None:
+    table = DICE.candidates()
+    assert len(table) == DICE.size == 72
+    assert isinstance(table, Candidates)
+    expected = [
+        {"left": a, "right": b, "colour": c}
+        for a, b, c in product(range(1, 7), range(1, 7), ["red", "blue"])
+    ]
+    assert table.decode(table.X).to_dict("records") == expected
+    with pytest.raises(ValueError, match="at most 20000 points has candidates, this one has inf"):
+        OVEN.candidates()
+    with pytest.raises(ValueError, match=r"this one has 1e\+06: give the points to `table`"):
+        Space(a=Integer(1, 10**6)).candidates()
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_finite_space_is_searched_exactly(seed: int) -> None:
+    X = DICE.candidates().X
+    heights = generator(seed).standard_normal(len(X))
+    rows = {point.tobytes(): i for i, point in enumerate(X)}
+    found, height = DICE.maximise(
+        lambda Z: np.array([heights[rows[z.tobytes()]] for z in Z]), generator(seed)
+    )
+    np.testing.assert_array_equal(found, X[heights.argmax()])
+    assert height == heights.max()
+
+
+def test_ties_are_broken_by_the_generator() -> None:
+    def red(X: Array) -> Array:
+        return X[:, 2]
+
+    found = [tuple(DICE.maximise(red, generator(seed))[0]) for seed in range(720)]
+    assert all(point[2] == 1.0 for point in found)
+    counts = pd.Series(found).value_counts()
+    assert len(counts) == 36
+    assert chisquare(counts).pvalue > 0.01
+
+
+@pytest.mark.parametrize("space", [OVEN, Space(a=Integer(1, 10**6), b=["x", "y"])])
+def test_a_plateau_is_drawn_from_uniformly(space: Space) -> None:
+    found = np.array(
+        [space.maximise(lambda X: np.zeros(len(X)), generator(seed))[0] for seed in range(400)]
+    )
+    low, high = space.parameters[0].low, space.parameters[0].high  # type: ignore[union-attr]
+    assert kstest(found[:, 0], "uniform", (low, high - low)).pvalue > 0.01
+    last = space.decode(found)[space.names[-1]].value_counts()
+    assert chisquare(last).pvalue > 0.01
+
+
+def wavy(X: Array) -> Array:
+    """Many local maxima in the interval, at other places for each of the rest."""
+    x, count, mode = (X[:, 0] - 10) / 70, X[:, 1], X[:, 2:].argmax(axis=1)
+    bump = np.exp(-(((x - 0.13 * count - 0.2 * mode) / 0.05) ** 2))
+    return bump * (1 + 0.1 * count * (mode == 1)) + 0.4 * np.sin(37 * x + count) ** 2
+
+
+def rugged(X: Array) -> Array:
+    """Whole numbers of a long range, with an interval that must move along."""
+    x, a, b = X[:, 0], X[:, 1], X[:, 2]
+    away = ((a - 700) / 400) ** 2 + ((b + 35) / 30) ** 2
+    return -away - 8 * (x - a / 1000) ** 2 + 0.3 * np.cos(a / 40) + 0.5 * X[:, 4]
+
+
+LONG = Space(x=(0, 1), a=Integer(0, 1000), b=Integer(-50, 50), side=["left", "right"])
+ONLY_WHOLE = Space(a=Integer(0, 1000), b=Integer(-50, 50), side=["left", "right"])
+
+
+def brute_force(space: Space, f: Any, points: int) -> float:
+    """The largest value on a grid of the interval and all values of the rest."""
+    (low, high), rest = (space.parameters[0].low, space.parameters[0].high), space.parameters[1:]  # type: ignore[union-attr]
+    others = [part.from_unit((np.arange(part.size) + 0.5) / part.size) for part in rest]
+    best = -np.inf
+    for codes in product(*others):
+        x = np.linspace(low, high, points)
+        full = np.column_stack([x, *(np.full(points, code) for code in codes)])
+        best = max(best, float(f(space._points(full)).max()))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_mixed_space_against_brute_force(seed: int) -> None:
+    best = brute_force(OVEN, wavy, 5001)
+    found, height = OVEN.maximise(wavy, generator(seed))
+    assert height >= best - 1e-9
+    assert height == pytest.approx(best, abs=1e-3)
+    np.testing.assert_array_equal(OVEN.check(found), found[None, :])
+    assert wavy(found[None, :])[0] == height
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_long_ranges_against_brute_force(seed: int) -> None:
+    # The best x is a / 1000 for every a, which is on a grid.
+    a, b = np.meshgrid(np.arange(1001.0), np.arange(-50.0, 51.0), indexing="ij")
+    codes = np.column_stack([a.ravel() / 1000, a.ravel(), b.ravel(), np.ones(a.size)])
+    best = float(rugged(LONG._points(codes)).max())
+    found, height = LONG.maximise(rugged, generator(seed))
+    assert height == pytest.approx(best, abs=1e-6)
+    np.testing.assert_array_equal(LONG.check(found), found[None, :])
+
+    def whole(X: Array) -> Array:
+        return rugged(np.column_stack([X[:, 0] / 1000, X]))
+
+    assert ONLY_WHOLE.size > 20_000
+    found, height = ONLY_WHOLE.maximise(whole, generator(seed))
+    assert height == best
+
+
+def test_a_search_is_repeatable_and_short() -> None:
+    looks: list[int] = []
+
+    def counted(X: Array) -> Array:
+        looks.append(len(X))
+        return wavy(X)
+
+    found = [OVEN.maximise(counted, generator(3)) for _ in range(2)]
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert len(looks) <= 2 * 200
+    assert sum(looks) <= 2 * 20_000
+
+
+def test_intervals_alone_are_a_box() -> None:
+    space, box = Space(u=(0, 1), v=(-2, 3)), Box([[0, 1], [-2, 3]])
+
+    def f(X: Array) -> Array:
+        return np.asarray(-((X - 0.3) ** 2).sum(axis=1))
+
+    np.testing.assert_array_equal(
+        space.maximise(f, generator(1))[0], box.maximise(f, generator(1))[0]
+    )
+
+
+def test_forbidden_points_and_what_is_no_value() -> None:
+    def allowed(X: Array) -> Array:
+        return np.where(X[:, 2] == 1.0, wavy(X), -np.inf)
+
+    found, height = OVEN.maximise(allowed, generator())
+    assert found[2] == 1.0
+    assert np.isfinite(height)
+    with pytest.raises(ValueError, match="acquisition is NaN at the point"):
+        OVEN.maximise(lambda X: np.where(X[:, 1] == 2.0, np.nan, 0.0), generator())
+
+
+# --- the kernel -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
+def test_the_kernel_is_scikit_learns_on_scaled_columns(nu: float) -> None:
+    X = OVEN.sample(30, generator())
+    kernel = OVEN.kernel(nu)
+    scales = np.array([0.25 * 70, 0.25 * 4, 1.0])
+    np.testing.assert_array_equal(kernel.scales, scales)
+    scaled = X / scales[[0, 1, 2, 2, 2]]
+    oracle = RBF() if nu == np.inf else Matern(nu=nu)
+    np.testing.assert_allclose(kernel(X), oracle(scaled), rtol=1e-12)
+    np.testing.assert_allclose(kernel(X, X[:3]), oracle(scaled, scaled[:3]), rtol=1e-12)
+    np.testing.assert_array_equal(kernel.diag(X), np.ones(30))
+
+
+@pytest.mark.parametrize("nu", [0.5, 2.5, np.inf])
+def test_its_gradient(nu: float) -> None:
+    X, kernel = OVEN.sample(12, generator()), OVEN.kernel(nu)
+    _, gradient = kernel(X, eval_gradient=True)
+    assert gradient.shape == (12, 12, 3)
+    for i, shift in enumerate(1e-6 * np.eye(3)):
+        above, below = (kernel.clone_with_theta(kernel.theta + s)(X) for s in (shift, -shift))
+        np.testing.assert_allclose(gradient[:, :, i], (above - below) / 2e-6, atol=1e-8)
+    fixed = PerParameter(kernel.scales, "fixed", kernel.parts, nu)
+    assert fixed(X, eval_gradient=True)[1].shape == (12, 12, 0)
+
+
+def test_it_is_a_kernel_of_scikit_learns_form() -> None:
+    kernel = OVEN.kernel()
+    assert clone(kernel) == kernel
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+    assert kernel.n_dims == 3
+    assert (kernel.bounds[:, 0] < kernel.theta).all()
+    assert (kernel.theta < kernel.bounds[:, 1]).all()
+    assert repr(kernel) == "PerParameter(temperature=17.5, count=1, mode=1, nu=2.5)"
+    one = Space(u=(0, 2)).kernel()
+    np.testing.assert_allclose(
+        one.clone_with_theta(np.log([0.5]))([[0.0], [1.0]])[0, 1],
+        Matern(0.5, nu=2.5)([[0.0], [1.0]])[0, 1],
+    )
+    with pytest.raises(ValueError, match="sees points of dimension 5, got 2"):
+        kernel(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="nu must be positive and finite, got 0"):
+        OVEN.kernel(0)
+    with pytest.raises(ValueError, match=r"share must lie in \(0, 1e\+06\], got inf"):
+        OVEN.kernel(share=np.inf)
+
+
+def test_a_kernel_that_suits_is_known_of_every_space() -> None:
+    for domain in (OVEN, DICE, DICE.candidates(), LONG):
+        points = anchors_of(domain, 60)
+        for space in space_kernels(domain):
+            kernel = structured_kernel(space)
+            check_kernel(kernel, inputs(kernel, points, 1.0))
+            assert (kernel.theta > kernel.bounds[:, 0]).all()
+            assert (kernel.theta < kernel.bounds[:, 1]).all()
+    assert len(anchors_of(DICE)) == 72  # all of them
+    drawn = anchors_of(OVEN, 64)
+    assert len(drawn) == 66
+    np.testing.assert_array_equal(OVEN.check(drawn), drawn)
+    np.testing.assert_array_equal(anchors_of(OVEN, 64), drawn)
+    assert extent_of(OVEN) == 70.0
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+FRAME = pd.DataFrame(
+    {
+        "site": ["north", "south", "east"],
+        "temperature": [20.0, 30.0, 20.0],
+        "count": [1, 2, 3],
+        "mode": ["a", "b", "a"],
+    },
+    index=[7, 3, 5],
+)
+TABLE = OVEN.table(FRAME)
+
+
+def test_points_of_a_table_are_rows_of_the_frame() -> None:
+    assert isinstance(TABLE, Candidates)
+    np.testing.assert_array_equal(TABLE.X, OVEN.encode(FRAME.drop(columns="site")))
+    pd.testing.assert_frame_equal(TABLE.decode(TABLE.X[[2, 0]]), FRAME.loc[[5, 7]])
+    pd.testing.assert_frame_equal(TABLE.frame, FRAME)
+
+
+def test_a_table_keeps_a_copy() -> None:
+    frame = FRAME.copy()
+    table = OVEN.table(frame)
+    frame["site"] = "elsewhere"
+    shown = table.frame
+    shown["site"] = "elsewhere"
+    pd.testing.assert_frame_equal(table.frame, FRAME)
+
+
+def test_a_table_checks_names_and_arrays() -> None:
+    point = {"temperature": 30.0, "count": 2, "mode": "b"}
+    np.testing.assert_array_equal(TABLE.check(point), TABLE.X[[1]])
+    np.testing.assert_array_equal(TABLE.encode([point]), TABLE.X[[1]])
+    np.testing.assert_array_equal(TABLE.check(TABLE.X), TABLE.X)
+    with pytest.raises(ValueError, match=r"must be candidates, but \[31.0, .* is none"):
+        TABLE.check(point | {"temperature": 31.0})
+    with pytest.raises(ValueError, match="mode must be one of"):
+        TABLE.check(point | {"mode": "z"})
+
+
+def test_a_table_is_a_value() -> None:
+    again = pickle.loads(pickle.dumps(TABLE))
+    assert again == TABLE
+    assert hash(again) == hash(TABLE)
+    pd.testing.assert_frame_equal(again.decode(again.X), FRAME)
+    assert OVEN.table(FRAME.assign(site="x")) != TABLE
+    assert Candidates(TABLE.X) != TABLE
+    assert OVEN.table(FRAME, context=["mode"]) != TABLE
+    assert repr(OVEN.table(FRAME, context=["mode"])) == f"Table(3 rows of {OVEN}, context=['mode'])"
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (FRAME.drop(columns="mode"), "parameter 'mode' is missing in row 0"),
+        (FRAME.assign(count=[1, 2, 2.5]), "count must be a whole number .* got 2.5 in row 2"),
+        (FRAME.assign(mode=["a", "b", None]), "mode must be one of .* in row 2"),
+        (FRAME.iloc[[0, 1, 0]], "candidates must differ, but row 2 repeats row 0"),
+        (FRAME.iloc[:0], "must have a row and a column"),
+        (3, "points must be a frame or dictionaries, got 3"),
+    ],
+)
+def test_what_is_no_table(frame: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        OVEN.table(frame)
+
+
+def test_context_by_name() -> None:
+    table = DICE.candidates(context=["colour", "left"])
+    assert table.context == (2, 3, 0)
+    rows = table.rows_of({"left": 3, "colour": "blue"})
+    np.testing.assert_array_equal(rows, table.rows_of([0.0, 1.0, 3.0]))
+    frame = table.decode(table.X[rows])
+    assert set(frame["colour"]) == {"blue"}
+    assert list(frame["left"]) == [3] * 6
+    assert list(frame["right"]) == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(ValueError, match=r"values for \['colour', 'left'\], got {'left': 3}"):
+        table.rows_of({"left": 3})
+    with pytest.raises(ValueError, match=r"colour must be one of .* got 'green'"):
+        table.rows_of({"left": 3, "colour": "green"})
+    with pytest.raises(ValueError, match="left must be a whole number from 1 to 6, got 9"):
+        table.rows_of({"left": 9, "colour": "red"})
+    with pytest.raises(ValueError, match="context must be names of parameters, got 'size'"):
+        DICE.candidates(context=["size"])
+    with pytest.raises(ValueError, match="context must leave a column to choose"):
+        DICE.candidates(context=["left", "right", "colour"])
+    with pytest.raises(ValueError, match="without context columns have no context"):
+        DICE.candidates().rows_of({})
+
+
+def test_whose_points_have_names() -> None:
+    assert space_of(OVEN) is OVEN
+    assert space_of(TABLE) == OVEN
+    assert space_of(Candidates([[0.0]])) is None
+    assert isinstance(DICE.candidates(), Table)

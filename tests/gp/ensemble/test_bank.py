@@ -1,0 +1,459 @@
+"""The bank of filters, against dense Gaussian processes and plain restatements of its rules."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_t
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble.bank import FORGETTING, THINNED_AT, Bank
+from tvbandits.gp.ensemble.evidence import surprises
+from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of
+from tvbandits.gp.ensemble.layout import CONSTANT
+from tvbandits.gp.ensemble.settings import (
+    Season,
+    Setting,
+    Space,
+    function_settings,
+    network_settings,
+    settings_for,
+)
+from tvbandits.queries.plans import questions
+
+POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
+TINY = 1e-13
+
+ROUGH = Setting(Space("identity"), Space("matern12", 0.3), 0.5, 0.4, 0.6, 0.1, 50.0, 2.0, 3.0)
+SMOOTH = Setting(
+    Space("rbf", 0.4), Space("rbf", 0.4), 0.4, 0.6, 0.1, 0.05, math.inf, 6.0, 8.0, smooth=True
+)
+MIXED = Setting(Space("matern52", 0.2), Space("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0)
+DAY = Season(7.3, 0.6, Space("matern32", 0.4), harmonics=2, lasts=3.0)
+SEASONAL = replace(ROUGH, season=DAY)
+BOTH = replace(SMOOTH, season=DAY)
+SETTINGS = {
+    "rough": ROUGH,
+    "smooth": SMOOTH,
+    "mixed": MIXED,
+    "seasonal": SEASONAL,
+    "smooth and seasonal": BOTH,
+}
+
+
+def dense(setting: Setting, rows: Array, times: Array) -> Array:
+    """The prior covariance of the reward, written down term by term."""
+    X = POINTS[rows]
+    distance = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    extent = np.ptp(POINTS, axis=0).max()
+    lag = np.abs(times[:, None] - times[None])
+    rate = math.sqrt(3.0) * lag / setting.drift_scale
+    fades = (1.0 + rate) * np.exp(-rate) if setting.smooth else np.exp(-lag / setting.drift_scale)
+    again: Array | float = 0.0
+    if (season := setting.season) is not None:
+        waves = sum(
+            variance * np.cos(2.0 * np.pi * (j + 1) * lag / season.period)
+            for j, variance in enumerate(season.variances)
+        )
+        shared = 0.5 + 0.5 * season.space.correlation(distance, extent)
+        again = waves * np.exp(-lag / (season.lasts * season.period)) * shared
+    return np.asarray(
+        again
+        + CONSTANT
+        + setting.level * np.exp(-lag / setting.level_scale)
+        + setting.slow
+        * setting.slow_space.correlation(distance, extent)
+        * np.exp(-lag / setting.slow_scale)
+        + setting.drift * setting.drift_space.correlation(distance, extent) * fades
+    )
+
+
+def history(n: int = 24, seed: int = 1) -> tuple[Array, Array, Array]:
+    """Rows, times (several of them equal, unevenly spaced) and values."""
+    rng = np.random.default_rng(seed)
+    times = np.repeat(np.cumsum(rng.choice([0.5, 1.0, 2.5], n // 3)), 3)
+    return rng.integers(0, len(POINTS), n), times, rng.normal(0, 2, n)
+
+
+def filtered(setting: Setting, rows: Array, times: Array, y: Array) -> tuple[Filters, float]:
+    """One model by the filter, and its log density of all that it has seen."""
+    (filters,) = filters_of([setting], POINTS, 3.0)
+    now, total = times[0], 0.0
+    for t in np.unique(times):
+        filters = filters.moved(t - now)
+        at = times == t
+        filters, seen = filters.observed(rows[at], y[at][:, None], np.full(at.sum(), TINY))
+        now, total = t, total + float(seen.log_density[0, 0])
+    return filters, total
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_member_is_the_dense_process(name: str) -> None:
+    setting = SETTINGS[name]
+    rows, times, y = history()
+    filters, _ = filtered(setting, rows, times, y)
+    ahead = filters.moved(1.7)
+    every = np.arange(len(POINTS))
+    H = filters.layout.rows(every)
+    n, at = len(rows), np.full(len(POINTS), times[-1] + 1.7)
+    K = dense(setting, np.r_[rows, every], np.r_[times, at])
+    data = K[:n, :n] + setting.white * np.eye(n)
+    solved = np.linalg.solve(data, K[:n, n:])
+    # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
+    close = 2e-3 if setting.smooth else 1e-7
+    np.testing.assert_allclose(H @ ahead.mean[0, :, 0], solved.T @ y, atol=5 * close)
+    left = np.diag(ahead.layout.left[0])
+    expected = K[n:, n:] - K[n:, :n] @ solved
+    np.testing.assert_allclose(H @ ahead.covariance[0] @ H.T + left, expected, atol=close)
+
+
+@pytest.mark.parametrize("name", ["rough", "mixed", "seasonal"])
+def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
+    setting = SETTINGS[name]
+    rows, times, y = history()
+    filters, log_density = filtered(setting, rows, times, y)
+    data = dense(setting, rows, times) + setting.white * np.eye(len(y))
+    squares = 3.0 + y @ np.linalg.solve(data, y)
+    assert filters.variance[0, 0] == pytest.approx(squares / (1 + len(y)), rel=1e-6)
+    student = multivariate_t(shape=3.0 * data, df=1)
+    assert log_density == pytest.approx(float(student.logpdf(y)), rel=1e-6)
+
+
+@pytest.mark.parametrize("setting", [SMOOTH, SEASONAL, BOTH])
+def test_moving_twice_is_moving_once(setting: Setting) -> None:
+    rows, times, y = history()
+    filters, _ = filtered(setting, rows, times, y)
+    twice, once = filters.moved(0.7).moved(1.6), filters.moved(2.3)
+    np.testing.assert_allclose(twice.mean, once.mean, atol=1e-12)
+    np.testing.assert_allclose(twice.covariance, once.covariance, atol=1e-12)
+
+
+def test_harmonics_are_those_of_the_periodic_kernel() -> None:
+    season, phase = (
+        Season(24.0, 2.0, Space("identity"), harmonics=30),
+        np.linspace(0, 2 * np.pi, 50),
+    )
+    kernel = np.exp(-2.0 * np.sin(phase / 2) ** 2 / season.length**2)
+    mean = np.exp(-2.0 * np.sin(np.linspace(0, np.pi, 4096, endpoint=False)) ** 2 / 0.49).mean()
+    series = np.cos(np.outer(phase, np.arange(1, 31))) @ season.variances
+    np.testing.assert_allclose(series, 2.0 * (kernel - mean) / (1.0 - mean), atol=1e-9)
+
+
+@pytest.mark.parametrize("step", [None, 0.5])
+def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
+    bank = Bank.of(POINTS, 0.04, [SEASONAL], step=step)
+    for t in range(6):
+        bank = bank.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
+    found = bank.members[0].season
+    assert found is not None
+    assert found.period == pytest.approx(7.3 / 0.5)
+    twin = Bank.of(POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))], step=1.0)
+    for t in range(6):
+        twin = twin.observe([t], np.array([np.sin(t)]), None, float(t))
+    np.testing.assert_allclose(bank.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
+
+
+def test_a_day_is_found_where_there_is_one_and_not_where_there_is_none() -> None:
+    rng = np.random.default_rng(5)
+    height, peak = rng.normal(2.0, 0.5, len(POINTS)), rng.uniform(0, 2 * np.pi, len(POINTS))
+    for day, low, high in ((1.0, 0.95, 1.0), (0.0, 0.0, 0.5)):
+        bank = Bank.of(POINTS, 0.01, season=12.0)
+        for t in range(72):
+            truth = day * height * np.cos(2 * np.pi * t / 12 - peak) + rng.normal(0, 0.3, len(peak))
+            rows = rng.choice(len(POINTS), 4, replace=False)
+            bank = bank.observe(rows, truth[rows], None, float(t))
+        seasonal = [each.season is not None for each in bank.members]  # of those awake
+        assert low <= bank.weights[seasonal].sum() <= high + 1e-9
+
+
+def test_with_a_season_there_are_as_many_models_with_it_as_without() -> None:
+    for points in (POINTS, np.linspace(0, 1, 101)[:, None]):
+        chosen = settings_for(points, 24.0)
+        assert len(chosen) == 16
+        assert chosen[8:] == tuple(replace(each, season=None) for each in chosen[:8])
+        assert set(chosen[8:]) <= set(settings_for(points))
+
+
+def played(bank: Bank, steps: int, jump_at: int | None = None, wander: float = 0.1) -> Bank:
+    """A bank that has read some places of a drifting field at every step."""
+    rng = np.random.default_rng(3)
+    field = rng.normal(0, 2, len(bank.points))
+    for t in range(1, steps + 1):
+        # What was high is low from then on.
+        if t == jump_at:
+            field = rng.permutation(-field)
+        field = field + wander * rng.normal(size=len(field))
+        rows = rng.choice(len(field), min(3, len(field)), replace=False)
+        bank = bank.observe(rows[:1], field[rows[:1]], None, float(t))
+        bank = bank.observe(rows[1:], field[rows[1:]], None, float(t))
+    return bank
+
+
+def test_a_bank_of_one_is_its_filter() -> None:
+    rows, times, y = history()
+    bank = Bank.of(POINTS, 0.04, [ROUGH], step=1.0)
+    for t in np.unique(times):
+        bank = bank.observe(rows[times == t], y[times == t], None, float(t))
+    first = times == times[0]
+    assert bank.origin == pytest.approx(float(y[first].mean()))
+    (filters,) = filters_of([ROUGH], POINTS, max(float(y[first].var()), 0.16))
+    now = times[0]
+    for t in np.unique(times):
+        filters, at = filters.moved(t - now), times == t
+        filters, _ = filters.observed(
+            rows[at], (y[at] - bank.origin)[:, None], np.full(at.sum(), 0.04)
+        )
+        now = t
+    ahead = filters.moved(2.0)
+    H = ahead.layout.rows(np.arange(len(POINTS)))
+    forecast = bank.predict(float(times[-1]) + 2.0)
+    np.testing.assert_allclose(forecast.mean, bank.origin + H @ ahead.mean[0, :, 0])
+    variance = np.einsum("ij,jk,ik->i", H, ahead.covariance[0], H) + ahead.layout.left[0]
+    unit = float(ahead.variance[0, 0])
+    np.testing.assert_allclose(forecast.learnable, bank.widening * np.sqrt(unit * variance))
+    both = bank.widening * np.sqrt(unit * (variance + ROUGH.white))
+    np.testing.assert_allclose(forecast.deviation, both)
+
+
+def test_weights_are_the_plain_rule() -> None:
+    rivals = [ROUGH, replace(ROUGH, white=0.4), replace(ROUGH, drift_scale=20.0)]
+    rng = np.random.default_rng(5)
+    bank = Bank.of(POINTS, 0.04, rivals)
+    filters: list[Filters] = []
+    score, spread = np.zeros(3), 0.0
+    for t in range(12):
+        rows, y = rng.choice(len(POINTS), 3, replace=False), rng.normal(4, 2, 3)
+        bank = bank.observe(rows, y, None, float(t))
+        if t == 0:
+            guess = max(float(y.var()), 0.16)
+            filters = [filters_of([each], POINTS, guess)[0] for each in rivals]
+        log_density, squares = [], []
+        for i in range(3):
+            moved = filters[i].moved(1.0 if t else 0.0)
+            errors = y - bank.origin - moved.layout.rows(rows) @ moved.mean[0, :, 0]
+            squares.append(((errors - errors.mean()) ** 2).sum())
+            filters[i], seen = moved.observed(rows, (y - bank.origin)[:, None], np.full(3, 0.04))
+            log_density.append(float(seen.log_density[0, 0]))
+        before = np.exp(score) / np.exp(score).sum()
+        spread += max(0.02, 1 / (t + 1)) * (before @ np.array(squares) / 2 - spread)
+        density = np.array(log_density) - np.array(squares) / (2 * (spread + 0.04))
+        score = FORGETTING * score + density / 2
+        np.testing.assert_allclose(bank.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
+
+
+def test_beliefs_are_the_dense_covariances() -> None:
+    rows, times, y = history()
+    bank = Bank.of(POINTS, TINY, [ROUGH], step=1.0)
+    for t in np.unique(times):
+        bank = bank.observe(rows[times == t], y[times == t], None, float(t))
+    unit = float(bank.filters[0].variance[0, 0])
+    asked, every = np.array([0, 4, 7]), np.arange(len(POINTS))
+    n, now = len(rows), times[-1]
+    K = dense(ROUGH, np.r_[rows, asked, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)])
+    data = K[:n, :n] + ROUGH.white * np.eye(n)
+    posterior = K[n:, n:] - K[n:, :n] @ np.linalg.solve(data, K[:n, n:])
+    beliefs = bank.beliefs(float(now) + 1.0)
+    np.testing.assert_allclose(beliefs.among(asked, asked), unit * posterior[:3, :3], atol=1e-6)
+    np.testing.assert_allclose(beliefs.reach(asked), unit * posterior[:3, 3:], atol=1e-6)
+    noise = np.full(len(POINTS), unit * ROUGH.white)
+    np.testing.assert_allclose(beliefs.noise_variance, noise, rtol=1e-6)
+
+
+def test_beliefs_know_the_variances_of_the_present() -> None:
+    beliefs = played(Bank.of(POINTS, 0.04), 9).beliefs(10.0)
+    every = range(len(POINTS))
+    assert beliefs.present is not None
+    np.testing.assert_allclose(beliefs.present, np.diag(beliefs.among(every, every)), rtol=1e-9)
+    few = beliefs.take(np.array([3, 1]))
+    moves, variance = few.answers([1])
+    expected = replace(few, present=None).answers([1])
+    np.testing.assert_allclose(moves, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(variance, expected[1], rtol=1e-9)
+
+
+def test_mixture_counts_what_members_disagree_about() -> None:
+    far = replace(ROUGH, slow_space=Space("matern12", 0.5))
+    bank = played(Bank.of(POINTS, 0.04, [ROUGH, far]), 6)
+    means, variances = [], []
+    (both,) = bank.filters
+    ahead, H = both.moved(1.0), both.layout.rows(np.arange(len(POINTS)))
+    for i, setting in enumerate(bank.members):
+        means.append(H @ ahead.mean[i, :, 0])
+        spread = np.einsum("ij,jk,ik->i", H, ahead.covariance[i], H) + ahead.layout.left[i]
+        variances.append(float(both.variance[i, 0]) * (spread + setting.white))
+    w, m, v = bank.weights, np.array(means), np.array(variances)
+    forecast = bank.predict(bank.time + 1.0)
+    np.testing.assert_allclose(forecast.mean, bank.origin + w @ m)
+    expected = bank.widening * np.sqrt(w @ (v + (m - w @ m) ** 2))
+    np.testing.assert_allclose(forecast.deviation, expected)
+
+
+def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
+    stays = replace(ROUGH, slow=0.95, slow_scale=math.inf, drift=0.05, level=0.1, white=1e-4)
+    bank = Bank.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
+    before, after = played(bank, 40, wander=0.0), played(bank, 44, jump_at=41, wander=0.0)
+    assert before.weights[[each.hazard > 0 for each in before.members]].sum() < 0.6
+    assert after.weights[[each.hazard > 0 for each in after.members]].sum() > 0.95
+
+
+def test_a_soft_reset_draws_the_state_to_the_prior() -> None:
+    """By the chance that nothing started afresh: nu mean, nu^2 covariance + (1 - nu^2) prior."""
+    rows, times, y = history()
+    plain, _ = filtered(ROUGH, rows, times, y)
+    soft = replace(plain, layout=filters_of([replace(ROUGH, hazard=0.05)], POINTS, 3.0)[0].layout)
+    told = np.array([4, 7]), np.array([[4.0], [-3.0]]), np.full(2, 0.1)
+    fresh = plain.restarted()
+    goes_on, starts = (each.observed(*told)[1].log_density[0, 0] for each in (plain, fresh))
+    nu = 1.0 / (1.0 + 0.05 / 0.95 * math.exp(starts - goes_on))
+    assert 0.6 < nu < 0.9
+    after, _ = soft.observed(*told)
+    drawn = replace(
+        plain,
+        mean=nu * plain.mean + (1.0 - nu) * fresh.mean,
+        covariance=nu**2 * plain.covariance + (1.0 - nu**2) * fresh.covariance,
+    )
+    expected, _ = drawn.observed(*told)
+    np.testing.assert_allclose(after.mean, expected.mean, rtol=1e-9)
+    np.testing.assert_allclose(after.covariance, expected.covariance, rtol=1e-9)
+
+
+def test_a_surprise_is_held_against_the_mixture() -> None:
+    errors, variances = np.array([[[1.0]], [[3.0]]]), np.array([[[1.0]], [[2.0]]])
+    weights, seen = np.array([[0.25], [0.75]]), Innovations(errors, variances, np.zeros((2, 1)))
+    # Mean 2.5, variance 1.75 within the models and 0.75 between them.
+    assert surprises(weights, [seen]) == pytest.approx((2.5**2 / 2.5,))
+
+
+def test_large_innovations_widen_the_deviations() -> None:
+    bank = played(Bank.of(POINTS, 0.04, [ROUGH]), 40)
+    jumped = played(Bank.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
+    assert jumped.surprise > 1.5 * bank.surprise
+    wide, t = replace(bank, surprise=4.0), bank.time + 1.0
+    np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * bank.predict(t).deviation)
+    assert replace(bank, surprise=0.3).widening == 1.0
+
+
+def test_a_step_in_parts_is_the_step() -> None:
+    rng = np.random.default_rng(8)
+    # The scale is told the parts one by one, so that a noise in its unit must not matter.
+    whole = parts = played(Bank.of(POINTS, TINY, [ROUGH, SMOOTH]), 5)
+    y = rng.normal(0, 2, 3)
+    whole = whole.observe([1, 5, 6], y, None, 6.0)
+    parts = parts.observe([1], y[:1], None, 6.0).observe([5, 6], y[1:], None, 6.0)
+    for one, other in zip(whole.filters, parts.filters, strict=True):
+        np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-8)
+
+
+def test_a_bank_that_was_stored_goes_on_bit_for_bit() -> None:
+    bank = played(Bank.of(POINTS, 0.04), 7)
+    again = pickle.loads(pickle.dumps(bank))
+    one, other = (each.observe([2], np.array([1.0]), None, 8.0) for each in (bank, again))
+    assert np.array_equal(one.predict(9.0).mean, other.predict(9.0).mean)
+
+
+def test_large_banks_are_thinned_and_cost_stops_growing() -> None:
+    grid = np.linspace(0, 1, 101)[:, None]
+    bank = played(Bank.of(grid, 0.04, capacity=60_000), THINNED_AT[-1] + 2)
+    numbers = sum(each.covariance.size for each in bank.filters)
+    assert numbers <= 60_000
+    assert len(bank.weights) == len(bank.members) >= 1
+
+
+def test_no_reading_changes_nothing() -> None:
+    bank = played(Bank.of(POINTS, 0.04), 3)
+    assert bank.observe([1, 2], np.array([np.nan, np.nan]), None, 9.0) is bank
+
+
+def test_a_new_peak_is_found() -> None:
+    x = np.linspace(-50, 50, 51)
+    rng = np.random.default_rng(0)
+    bank, asked = Bank.of(x[:, None], 0.01), 0
+    for t in range(1, 101):
+        height = 2.0 * np.clip((t - 40) / 20, 0, 1)
+        truth = np.exp(-0.05 * (x - 10) ** 2) + height * np.exp(-0.05 * (x + 35) ** 2)
+        row = int(bank.predict(float(t)).mean.argmax()) if asked else 0
+        bank = bank.observe([row], truth[[row]] + 0.1 * rng.normal(size=1), None, float(t))
+        chosen = questions(bank.beliefs(t + 1.0), 2, asked)
+        asked += len(chosen)
+        answers = truth[chosen] + 0.1 * rng.normal(size=len(chosen))
+        bank = bank.observe(chosen, answers, None, float(t))
+    best = bank.predict(101.0).mean.argmax()
+    assert truth[best] > 1.8
+
+
+def test_questions_are_distinct_and_discover() -> None:
+    beliefs = played(Bank.of(POINTS, 0.04), 6).beliefs(7.0)
+    for asked in range(4):
+        rows = questions(beliefs, 5, asked)
+        assert len(set(rows.tolist())) == 5
+    assert questions(beliefs, 1, 3)[0] == beliefs.deviation.argmax()
+    assert len(questions(beliefs, 0)) == 0
+    assert np.array_equal(questions(beliefs, 99), np.arange(len(POINTS)))
+    with pytest.raises(ValueError, match="budget must not be negative"):
+        questions(beliefs, -1)
+
+
+def test_settings_suit_the_number_of_points() -> None:
+    assert settings_for(POINTS) == network_settings()
+    assert settings_for(np.zeros((200, 1))) == function_settings()
+
+
+def test_errors_say_what_is_wrong() -> None:
+    bank = played(Bank.of(POINTS, 0.04, [ROUGH]), 3)
+    with pytest.raises(ValueError, match=r"times from t = 3\.0 on, got t = 2"):
+        bank.observe([0], np.ones(1), None, 2.0)
+    with pytest.raises(ValueError, match=r"rows must lie in 0 to 8, got \[9\]"):
+        bank.observe([9], np.ones(1), None, 4.0)
+    with pytest.raises(ValueError, match="a value for each of 2 rows, got 1"):
+        bank.observe([0, 1], np.ones(1), None, 4.0)
+    with pytest.raises(ValueError, match="variances positive and finite"):
+        bank.observe([0], np.ones(1), -1.0, 4.0)
+    with pytest.raises(ValueError, match="observe\\(\\) comes first"):
+        Bank.of(POINTS, 0.04).predict(1.0)
+    with pytest.raises(ValueError, match="slow and drift must not both be 0"):
+        replace(ROUGH, slow=0.0, drift=0.0)
+    with pytest.raises(ValueError, match="shape must be one of"):
+        Space("cube")  # type: ignore[arg-type]
+
+
+def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:
+    """Written down for one reading: its predictive variance, and what of it is not the sensor's."""
+    (filters,) = filters_of([ROUGH], POINTS, 3.0)
+    for y, noise in ((1.4, 2.0), (0.3, 5.0), (0.5, 0.1)):
+        scale, row = float(filters.variance[0, 0]), np.array([4])
+        H = filters.layout.rows(row)
+        field = float((H @ filters.covariance[0] @ H.T).item()) + ROUGH.white
+        spread, error = field + noise / scale, y - float((H @ filters.mean[0]).item())
+        told = field / spread
+        after, _ = filters.observed(row, np.array([[y]]), np.array([noise]))
+        np.testing.assert_allclose(after.count, filters.count + told)
+        np.testing.assert_allclose(after.squares, filters.squares + told * error**2 / spread)
+        filters = after
+
+
+def test_a_function_is_not_taken_for_flat_where_one_point_is_played() -> None:
+    """Its first readings say how far it varies; 150 of its peak alone leave most of that."""
+    x, rng = np.linspace(0.0, 1.0, 80)[:, None], np.random.default_rng(5)
+    bank = Bank.of(x, 0.01)
+    for t in range(170):
+        row = int(rng.integers(80)) if t < 20 else 40
+        truth = np.sin(9.0 * x[row, 0])
+        bank = bank.observe([row], np.array([truth + 0.1 * rng.standard_normal()]), None, t)
+    scale = math.sqrt(float(bank.weights @ bank.scales))
+    assert 0.35 < scale < 1.5
+
+
+@pytest.mark.parametrize("noise", [1e-12, 0.01, 1e12])
+@pytest.mark.parametrize("value", [0.0, 5.0, -1e3])
+def test_told_a_constant_it_expects_that_constant(noise: float, value: float) -> None:
+    bank = Bank.of(POINTS, noise)
+    for t in range(40):
+        bank = bank.observe([t % 4], np.array([value]), None, float(t))
+        forecast = bank.predict(t + 1.0)
+        off = np.abs(forecast.mean - value)
+        assert (off <= 1e-6 * np.minimum(forecast.deviation, max(1.0, abs(value)))).all()
+        assert (forecast.learnable > 0).all()

@@ -1,0 +1,226 @@
+"""The bank as the posterior of a recipe: what it says is the bank's, and it keeps to the protocol."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations
+from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
+from tvbandits.gp.ensemble.settings import Setting, Space
+from tvbandits.gp.kernels.additive import structured_kernel
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.protocol import Posterior
+
+POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
+KERNEL = structured_kernel(RBF(1.0))
+NONE = Observations.empty(2)
+
+
+def observations(steps: int = 12, seed: int = 0) -> Observations:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(len(POINTS), size=2 * steps)
+    t = np.repeat(np.arange(1.0, steps + 1), 2)
+    y = 4.0 + np.sin(POINTS[rows].sum(axis=1) + t / 4.0) + 0.1 * rng.standard_normal(len(t))
+    return Observations(POINTS[rows], t, y, np.full(len(t), 0.01))
+
+
+def start() -> BankPosterior:
+    return ModelBank().start(KERNEL, Surface(KERNEL, POINTS), 0.01)
+
+
+def made(now: float = 13.0) -> BankPosterior:
+    return start().observed(observations(), NONE, now)
+
+
+def straight() -> Bank:
+    bank, seen = Bank.of(POINTS, 0.01), observations()
+    for t in np.unique(seen.t):
+        some = seen.take(seen.t == t)
+        rows = [int((x == POINTS).all(axis=1).argmax()) for x in some.X]
+        bank = bank.observe(rows, some.y, some.variance, float(t))
+    return bank
+
+
+def inputs(X: Array, t: float = 13.0) -> Array:
+    return np.column_stack([X, np.full(len(X), t)])
+
+
+def test_it_says_what_the_bank_says() -> None:
+    posterior: Posterior = made()
+    forecast = straight().predict(13.0)
+    mean, variance = posterior.on_surface()
+    np.testing.assert_array_equal(mean[:, 0], forecast.mean)
+    np.testing.assert_array_equal(variance, forecast.learnable**2)
+    np.testing.assert_array_equal(posterior.means_on_surface(), mean)
+    again = posterior.predict(inputs(POINTS[[4, 1]]))
+    np.testing.assert_array_equal(again[0], mean[[4, 1]])
+    np.testing.assert_array_equal(again[1], variance[[4, 1]])
+    assert posterior.size == 24
+
+
+def test_answers_are_observations_like_rewards() -> None:
+    seen = observations()
+    rewards, answers = seen.take(slice(0, None, 2)), seen.take(slice(1, None, 2))
+    both = start().observed(rewards, answers, 13.0)
+    assert both.told == (12, 12)
+    np.testing.assert_array_equal(both.forecast.mean, made().forecast.mean)
+
+
+def test_in_parts_it_is_the_same() -> None:
+    seen, posterior = observations(), start()
+    for t in np.unique(seen.t):
+        posterior = posterior.observed(seen.take(seen.t == t), NONE, float(t))
+    np.testing.assert_array_equal(posterior.at(13.0).forecast.mean, made().forecast.mean)
+
+
+def test_about_the_past_it_says_what_was_known_then() -> None:
+    seen = observations()
+    known = start().observed(seen.take(seen.t <= 10.0), NONE, 10.0)
+    np.testing.assert_array_equal(made(10.0).forecast.mean, known.forecast.mean)
+
+
+def test_before_anything_is_told() -> None:
+    posterior = start().at(1.0)
+    mean, variance = posterior.on_surface()
+    assert (mean == 0).all()
+    np.testing.assert_allclose(variance, KERNEL.diag(inputs(POINTS)))
+    assert posterior.heaviest == ()
+    assert posterior.white == 0.0
+    less = posterior.shrunk(inputs(POINTS[[2]]), 0.01, None).on_surface()[1]
+    assert (less <= variance).all()
+    assert less[2] < 0.1 * variance[2]
+    assert posterior.samples(posterior.surface, 3, np.random.default_rng(0)).shape == (3, 9)
+
+
+def test_covariances_are_those_of_the_beliefs() -> None:
+    posterior = made()
+    everyone = range(len(POINTS))
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    np.testing.assert_allclose(C, C.T, atol=1e-12)
+    assert np.linalg.eigvalsh(C).min() > -1e-9
+    widening = posterior.bank.widening**2
+    np.testing.assert_allclose(widening * np.diag(C), posterior.on_surface()[1], rtol=1e-8)
+    beliefs = posterior.beliefs(13.0, 2.0)
+    np.testing.assert_array_equal(C, beliefs.among(everyone, everyone))
+
+
+def test_one_more_reading_is_conditioning() -> None:
+    posterior = made()
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    noise = 0.04 + posterior.white
+    once = posterior.shrunk(inputs(POINTS[[3]]), 0.04, None)
+    before, after = posterior.on_surface()[1], once.on_surface()[1]
+    np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)
+    np.testing.assert_array_equal(once.on_surface()[0], posterior.on_surface()[0])
+    twice = once.shrunk(inputs(POINTS[[5]]), 0.04, None).on_surface()[1]
+    among = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
+    left = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
+    np.testing.assert_allclose(twice, left, rtol=1e-8)
+    np.testing.assert_array_equal(posterior.on_surface()[1], before)  # nothing changed it
+
+
+def test_draws_have_the_covariance() -> None:
+    posterior = made()
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    drawn = posterior.samples(posterior.surface, 40_000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=0.03 * np.sqrt(C.max()))
+    np.testing.assert_allclose(np.cov(drawn.T), C, atol=0.05 * C.max())
+
+
+def test_points_between_the_candidates() -> None:
+    posterior = made()
+    mean, variance = posterior.on_surface()
+    near, far = POINTS[[2]] + 1e-7, np.array([[1e4, 1e4]])
+    close, spread = posterior.predict(inputs(near))
+    at_home, away = posterior.predict(inputs(far))
+    np.testing.assert_allclose(at_home[0, 0], mean.mean(), rtol=1e-6)
+    assert away[0] > variance.max()
+    assert 0 < spread[0] < away[0]
+    assert abs(close[0, 0] - mean[2, 0]) < abs(at_home[0, 0] - mean[2, 0])
+    some = np.concatenate([POINTS[[2, 6]], near, far])
+    both = posterior.predict(inputs(some))
+    np.testing.assert_allclose(both[0][:2], mean[[2, 6]])
+    C = posterior.cross_covariance(inputs(some), inputs(POINTS))
+    inside = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    np.testing.assert_allclose(C[:2], inside[[2, 6]], atol=1e-12)
+    np.testing.assert_allclose(C, posterior.cross_covariance(inputs(POINTS), inputs(some)).T)
+
+
+def test_points_are_told_by_dense_kriging() -> None:
+    """One model, one shape: the textbook's simple kriging around the mean of the candidates."""
+    space = Space("matern12", 0.5)
+    one = Setting(space, space, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0)
+    rule = ModelBank((one,))
+    posterior = rule.start(KERNEL, Surface(KERNEL, POINTS), 0.01).observed(observations(), NONE, 13)
+    extent = np.ptp(POINTS, axis=0).max()
+    X = np.array([[1.0, 1.0], [2.5, 4.0]])
+    distance = lambda A, B: np.linalg.norm(A[:, None] - B[None], axis=2)  # noqa: E731
+    K = np.exp(-distance(POINTS, POINTS) / (0.5 * extent))
+    k = np.exp(-distance(X, POINTS) / (0.5 * extent))
+    W = k @ np.linalg.inv(K)
+    mean, level = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
+    found, variance = posterior.predict(inputs(X))
+    np.testing.assert_allclose(found[:, 0], level + W @ (mean - level), rtol=1e-4)
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    left = posterior.scale**2 * (1.0 - np.einsum("ij,ij->i", W, k))
+    W = W + (1.0 - W.sum(axis=1, keepdims=True)) / len(POINTS)
+    expected = posterior.bank.widening**2 * (np.diag(W @ C @ W.T) + left)
+    np.testing.assert_allclose(variance, expected, rtol=1e-3)
+
+
+def test_it_can_be_stored() -> None:
+    posterior = made()
+    posterior.on_surface()
+    again = pickle.loads(pickle.dumps(posterior.shrunk(inputs(POINTS[[3]]), 0.1, None)))
+    assert again.imagined is None
+    np.testing.assert_array_equal(again.on_surface()[0], posterior.on_surface()[0])
+    np.testing.assert_array_equal(again.on_surface()[1], posterior.on_surface()[1])
+
+
+def test_what_carries_weight() -> None:
+    posterior = made()
+    heaviest = posterior.heaviest
+    weights = [weight for weight, _ in heaviest]
+    assert weights == sorted(weights, reverse=True)
+    assert 0 < sum(weights) <= 1 + 1e-12
+    assert max(straight().weights) == weights[0]
+    bank = straight()
+    unit = np.concatenate([each.variance for each in bank.filters])
+    white = np.array([each.white for each in bank.members])
+    weighted = bank._weights * unit  # a column a transform
+    np.testing.assert_allclose(posterior.white, white @ weighted.sum(axis=1))
+    np.testing.assert_allclose(posterior.scale**2, weighted.sum())
+
+
+def test_widths_of_theorems_have_nothing_to_go_by() -> None:
+    assert np.isnan(made().log_det_ratio)
+    assert np.isnan(made().effective_dimension())
+    assert np.isnan(made().products).all()
+
+
+def test_what_was_observed_lately() -> None:
+    data = made().data
+    seen = observations()
+    lately = seen.take(seen.t > 4.0)
+    np.testing.assert_array_equal(data.Z, np.column_stack([lately.X, lately.t]))
+    np.testing.assert_array_equal(data.Y[:, 0], lately.y)
+    assert len(start().data) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: ModelBank(capacity=0), "capacity must be a whole number"),
+        (lambda: made().rows(np.array([[9.0, 9.0]])), r"observes candidates, got the point \[9"),
+    ],
+)
+def test_errors_say_what_is_wrong(call: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        call()

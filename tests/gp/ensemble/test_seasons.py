@@ -1,0 +1,229 @@
+"""A season found from readings: when it is looked for, what is told again, and what stays as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvbandits import Answers, Bandit, Candidates, load, policies
+from tvbandits.bandit.state import same_value
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.gp.ensemble.bank import CAPACITY, Bank
+from tvbandits.gp.ensemble.recent import Readings, Recent
+from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank, started
+from tvbandits.gp.ensemble.seasons import LAST, LOOKED_AT, PAGE, Diary, diary_of, told
+from tvbandits.gp.ensemble.settings import SMALL_NETWORK, function_settings, settings_for
+
+POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
+PHASES = np.linspace(0.0, 0.8, len(POINTS))
+
+
+def field(t: float, day: float = 12.0) -> Array:
+    """A sharp rush hour, at each place at a time of its own."""
+    wave = np.cos(2 * np.pi * t / day - PHASES)
+    return np.asarray(np.exp(2.0 * wave) / 2.0 + 0.3 * keyed_normal(0, 3, POINTS, t))
+
+
+def reading(t: float, unit: float = 1.0, seasonal: bool = True) -> Readings:
+    rows = np.random.default_rng([7, round(t / unit)]).permutation(len(POINTS))[:3]
+    values = field(t / unit)[rows] if seasonal else keyed_normal(0, 4, POINTS[rows], t)
+    return Readings(rows, values, np.full(3, 0.05))
+
+
+def run(
+    times: Array, unit: float = 1.0, *, seasonal: bool = True
+) -> list[tuple[Recent, Diary | None]]:
+    bank = Bank.of(POINTS, 0.05)
+    at: tuple[Recent, Diary | None] = Recent(bank), diary_of(bank)
+    out = []
+    for t in times:
+        at = told(*at, float(t), reading(float(t), unit, seasonal))
+        out.append(at)
+    return out
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.25])
+def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: float) -> None:
+    steps = run(unit * np.arange(1, 70), unit)
+    periods = [diary and diary.period for _, diary in steps]
+    first = next(n for n, each in enumerate(periods) if each is not None)
+    # It is looked for once all of a step is told: when the next one comes.
+    assert first in LOOKED_AT
+    assert all(each is None for each in periods[:first])
+    assert all(each == pytest.approx(12.0 * unit) for each in periods[first:])
+    before, after = steps[first - 1][0].latest, steps[first][0].latest
+    assert all(each.season is None for each in before.members)
+    assert {each.season and each.season.period for each in after.settings} == {None, 12.0 * unit}
+
+
+def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
+    recent, diary = run(np.arange(1.0, 70.0))[-1]
+    assert diary is not None
+    knew = Recent(Bank.of(POINTS, 0.05, season=diary.period))
+    for t in np.arange(1.0, 70.0):
+        knew = knew.observed(float(t), reading(float(t)))
+    assert same_value(recent.latest, knew.latest)
+
+
+def test_of_both_a_season_takes_a_networks_models() -> None:
+    both = started(POINTS, 0.05, "both", CAPACITY, None)
+    assert set(function_settings()) < set(both.settings)
+    at: tuple[Recent, Diary | None] = Recent(both), diary_of(both)
+    for t in np.arange(1.0, 50.0):
+        at = told(*at, float(t), reading(float(t)))
+    recent, diary = at
+    assert diary is not None
+    assert diary.period == 12.0
+    knew = Recent(started(POINTS, 0.05, "both", CAPACITY, 12.0))
+    assert knew.before.settings == settings_for(POINTS, 12.0)
+    for t in np.arange(1.0, 50.0):
+        knew = knew.observed(float(t), reading(float(t)))
+    assert same_value(recent.latest, knew.latest)
+    # Where it proves to be none, the rivals are back.
+    assert replace(diary, period=None).told_again().before.settings == both.settings
+
+
+def test_where_there_is_none_the_bank_is_as_it_always_was() -> None:
+    recent, diary = run(np.arange(1.0, 60.0), seasonal=False)[-1]
+    plain = Recent(Bank.of(POINTS, 0.05))
+    for t in np.arange(1.0, 60.0):
+        plain = plain.observed(float(t), reading(float(t), seasonal=False))
+    assert diary is not None
+    assert diary.period is None
+    assert same_value(recent.latest, plain.latest)
+
+
+def test_one_that_proves_to_be_none_is_given_up() -> None:
+    _, diary = run(np.arange(1.0, 40.0), seasonal=False)[-1]
+    assert diary is not None
+    mistaken = replace(diary, period=13.0)
+    at: tuple[Recent, Diary | None] = mistaken.told_again(), mistaken
+    for t in np.arange(40.0, 50.0):
+        at = told(*at, float(t), reading(float(t), seasonal=False))
+    assert at[1] is not None
+    assert at[1].period is None
+    assert all(each.season is None for each in at[0].latest.settings)
+    always, _ = run(np.arange(1.0, 50.0), seasonal=False)[-1]
+    assert same_value(at[0].latest, always.latest)
+
+
+def test_readings_that_come_late_are_told_again_at_their_own_time() -> None:
+    bank = Bank.of(POINTS, 0.05)
+    diary = diary_of(bank)
+    assert diary is not None
+    for t in (1.0, 3.0, 2.0, 5.0, 4.0):
+        diary = diary.with_readings(t, reading(t))
+    assert diary.entries[:, 0].tolist() == [t for t in (1.0, 2.0, 3.0, 4.0, 5.0) for _ in range(3)]
+    assert diary.latest == 5.0
+    straight = Recent(bank)
+    for t in (1.0, 2.0, 3.0, 4.0, 5.0):
+        straight = straight.observed(t, reading(t))
+    assert same_value(diary.told_again().latest, straight.latest)
+
+
+def test_steps_that_are_no_steps_have_no_period() -> None:
+    rng = np.random.default_rng(0)
+    irregular = np.cumsum(rng.uniform(0.1, 2.0, 60))
+    assert all(d is not None and d.period is None for _, d in run(irregular, seasonal=True))
+    # Single gaps do no harm.
+    gaps = np.delete(np.arange(1.0, 90.0), [10, 30, 31, 50])
+    _, diary = run(gaps)[-1]
+    assert diary is not None
+    assert diary.period == 12.0
+    # A gap longer than all that is looked through does.
+    far = np.concatenate([np.arange(1.0, 30.0), 1e6 + np.arange(1.0, 20.0)])
+    _, diary = run(far)[-1]
+    assert diary is not None
+    assert diary.period is None
+
+
+def test_nothing_is_kept_for_ever() -> None:
+    diary = Diary(Bank.of(POINTS, 0.05), steps=LAST, latest=float(LAST))
+    diary = replace(diary, pages=(np.tile([[1.0, 0.0, 0.5, 0.05]], (5, 1)),))
+    recent, closed = told(Recent(diary.bank), diary, LAST + 1.0, reading(LAST + 1.0))
+    assert closed is None
+    assert recent.latest.time == LAST + 1.0
+    assert told(recent, None, LAST + 2.0, reading(LAST + 2.0))[1] is None
+
+
+def test_pages_hold_what_was_read_in_order() -> None:
+    diary = diary_of(Bank.of(POINTS, 0.05))
+    assert diary is not None
+    for t in np.arange(1.0, 400.0):
+        diary = diary.with_readings(t, reading(t))
+    assert [len(page) >= PAGE for page in diary.pages] == [True] * (len(diary.pages) - 1) + [False]
+    assert len(diary.pages) == 1 + 399 * 3 // (PAGE + 2)
+    entries = diary.entries
+    for t in (1.0, 200.0, 399.0):
+        np.testing.assert_array_equal(
+            entries[entries[:, 0] == t, 1:], np.column_stack(list(reading(t)))
+        )
+    assert diary.steps == 399
+
+
+def test_many_points_are_not_looked_through() -> None:
+    line = np.linspace(0, 1, SMALL_NETWORK + 1)[:, None]
+    assert diary_of(Bank.of(line, 0.05)) is None
+    assert diary_of(Bank.of(line[1:], 0.05)) is not None
+
+
+# --- in a bandit ----------------------------------------------------------------------------------
+
+
+class Station:
+    def query(self, X: Array, t: float) -> Answers:
+        rows = [int(np.flatnonzero((x == POINTS).all(axis=1))[0]) for x in X]
+        return Answers(field(t)[rows] + 0.1 * keyed_normal(0, 5, X, t), 0.01)
+
+
+def frugal(**more: object) -> Bandit:
+    options = {"expert": Station(), "budget": 2.0, **more}
+    return policies.frugal_gp_ucb(Candidates(POINTS), None, 0.01, **options)  # type: ignore[arg-type]
+
+
+def played(bandit: Bandit, first: int, last: int) -> list[Array]:
+    out = []
+    for t in range(first, last + 1):
+        X = bandit.ask(t)
+        bandit.tell(X, Station().query(X, t + 0.0).values, t)
+        out.append(X)
+    return out
+
+
+def season_of(bandit: Bandit) -> float | None:
+    posterior = bandit.state.posterior
+    assert isinstance(posterior, BankPosterior)
+    return None if posterior.diary is None else posterior.diary.period
+
+
+def test_a_bandit_that_was_put_away_goes_on_bit_for_bit(tmp_path: object) -> None:
+    straight, stopped = frugal(), frugal()
+    played(straight, 1, 60)
+    played(stopped, 1, 60)
+    assert season_of(straight) == 12.0
+    file = f"{tmp_path}/bandit.tvb"
+    stopped.save(file)
+    again = load(file, trusted={f"{Station.__module__}:Station": Station()})
+    np.testing.assert_array_equal(played(straight, 61, 75), played(again, 61, 75))
+    assert straight.state == again.state
+
+
+def test_who_names_one_or_none_gets_that() -> None:
+    assert frugal().recipe.posterior == ModelBank("both", season="find")
+    for none in (None, "none"):
+        assert frugal(season=none).recipe.posterior == ModelBank("both", season=None)
+    six = ModelBank(season=6.0)
+    assert frugal(posterior=six).recipe.posterior == six
+    assert frugal(posterior=six, season=None).recipe.posterior == ModelBank(season=None)
+    none = frugal(season=None)
+    played(none, 1, 40)
+    assert season_of(none) is None
+    # A fitted kernel has no season to be found, and says nothing of it.
+    assert not isinstance(frugal(learn=True).recipe.posterior, ModelBank)
+    with pytest.raises(
+        ValueError, match=r"season must be a positive number, .* or None, got 'yearly'"
+    ):
+        ModelBank(season="yearly")  # type: ignore[arg-type]

@@ -1,0 +1,291 @@
+"""MASTER, R-PERP and ADA-OPKB: what they play, when they start again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Box, Candidates, policies
+from tvbandits.policies.elimination import most_uncertain
+from tvbandits.policies.multi_scale import Tests as MasterTests
+from tvbandits.policies.opkb import Constants, Epoch, Replay, inverse_moment, strategy
+from tvbandits.policies.predictive import features_of
+
+LINE = Candidates(np.linspace(0, 1, 15)[:, None])
+Constants.__test__ = False  # type: ignore[attr-defined]
+MasterTests.__test__ = False  # type: ignore[attr-defined]
+
+
+def world(t: float, switch: float = 60) -> Any:
+    wave = np.sin(6 * LINE.X[:, 0])
+    return wave if t <= switch else -wave
+
+
+# --- MASTER -----------------------------------------------------------------------------------------
+
+
+def test_the_thresholds_are_those_of_the_paper() -> None:
+    tests = MasterTests(horizon=1024, delta=0.1, regret=2.0, first=9.0, second=3.0, sure=6.0)
+    assert tests.rho(1) == 1.0
+    assert tests.rho(100) == pytest.approx(0.2)
+    assert tests.surely(100) == pytest.approx(6 * 11 * math.log(10240) * 0.2)
+
+
+def master(**constants: Any) -> Any:
+    return policies.master(LINE, RBF(0.2), 0.01, mean=0.0, horizon=200, seed=4, **constants)
+
+
+def test_the_shortest_copy_plays_and_the_others_stand_still() -> None:
+    player = master()
+    orders = set()
+    for t in range(1, 64):
+        x = player.ask(float(t))
+        block, step = player.rule.block, len(player.rule.block.rewards)
+        assert block.copies[0].order == block.order
+        assert (block.copies[0].start, block.copies[0].end) == (0, 2**block.order - 1)
+        covering = [c for c in block.copies if c.start <= step <= c.end]
+        active = min(covering, key=lambda c: c.order)
+        orders.add(active.order)
+        before = [c.bandit.info.told for c in block.copies]
+        player.tell(x, world(t)[LINE.index(x)], float(t))
+        after = [c.bandit.info.told for c in block.copies]
+        told = [b - a for a, b in zip(before, after, strict=True)]
+        assert sum(told) == 1
+        assert block.copies[told.index(1)] is active
+        for c in block.copies:
+            assert c.start % 2**c.order == 0
+            assert c.end - c.start + 1 == 2**c.order
+    assert player.rule.block.order == 6  # 1 + 2 + 4 + ... + 32 steps are over
+    assert len(orders) > 2
+    assert player.rule.restarts == 0
+
+
+def test_copies_start_as_often_as_they_should() -> None:
+    started = 0
+    for seed in range(300):
+        player: Any = policies.master(LINE, RBF(0.2), 0.01, mean=0.0, regret=1.0, seed=seed)
+        player.rule._block.order = 4
+        player.ask(1.0)
+        started += sum(c.order == 2 for c in player.rule.block.copies)
+    assert started / 300 == pytest.approx(0.5, abs=0.09)  # rho(16) / rho(4)
+
+
+def plainly_changed(block: Any, tests: Any) -> bool:
+    done = len(block.rewards)
+    first = any(
+        c.end == done - 1
+        and sum(block.rewards[c.start : done]) / (done - c.start)
+        >= min(block.optimistic) + tests.first * tests.surely(done - c.start)
+        for c in block.copies
+    )
+    gap = sum(g - r for g, r in zip(block.optimistic, block.rewards, strict=True)) / done
+    return first or gap >= tests.second * tests.surely(done)
+
+
+def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
+    player = master(sure=0.012, regret=2.0)
+    tests, times = player.rule._tests, []
+    for t in range(1, 121):
+        x = player.ask(float(t))
+        block, before = player.rule.block, player.rule.restarts
+        player.tell(x, world(t)[LINE.index(x)], float(t))
+        changed = plainly_changed(block, tests)
+        assert (player.rule.restarts > before) == changed
+        if changed:
+            times.append(t)
+            assert player.rule.block.order == 0
+    assert any(60 < t < 80 for t in times)
+
+
+@pytest.mark.parametrize("name", ["master", "ada-opkb"])
+def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
+    player = master(sure=6.0) if name == "master" else opkb()
+    X = np.concatenate([player.ask(float(t)) for t in (1, 2, 3, 4)])
+    player.drop(X[[3]])
+    player.tell(X[[2, 0]], [0.2, 0.1], [3.0, 1.0])
+    player.tell(X[[1]], [0.3], 2.0)
+    if name == "ada-opkb":
+        assert len(player.rule.epoch.weighted) == 3
+    else:
+        assert player.rule.block.order == 2  # 1 + 2 steps are over
+    player.ask(5.0)
+    assert len(player.rule._chosen) == 1  # what was dropped is waited for no more
+
+
+def nobody(*parts: Any, **more: Any) -> Any:
+    return parts and more and "nobody"
+
+
+def test_any_bandit_can_be_the_base() -> None:
+    player: Any = policies.master(LINE, RBF(0.2), 0.01, base=policies.w_gp_ucb)
+    player.tell(player.ask(1.0), [0.0], 1.0)
+    assert isinstance(
+        player.rule.block.copies[0].bandit if player.rule.block.copies else None, object
+    )
+    with pytest.raises(ValueError, match="base must make a Bandit"):
+        policies.master(LINE, RBF(0.2), 0.01, base=nobody)
+
+
+# --- R-PERP -----------------------------------------------------------------------------------------
+
+
+def test_the_most_uncertain_are_those_of_dense_posteriors() -> None:
+    K = RBF(0.2)(LINE.X)
+    found = most_uncertain(K, 0.1, 9)
+    for i, row in enumerate(found):
+        rows = found[:i]
+        G = K[np.ix_(rows, rows)] + 0.1 * np.eye(i)
+        variance = np.diag(K) - np.einsum("ia,ia->a", K[rows], np.linalg.solve(G, K[rows]))
+        assert variance[row] == pytest.approx(variance.max(), abs=1e-9)
+
+
+def test_phases_eliminate_and_start_again() -> None:
+    player: Any = policies.r_perp(
+        LINE, RBF(0.2), 0.01, reset_every=70, first=5, mean=0.0, confidence=1.5, seed=3
+    )
+    K, alive, rows, y, length = RBF(0.2)(LINE.X), np.arange(15), [], [], 5
+    shuffled = False
+    for t in range(1, 141):
+        if (t - 1) % 70 == 0:
+            alive, rows, y, length = np.arange(15), [], [], 5
+        if not rows:
+            planned = alive[most_uncertain(K[np.ix_(alive, alive)], 0.01, length)]
+        x = player.ask(float(t))
+        rows.append(int(LINE.index(x)[0]))
+        y.append(float(world(t, 500)[rows[-1]]))
+        player.tell(x, y[-1:], float(t))
+        if t % 70 == 0:
+            np.testing.assert_array_equal(player.rule.surviving, np.arange(15))
+        elif len(rows) == length:
+            assert sorted(rows) == sorted(planned)
+            shuffled |= rows != list(planned)
+            G = K[np.ix_(rows, rows)] + 0.01 * np.eye(length)
+            mean = K[:, rows] @ np.linalg.solve(G, y)
+            variance = np.diag(K) - np.einsum("ia,ia->a", K[rows], np.linalg.solve(G, K[rows]))
+            deviation = np.sqrt(variance.clip(0))
+            best_lower = (mean - 1.5 * deviation)[alive].max()
+            alive = alive[(mean + 1.5 * deviation)[alive] >= best_lower]
+            np.testing.assert_array_equal(player.rule.surviving, alive)
+            assert world(1).argmax() in alive
+            rows, y, length = [], [], 2 * length
+    assert shuffled
+    assert len(alive) < 15
+
+
+# --- ADA-OPKB ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.05])
+def test_the_strategy_is_optimal(weight: float) -> None:
+    features = features_of(RBF(0.2), LINE.X)[0]
+    gaps = np.abs(LINE.X[:, 0] - 0.4)
+    P = strategy(features, gaps, weight, 0.01)
+    assert P.min() >= 0
+    assert P.sum() == pytest.approx(1.0)
+    # Kuhn and Tucker: no arm's slope is below that of the arms that are played.
+    slope = gaps - weight * np.einsum(
+        "ar,rs,as->a", features, inverse_moment(features, P, 0.01), features
+    )
+    assert P @ slope - slope.min() < 1e-10 * weight
+
+    def loss(p: Any) -> float:
+        S = (features.T * p) @ features + 0.01 * np.eye(features.shape[1])
+        return float(p @ gaps - weight * np.linalg.slogdet(S)[1])
+
+    rng = np.random.default_rng(0)
+    assert all(loss(P) <= loss(q) for q in rng.dirichlet(np.ones(15), 200))
+
+
+def opkb(**more: Any) -> Any:
+    options = {"c3": 0.5, "gain": 4.0, "horizon": 200, "seed": 2} | more
+    return policies.ada_opkb(LINE, RBF(0.2), 0.01, **options)
+
+
+def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
+    player = opkb(adaptive=False)
+    features, E = player.rule._features, math.ceil(0.5 * 4.0 * math.log(15 / 0.05))
+    ridge = 0.1 / 200
+    uniformly = strategy(features, np.zeros(15), 1.0, ridge)
+    total, weights, y = np.zeros(features.shape[1]), np.zeros(features.shape[1]), [0.0]
+    count = step = 0
+    for j in range(3):
+        D = np.zeros(15)
+        if count:
+            r = features @ (total - np.mean(y[1:]) * weights) / count
+            D = r.max() - r
+        beta, mu = 4.0 * 2 ** (j / 2), min(1.0, 2 ** (-j / 2))
+        near = np.flatnonzero(2 * (0.1 / math.log(15 / 0.05)) * 4.0 / beta >= D)
+        design = np.zeros(15)
+        design[near] = strategy(features[near], np.zeros(len(near)), 1.0, ridge)
+        Q = (strategy(features, D, 2 / beta, ridge) + design) / 2
+        P = (1 - mu) * Q + mu * uniformly
+        S = (features.T * P) @ features + ridge * np.eye(features.shape[1])
+        for _ in range(2**j * E):
+            step += 1
+            x = player.ask(float(step))
+            np.testing.assert_allclose(player.rule.epoch.strategies[j], P, atol=1e-6)
+            row = int(LINE.index(x)[0])
+            y.append(float(world(step, 999)[row]))
+            player.tell(x, y[-1:], float(step))
+            weight = np.linalg.solve(S, features[row])
+            total, weights = total + weight * y[-1], weights + weight
+            count += 1
+    assert player.rule.epoch.block == 3
+    found = player.rule.epoch.before[-1][0]
+    np.testing.assert_allclose(found, np.column_stack([total, weights]), rtol=1e-6, atol=1e-6)
+
+
+def test_replays_are_scheduled_and_the_smallest_counts() -> None:
+    player = opkb(c3=0.05, c0=1e9)
+    for t in range(1, 130):
+        x = player.ask(float(t))
+        epoch = player.rule.epoch
+        step = len(epoch.weighted)
+        covering = [r.order for r in epoch.replays if r.start <= step < r.end]
+        assert player.rule._order(step) == min([*covering, epoch.block])
+        for replay in epoch.replays:
+            assert replay.order < epoch.block
+            assert replay.end - replay.start == 2**replay.order * player.rule._length
+            assert replay.start % (replay.end - replay.start) == 0
+        player.tell(x, [0.0], float(t))
+    assert player.rule.restarts == 0
+    assert player.rule.epoch.block >= 4
+
+
+def test_it_starts_again_when_a_replay_disagrees() -> None:
+    quiet, loud = opkb(c0=1e9), opkb(c0=0.02)
+    for player in (quiet, loud):
+        for t in range(1, 181):
+            x = player.ask(float(t))
+            player.tell(x, 3 * world(t, 90)[LINE.index(x)], float(t))
+    assert quiet.rule.restarts == 0
+    assert loud.rule.restarts > 0
+
+
+@pytest.mark.parametrize("flat", ["before", "now"])
+def test_gaps_that_come_and_gaps_that_go_are_changes(flat: str) -> None:
+    rule = opkb(c0=0.1).rule
+    steep = 10 * rule._features[3]
+    before, now = (0 * steep, steep) if flat == "before" else (steep, 0 * steep)
+    rule.epoch = Epoch(1, replays=[Replay(0, 0, 1)], weighted=[now], before=[(before, 1)])
+    assert rule._changed()
+    rule.epoch.weighted = [before]
+    assert not rule._changed()
+
+
+def test_boxes_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs a finite domain"):
+        policies.ada_opkb(Box([[0, 1]]), RBF(), 1.0)
+    with pytest.raises(ValueError, match="needs a finite domain"):
+        policies.r_perp(Box([[0, 1]]), RBF(), 1.0, reset_every=5)
+
+
+def test_an_arm_without_which_nothing_is_left_keeps_its_mass() -> None:
+    # With next to no ridge an orthogonal arm's mass cannot all go: log det would fall without end.
+    P = strategy(np.eye(2), np.array([0.0, 1.0]), 1.0, 1e-300)
+    assert P.min() > 0.1
+    assert P.sum() == pytest.approx(1.0)

@@ -1,0 +1,84 @@
+"""Rules are saved as what they hold, and hold nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.players import FINITE_RULES, RULES, made, step
+from tvbandits import SavedFileError, load, policies
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.files.saving import from_bytes, to_bytes
+from tvbandits.policies.elimination import PhasedElimination
+from tvbandits.policies.ruled import Held
+
+RIVALS = ("w-dbo", "bolt", "master", *FINITE_RULES)
+LINE = Candidates(np.linspace(0, 1, 15)[:, None])
+
+
+def test_all_rules_are_looked_at() -> None:
+    found = {name for name in RULES if hasattr(made(name), "rule")}
+    assert found == set(RIVALS)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_rule_holds_what_it_says_and_no_more(name: str) -> None:
+    player = made(name)
+    for t in range(1, 20):
+        step(player, float(t))
+    assert isinstance(player.rule, Held)
+    assert set(vars(player.rule)) == set(player.rule.holds)
+    for each, kind in player.rule.holds.items():
+        assert isinstance(getattr(player.rule, each), kind), each
+
+
+def test_what_is_no_rule_is_refused() -> None:
+    parts: dict[str, Any] = made("r-perp").rule.__saved__()
+    with pytest.raises(ValueError, match=r"too many or missing: \['choose'\]"):
+        PhasedElimination.__restored__(**parts, choose=3)
+    with pytest.raises(ValueError, match=r"_plays must be .*, got 'many'"):
+        PhasedElimination.__restored__(**{**parts, "_plays": "many"})
+    player = made("r-perp")
+    player._rule = "none"
+    with pytest.raises(SavedFileError, match="rule must be a rule"):
+        from_bytes(to_bytes(player))
+
+
+def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
+    def make(base: Any) -> Any:
+        return policies.master(LINE, RBF(0.2), 0.01, base=base, mean=0.0, horizon=50, seed=4)
+
+    make(None).save(tmp_path / "saved")
+    load(tmp_path / "saved")
+    player = make(policies.gp_ucb)
+    player.tell(player.ask(1.0), [0.5], 1.0)
+    player.save(tmp_path / "saved")
+    name = "tvbandits:gp_ucb"
+    with pytest.raises(SavedFileError, match=f"it uses '{name}'"):
+        load(tmp_path / "saved")
+    other = load(tmp_path / "saved", {name: policies.gp_ucb})
+    for t in (2.0, 3.0, 4.0):
+        X = player.ask(t)
+        np.testing.assert_array_equal(X, other.ask(t))
+        for each in (player, other):
+            each.tell(X, [0.1 * t], t)
+
+
+def test_a_phase_goes_on_while_its_plays_are_out() -> None:
+    """All plays of a phase are asked for, whatever is told of them in between."""
+    together, one_by_one = made("r-perp"), made("r-perp")
+    out = np.concatenate([together.ask(float(t)) for t in (1, 2, 3, 4)])
+    told = np.concatenate([step(one_by_one, float(t)) for t in (1, 2, 3, 4)])
+    np.testing.assert_array_equal(out, told)
+    together.drop(out[1:])
+    together.tell(out[:1], [0.3], 1.0)
+    np.testing.assert_array_equal(together.ask(5.0), out[1:2])  # what was put off comes again
+
+
+def test_the_seed_decides_between_points_that_differ_by_rounding() -> None:
+    first = {float(made("pe-gp-ucb", seed=seed).ask(1.0)[0, 0]) for seed in range(12)}
+    assert len(first) > 6

@@ -1,0 +1,222 @@
+"""Filters of several priors against dense algebra; elimination and drawing restated."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
+from tvbandits import Box, Candidates, policies
+from tvbandits.core.observations import Plays
+from tvbandits.policies.predictive import (
+    Centre,
+    Filter,
+    drawn_covariance,
+    features_of,
+    future_variance,
+    log_density,
+)
+from tvbandits.policies.ruled import numbers_in
+
+LINE = Candidates(np.linspace(0, 1, 12)[:, None])
+K = RBF(0.2)(LINE.X)
+ROWS, TIMES = [3, 7, 3, 11, 0], [1.0, 2.0, 4.5, 5.0, 9.0]
+VALUES = [0.3, -1.0, 0.6, 2.0, 0.1]
+
+
+def test_a_play_that_is_out_is_as_if_its_mean_had_been_observed() -> None:
+    found, rows, t, y = Filter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05), ROWS, TIMES, VALUES
+    for row, time, value in zip(rows, t, y, strict=True):
+        found = found.at(time).observed(row, value, 0.1)
+    out = Plays(LINE.X[[5, 8]], np.array([9.5, 11.0]))
+    mean, deviation = found.awaiting(out, LINE, 0.1).at(12.0).surface(0.0)
+    for row, time in zip([5, 8], out.t, strict=True):
+        expected = drift_posterior(K, 0.05, rows, t, y, 0.1, float(time))[0][row]
+        rows, t, y = [*rows, row], [*t, float(time)], [*y, float(expected)]
+    m, C = drift_posterior(K, 0.05, rows, t, y, 0.1, 12.0)
+    np.testing.assert_allclose(mean, m, atol=1e-7)
+    np.testing.assert_allclose(deviation, np.sqrt(np.diag(C)), atol=1e-6)
+
+
+def test_the_filter_is_the_dense_posterior() -> None:
+    found = Filter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05)
+    evidence = 0.0
+    for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
+        found = found.at(t)
+        mean, variance = found.moments(row, 0.5)
+        evidence += log_density(y - mean, variance + 0.1)
+        found = found.observed(row, y, 0.1)
+    mean, deviation = found.at(12.0).surface(0.5)
+    less = [y - 0.5 for y in VALUES]
+    expected, covariance = drift_posterior(K, 0.05, ROWS, TIMES, less, 0.1, 12.0)
+    np.testing.assert_allclose(mean - 0.5, expected, atol=1e-7)
+    np.testing.assert_allclose(deviation**2, np.diag(covariance), atol=1e-7)
+    assert evidence == pytest.approx(log_evidence(K, 0.05, ROWS, TIMES, less, 0.1), abs=1e-5)
+
+
+def test_the_centre_is_given_or_that_of_the_rewards() -> None:
+    assert Centre(3.0, 2.0).seen(9.0).value == 1.5
+    assert Centre("online", 2.0).value == 0.0
+    assert Centre("online", 2.0).seen(1.0).seen(4.0).value == 2.5
+
+
+def plain_world(t: float) -> Any:
+    return 2 * np.sin(6 * LINE.X[:, 0] + 0.3 * t)
+
+
+def test_elimination_is_that_of_the_pseudo_code() -> None:
+    lengths, rates, width, noise, delta = (0.2, 1.0, 5.0), (0.001, 0.2), 1.5, 0.04, 0.1
+    player: Any = policies.pe_gp_ucb(
+        LINE, RBF(0.2), noise, lengths="0.2 1 5", rates="0.001 0.2", confidence=width, mean=0.0
+    )
+    priors = [(RBF(0.2)(LINE.X / a), r) for a in lengths for r in rates]
+    left, sums = list(range(6)), [[0.0, 0.0, 0] for _ in range(6)]
+    rows: list[int] = []
+    times: list[float] = []
+    values: list[float] = []
+    rng = np.random.default_rng(0)
+    for t in range(1, 41):
+        x = player.ask(float(t))
+        row = int(LINE.index(x)[0])
+        bounds, moments = {}, {}
+        for p in left:
+            mean, covariance = drift_posterior(*priors[p], rows, times, values, noise, t)
+            deviation = np.sqrt(np.diag(covariance).clip(0))
+            bounds[p] = np.round(mean + width * deviation, 6)  # or rounding would choose
+            moments[p] = mean[row], deviation[row]
+        chosen = max(left, key=lambda p: bounds[p].max())
+        assert bounds[chosen][row] == pytest.approx(bounds[chosen].max(), abs=1e-5)
+        y = float(plain_world(t)[row] + 0.2 * rng.standard_normal())
+        player.tell(x, [y], float(t))
+        sums[chosen][0] += y - moments[chosen][0]
+        sums[chosen][1] += width * moments[chosen][1]
+        sums[chosen][2] += 1
+        error, allowance, rounds = sums[chosen]
+        logarithm = math.log(math.pi**2 * t**2 * 6 / (3 * delta))
+        if abs(error) > math.sqrt(2 * noise * rounds * logarithm) + allowance and len(left) > 1:
+            left.remove(chosen)
+        assert player.rule.left == left
+        charged = [(m.errors, m.allowance, m.rounds) for m in player.rule.members]
+        np.testing.assert_allclose(charged, sums, atol=1e-5)
+        rows, times, values = [*rows, row], [*times, float(t)], [*values, y]
+    assert 1 <= len(left) < 6
+
+
+def test_priors_are_weighted_by_their_evidence() -> None:
+    player: Any = policies.hp_gp_ts(
+        LINE, RBF(0.2), 0.1, lengths="0.5 1", rates="0.01 0.3", mean=0.0, seed=1
+    )
+    for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
+        player.tell(LINE.X[[row]], [y], t)
+    logs = np.array(
+        [
+            log_evidence(RBF(0.2)(LINE.X / a), r, ROWS, TIMES, VALUES, 0.1)
+            for a in (0.5, 1.0)
+            for r in (0.01, 0.3)
+        ]
+    )
+    shares = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+    np.testing.assert_allclose(player.rule.weights(), shares, rtol=1e-4)
+
+
+def test_points_are_played_as_often_as_they_are_best_in_draws() -> None:
+    player: Any = policies.hp_gp_ts(
+        LINE, RBF(0.2), 0.1, lengths="0.5 1", rates="0.01 0.3", mean=0.0, seed=1
+    )
+    for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
+        player.tell(LINE.X[[row]], [y], t)
+    played = np.zeros(12)
+    for _ in range(4000):
+        x = player.ask(10.0)
+        player.drop(x)
+        played[LINE.index(x)[0]] += 1
+    rng, expected = np.random.default_rng(5), np.zeros(12)
+    pairs = [(a, r) for a in (0.5, 1.0) for r in (0.01, 0.3)]
+    for (a, r), weight in zip(pairs, player.rule.weights(), strict=True):
+        kernel = RBF(0.2)(LINE.X / a)
+        mean, covariance = drift_posterior(kernel, r, ROWS, TIMES, VALUES, 0.1, 10.0)
+        draws = rng.multivariate_normal(mean, covariance, 20_000, method="eigh")
+        expected += weight * np.bincount(draws.argmax(axis=1), minlength=12) / 20_000
+    np.testing.assert_allclose(played / 4000, expected, atol=0.03)
+
+
+# --- predictive sampling ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gamma", "noise", "V"), [(0.9, 0.5, 0.4), (0.6, 0.1, 1.0), (0.97, 2.0, 0.8)]
+)
+def test_an_arm_is_drawn_as_its_future_would_tell_it(gamma: float, noise: float, V: float) -> None:
+    x = future_variance(gamma, np.array([noise]))
+    found = drawn_covariance(np.array([[V]]), gamma, x)[0, 0]
+    assert found == pytest.approx(gamma**2 * V**2 / (gamma**2 * V + x[0]))
+    assert found == pytest.approx(known_by_the_future(V, gamma, noise, 60), rel=1e-3)
+
+
+def test_what_never_moves_is_drawn_as_by_thompson_and_what_is_gone_at_once_is_not() -> None:
+    V = np.array([[0.5, 0.2], [0.2, 0.4]])
+    np.testing.assert_array_equal(drawn_covariance(V, 1.0, future_variance(1.0, np.ones(2))), V)
+    assert not drawn_covariance(V, 0.0, future_variance(0.0, np.ones(2))).any()
+    less = drawn_covariance(V, 0.9, future_variance(0.9, np.ones(2)))
+    assert np.linalg.eigvalsh(V - less).min() > 0
+
+
+def test_the_best_point_of_a_predictive_draw_is_played() -> None:
+    player: Any = policies.predictive_sampling(LINE, RBF(0.2), 0.1, epsilon=0.1, mean=0.0, seed=2)
+    for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
+        player.tell(LINE.X[[row]], [y], t)
+    played = np.zeros(12)
+    for _ in range(3000):
+        x = player.ask(10.0)
+        player.drop(x)
+        played[LINE.index(x)[0]] += 1
+    # Over the candidates: each reads its arm in all steps to come, with this noise.
+    mean, P = drift_posterior(K, 0.1, ROWS, TIMES, VALUES, 0.1, 10.0)
+    gamma2 = 0.9
+    values, U = np.linalg.eigh(K)
+    b = (1 - gamma2) + (1 - gamma2) * 0.1 / values
+    x_ = values * 0.5 * (b + np.sqrt(b**2 + 4 * gamma2 * (1 - gamma2) * 0.1 / values))
+    drawn = gamma2 * P @ np.linalg.solve(gamma2 * P + U @ np.diag(x_) @ U.T, P)
+    drawn = (drawn + drawn.T) / 2
+    rng = np.random.default_rng(3)
+    draws = rng.multivariate_normal(mean, drawn, 20_000, method="eigh")
+    expected = np.bincount(draws.argmax(axis=1), minlength=12) / 20_000
+    np.testing.assert_allclose(played / 3000, expected, atol=0.03)
+
+
+# --- what is refused --------------------------------------------------------------------------------
+
+
+def test_boxes_and_nonsense_are_refused() -> None:
+    for make in (policies.pe_gp_ucb, policies.hp_gp_ts):
+        with pytest.raises(ValueError, match="needs a finite domain"):
+            make(Box([[0, 1]]), RBF(), 1.0)  # type: ignore[operator]
+        with pytest.raises(ValueError, match="rates must be numbers with spaces"):
+            make(LINE, RBF(), 1.0, rates="0.1,0.2")  # type: ignore[operator]
+        with pytest.raises(ValueError, match="each of lengths"):
+            make(LINE, RBF(), 1.0, lengths="0")  # type: ignore[operator]
+    with pytest.raises(ValueError, match="needs a finite domain"):
+        policies.predictive_sampling(Box([[0, 1]]), RBF(), 1.0, epsilon=0.1)
+    assert numbers_in(" 1 2e-1 ", "x") == (1.0, 0.2)
+
+
+def test_minimise_turns_everything_round() -> None:
+    points = []
+    for sign in (1.0, -1.0):
+        player = policies.pe_gp_ucb(LINE, RBF(0.2), 0.1, minimise=sign < 0)
+        for t in range(1, 8):
+            x = player.ask(float(t))
+            player.tell(x, sign * plain_world(t)[LINE.index(x)], float(t))
+        points.append(player.history["x0"].to_list())
+    assert points[0] == points[1]
+
+
+def test_rewards_that_nobody_asked_for_count_for_all_priors_and_against_none() -> None:
+    player: Any = policies.pe_gp_ucb(LINE, RBF(0.2), 0.1)
+    player.tell(LINE.X[:3], [1.0, 2.0, np.nan], [1.0, 2.0, 2.0])
+    assert all(member.rounds == 0 for member in player.rule.members)
+    assert all(member.filter.time == 2.0 for member in player.rule.members)

@@ -1,0 +1,82 @@
+"""Rivals that are recipes: their kernels, widths and acquisitions against their formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tvbandits import Box, Candidates, policies
+from tvbandits.policies.time_as_input import DesiredOutcome, constant_width, time_as_input
+
+LINE = Candidates(np.linspace(0, 1, 12)[:, None])
+
+
+def test_time_is_one_more_input() -> None:
+    Z = np.random.default_rng(0).random((9, 3)) * [1.0, 4.0, 100.0]
+    space = Matern([0.3, 1.2], nu=2.5)(Z[:, :2])
+    time = Matern(30.0, nu=2.5)(Z[:, 2:])
+    np.testing.assert_allclose(time_as_input(Box([[0, 1], [0, 4]]), 100.0)(Z), space * time)
+    bandit = policies.time_gp_ucb(LINE, None, 0.01, span=50.0)
+    for t in range(1, 30):
+        x = bandit.ask(float(t))
+        bandit.tell(x, np.sin(6 * x[:, 0]), float(t))
+    assert bandit.state.model.learned is not None
+    assert bandit.state.model.kernel != bandit.recipe.kernel
+
+
+def test_the_width_goes_through_the_best_constants() -> None:
+    for epsilon, beta in ((0.1, 2.12), (0.01, 4.34), (0.001, 6.36)):
+        assert constant_width(epsilon) == pytest.approx(beta**0.5, abs=0.1)
+    assert constant_width(0.1) == pytest.approx(1.46)
+    assert constant_width(0.999) >= 0.0
+    bandit = policies.mk_gp_ucb(LINE, RBF(0.2), 0.01, epsilon=0.01)
+    bandit.ask()
+    assert bandit.info.beta == pytest.approx(1.99)
+    twin = policies.tv_gp_ucb(LINE, RBF(0.2), 0.01, epsilon=0.01, confidence=1.99)
+    for t in range(1, 15):
+        x = bandit.ask(float(t)) if t > 1 else bandit.pending
+        np.testing.assert_array_equal(x, twin.ask(float(t)))
+        for each in (bandit, twin):
+            each.tell(x, np.sin(6 * x[:, 0] + 0.1 * t), float(t))
+    with pytest.raises(ValueError, match="epsilon"):
+        policies.mk_gp_ucb(LINE, RBF(0.2), 0.01, epsilon=1.0)
+
+
+def plain_boba(m: Any, sd: Any, o: float, s2: float, beta: float, scaled: bool) -> Any:
+    first = 0.5 * np.log(1 + sd**2 / s2)
+    second = np.log(np.sqrt(s2) / sd) + (sd**2 + (m - o) ** 2) / (2 * s2) - 0.5
+    if scaled:
+        first = (first - first.min()) / (first.max() - first.min())
+        second = (second - second.min()) / (second.max() - second.min())
+    return -beta * first + second
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("minimise", [False, True])
+def test_the_desired_outcome_is_sought_as_the_formula_says(scaled: bool, minimise: bool) -> None:
+    sign = -1.0 if minimise else 1.0
+    bandit = policies.boba(
+        LINE, noise_variance=0.04, outcome=sign, beta=0.7, scaled=scaled, minimise=minimise
+    )
+    rng = np.random.default_rng(0)
+    for t in range(1, 20):
+        if t > 1:
+            m, shown = bandit.predict(LINE.X, float(t))
+            sd = shown / bandit.state.calibration.widening  # decisions take deviations as they are
+            G = plain_boba(sign * m, sd, 1.0, 0.04, 0.7, scaled)
+        x = bandit.ask(float(t))
+        if t > 1:
+            assert G[LINE.index(x)[0]] == pytest.approx(G.min(), rel=1e-6, abs=1e-9)
+        y = sign * np.sin(6 * x[:, 0] + 0.1 * t) + 0.2 * rng.standard_normal(1)
+        bandit.tell(x, y, float(t))
+
+
+def test_outcomes_are_checked() -> None:
+    with pytest.raises(ValueError, match="outcome must lie in"):
+        DesiredOutcome(float("nan"))
+    with pytest.raises(ValueError, match="scaled needs a finite domain"):
+        policies.boba(Box([[0, 1]]), noise_variance=1.0, outcome=0.0, scaled=True)
+    assert len(policies.boba(LINE, noise_variance=1.0, outcome=0.0).ask(n=3)) == 3

@@ -1,0 +1,277 @@
+"""W-DBO: relevances against a loop, against quadrature, and against the authors' program."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from tests.oracles.plain_rivals import matern32, matern52, relevances_by_leaving_out
+from tvbandits import Box, Candidates, policies
+from tvbandits.core.observations import Plays
+from tvbandits.policies.removing import (
+    Relevant,
+    best_size,
+    future_weight,
+    over_candidates,
+    over_future,
+    over_space,
+    precision,
+    relevance,
+    without,
+)
+
+
+def example(n: int = 10, d: int = 2) -> tuple[Any, ...]:
+    rng = np.random.default_rng(0)
+    return rng.random((n, d)), rng.standard_normal(n), np.sort(rng.random(n)), 1.05
+
+
+def kernel_of(X: Any, t: Any) -> Any:
+    r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    return 1.3 * matern52(r / 0.3) * matern32((t[:, None] - t) / 0.4)
+
+
+def test_all_relevances_at_once_are_those_of_the_loop() -> None:
+    for d, n in ((1, 6), (2, 15), (3, 40)):
+        X, y, t, now = example(n, d)
+        K = kernel_of(X, t)
+        C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
+        found = relevance(precision(K, 0.05), y, C)
+        np.testing.assert_allclose(found, relevances_by_leaving_out(K, 0.05, y, C), rtol=1e-7)
+
+
+AUTHORS = [
+    0.02136116645358912,
+    0.12410084218601129,
+    0.09362368201645284,
+    0.06803801334132499,
+    0.18536651609908314,
+    0.12608068696252234,
+    0.2423720161001363,
+    0.18714463668211095,
+    0.4968327743683658,
+    0.5896859896443206,
+]
+"""wdbo_criterion 2.2.1 on `example()`: variance 1.3, noise 0.05, lengths 0.3 and 0.4, nu 5/2 and 3/2."""
+
+
+def test_relevances_are_those_of_the_authors_program() -> None:
+    X, y, t, now = example()
+    C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
+    found = relevance(precision(kernel_of(X, t), 0.05), y, C)
+    np.testing.assert_allclose(found, AUTHORS, atol=1e-8)
+
+
+def test_products_over_space_are_integrals() -> None:
+    X = np.array([[0.0], [0.2], [0.9]])
+    for nu, kernel in ((2.5, matern52), (math.inf, lambda r: np.exp(-(r**2) / 2))):
+        found = over_space(X, 0.3, nu)
+        dense = np.array(
+            [
+                [
+                    quad(
+                        lambda x, a=a, b=b, k=kernel: k((x - a) / 0.3) * k((x - b) / 0.3),
+                        -9,
+                        9,
+                        points=[0, 0.2, 0.9],
+                        limit=500,
+                    )[0]
+                    for b in X[:, 0]
+                ]
+                for a in X[:, 0]
+            ]
+        )
+        np.testing.assert_allclose(found, dense / dense[0, 0], rtol=1e-7)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, math.inf])
+def test_products_over_the_future_are_integrals(nu: float) -> None:
+    kernels = {
+        0.5: lambda r: np.exp(-abs(r)),
+        1.5: matern32,
+        math.inf: lambda r: np.exp(-(r**2) / 2),
+    }
+    k, t, now = kernels[nu], np.array([0.0, 0.7, 1.0]), 1.2
+    dense = [
+        [quad(lambda s, a=a, b=b: k((s - a) / 0.5) * k((s - b) / 0.5), now, 30)[0] for b in t]
+        for a in t
+    ]
+    np.testing.assert_allclose(over_future(t, now, 0.5, nu), dense, rtol=1e-7)
+
+
+def test_products_over_the_future_know_three_kernels() -> None:
+    with pytest.raises(ValueError, match=r"known for nu = 0.5, 1.5 and inf, got 2.5"):
+        over_future(np.zeros(1), 1.0, 1.0, 2.5)
+
+
+def test_products_over_candidates_are_means() -> None:
+    cross = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_allclose(over_candidates(cross), [[2.5, 5.5], [5.5, 12.5]])
+
+
+def test_an_observation_is_taken_out_of_the_inverse() -> None:
+    X, _, t, _ = example()
+    K = kernel_of(X, t)
+    left = [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    dense = np.linalg.inv(K[np.ix_(left, left)] + 0.05 * np.eye(9))
+    np.testing.assert_allclose(without(precision(K, 0.05), 3), dense, rtol=1e-7, atol=1e-9)
+
+
+def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float, most: int) -> Any:
+    """Who stays of the data, one removal after the other, with the inverses of the loop."""
+    found, X, t = rule.hyperparameters, before.X, before.t
+    y = (before.y - before.y.mean()) / before.y.std()
+    r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)) / found.space
+    K = found.variance * matern52(r) * matern32((t[:, None] - t) / found.time)
+    C = over_space(X, found.space, 2.5) * over_future(t, now, found.time, 1.5)
+    kept = list(range(len(y)))
+    while len(kept) > 2:
+        part = np.ix_(kept, kept)
+        scores = relevances_by_leaving_out(K[part], found.noise, y[kept], C[part])
+        least = int(np.argmin(scores))
+        if scores[least] + 1 >= budget and len(kept) <= most:
+            break
+        if scores[least] + 1 < budget:
+            budget /= scores[least] + 1
+        del kept[least]
+    return kept, budget
+
+
+@pytest.mark.parametrize("response", [None, 200.0])
+def test_the_data_that_stay_are_those_of_the_pseudo_code(response: float | None) -> None:
+    rule = Relevant(Box([[0, 1], [0, 2]]), 0.01, 0.5, "relevance", 4, 3, response)
+    player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01)
+    player._rule = rule
+    budget, last, removed = 1.0, None, 0
+    for t in range(1, 31):
+        before = rule.data
+        x = player.ask(float(t))
+        y = float(np.sin(3 * x[0, 0] + 0.4 * t) + x[0, 1])
+        player.tell(x, [y], float(t))
+        if t < 4:
+            continue
+        unit = x / np.array([1.0, 2.0])
+        grown = before.append(type(before)(unit, [t], [y], [0.01]))
+        budget *= 1.5 ** ((t - (t if last is None else last)) / rule.hyperparameters.time)
+        last = t
+        length = rule.hyperparameters.time
+        most = len(grown) if response is None else best_size(response, length)
+        kept, budget = plainly_cleaned(rule, grown, budget, t, most)
+        removed += len(grown) - len(kept)
+        np.testing.assert_array_equal(rule.data.t, grown.t[kept])
+        assert rule.kept == player.info.posterior.dictionary_size == len(kept)
+    assert removed > 3
+
+
+def test_a_point_has_the_largest_bound() -> None:
+    domain = Candidates(np.linspace(0, 1, 40)[:, None])
+    player = policies.w_dbo(domain, noise_variance=0.01, first=5)
+    rng = np.random.default_rng(1)
+    for t in range(1, 25):
+        rule: Any = player.rule
+        x = player.ask(float(t))
+        if t > 5:
+            # And what is asked for while x is out, as if its mean had been observed.
+            later = player.ask(t + 0.5)
+            player.drop(later)
+            data, found = rule.data, rule.hyperparameters
+            y = (data.y - data.y.mean()) / data.y.std()
+            X, times, width = data.X[:, 0], data.t, np.sqrt(0.2 * np.log(2 * len(y)))
+            for chosen, now in ((x, t), (later, t + 0.5)):
+                r = np.abs(X[:, None] - X) / found.space
+                K = found.variance * matern52(r) * matern32((times[:, None] - times) / found.time)
+                A = np.linalg.inv(K + found.noise * np.eye(len(y)))
+                r = np.abs(domain.X - X) / found.space
+                cross = found.variance * matern52(r) * matern32((now - times) / found.time)
+                variance = found.variance - np.diag(cross @ A @ cross.T) + found.noise
+                mean, row = cross @ A @ y, domain.index(chosen)[0]
+                bound = mean + width * np.sqrt(variance)
+                assert bound[row] == pytest.approx(bound.max(), rel=1e-6)
+                X, times, y = np.append(X, x), np.append(times, t), np.append(y, mean[row])
+        player.tell(x, np.sin(5 * x[:, 0] + 0.1 * t) + 0.1 * rng.standard_normal(1), float(t))
+
+
+def test_no_time_scale_is_so_short_that_two_points_are_left_for_good() -> None:
+    """Rewards without any memory, then a slow world: at any unit of time the data come back."""
+    for unit in (1.0, 1e-3):
+        player: Any = policies.w_dbo(Box([[0, 1]]), noise_variance=0.01, first=3)
+        rng, kept = np.random.default_rng(2), []
+        for step in range(1, 61):
+            t = unit * step
+            X = player.ask(t)
+            y = rng.standard_normal(1) if step < 25 else np.sin(3 * X[:, 0] + 0.02 * step)
+            player.tell(X, y, t)
+            if step > 3:
+                assert player.rule.hyperparameters.time >= 5 * unit * (1 - 1e-9)
+            kept.append(player.rule.kept)
+        assert max(kept[40:]) > 10
+
+
+def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
+    player: Any = policies.w_dbo(Box([[0, 1], [-2, 3]]), noise_variance=0.01, first=5)
+    rng = np.random.default_rng(3)
+    seen: list[Any] = []
+    for t in range(1, 13):
+        player.tell(rng.uniform([0, -2], [1, 3], (1, 2)), rng.standard_normal(1), float(t))
+
+    class Looking:
+        def best(self, bound: Any, _: Any) -> Any:
+            seen.append(bound)
+            return np.zeros(2)
+
+    player.rule.choose(13.5, Looking(), Plays.none(2), rng)
+    [bound] = seen
+    X = rng.uniform([0, -2], [1, 3], (7, 2))
+    found = bound.slopes(X)
+    for j, step in enumerate(1e-6 * np.eye(2)):
+        numeric = (bound(X + step) - bound(X - step)) / 2e-6
+        np.testing.assert_allclose(found[:, j], numeric, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(bound.near, player.rule.data.X * [1, 5] - [0, 2])
+
+
+@pytest.mark.parametrize("removal", ["oldest", "random"])
+def test_controls_remove_as_many_others(removal: Any) -> None:
+    box = Box([[0, 1]])
+    rule = Relevant(box, 0.01, 2.0, removal, 4, 1)
+    twin = Relevant(box, 0.01, 2.0, "relevance", 4, 1)
+    rng, gone = np.random.default_rng(0), 0
+    for t in range(1, 41):
+        X, y = rng.random((1, 1)), rng.standard_normal(1)
+        before, budget = rule.data, rule._budget
+        new = type(before)(X, [t], y, [0.01])
+        twin._data, twin._budget, twin._time = before, budget, rule._time
+        twin._told, twin._fitted, twin._found = rule._told, rule._fitted, rule._found
+        rule.learn(new, rng)
+        twin.learn(new, rng)
+        assert rule.kept == twin.kept
+        gone += len(before) + 1 - rule.kept
+        if removal == "oldest":
+            np.testing.assert_array_equal(rule.data.t, np.append(before.t, t)[-rule.kept :])
+    assert gone > 5
+
+
+@pytest.mark.parametrize(("response", "length"), [(1.0, 5.0), (50.0, 20.0), (1e4, 3.0), (0.0, 9.0)])
+def test_the_size_of_bolt_is_the_best_of_all(response: float, length: float) -> None:
+    weights = [future_weight(n, response, length) for n in range(1, 301)]
+    found = best_size(response, length, largest=300)
+    assert future_weight(found, response, length) == pytest.approx(max(weights), rel=1e-12)
+    step = max(1.0, response * 1e-6 * 27)
+    k = [matern32(i * step / length) for i in (1, 2, 3)]
+    direct = sum(float(each) ** 2 for each in k)
+    assert future_weight(3, response, length) == pytest.approx(direct)
+
+
+def test_what_is_refused() -> None:
+    for given, message in (
+        ({"alpha": -1.0}, "alpha"),
+        ({"first": 0}, "first"),
+        ({"removal": "newest"}, "removal must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            policies.w_dbo(Box([[0, 1]]), noise_variance=1.0, **given)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="response"):
+        policies.bolt(Box([[0, 1]]), noise_variance=1.0, response=-1.0)

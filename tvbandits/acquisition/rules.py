@@ -1,0 +1,299 @@
+"""The next points by upper confidence bounds ([Sri] eq. 6; in batches [BB] Algorithm 1).
+
+Thompson sampling on a finite domain, in batches: the best points of samples of the posterior.
+
+[Kan] = Kandasamy, Krishnamurthy, Schneider and Poczos 2018 (docs/references.md).
+
+The next point by an upper bound that does not look for what will soon be gone.
+
+[LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed, Available
+from tvbandits.acquisition.batch_rules import (
+    Batching,
+    BatchLimitWarning,
+    FixedSize,
+    Monitor,
+    One,
+)
+from tvbandits.acquisition.fantasies import Fantasy, Width, imagine
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.ensemble.lasting import lasting_share
+from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
+from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.predictions import View
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be decided, and what for.
+
+    Attributes
+    ----------
+    domain : Domain
+    view : View
+        What the posterior says at the time of the decision.
+    beta : float
+        The width, in deviations.
+    noise_variance : float
+        Of a reward (unit of reward squared).
+    batching : Batching
+    n : int or None
+        Exactly so many points, distinct where there are as many; None: as the batching says.
+    pending, pending_noise : arrays of shape (k, d) and (k,)
+        Points that are out, and the noise variance with which their rewards will speak about the time of
+        the decision, in prior units.
+    taken : array of shape (m, d)
+        Points that are out for this very time: others come first.
+    available : Available or None
+        Only these may be played.
+    """
+
+    domain: Domain
+    view: View
+    beta: float
+    noise_variance: float
+    batching: Batching
+    n: int | None
+    pending: Array
+    pending_noise: Array
+    taken: Array
+    available: Available | None
+
+
+class Acquisition(Protocol):
+    """A rule for the next points."""
+
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Raise a `ValueError` if it cannot work on such a domain or posterior rule."""
+        ...
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        ...
+
+
+@dataclass(frozen=True)
+class UpperConfidenceBound:
+    """Plays where mean + beta deviation is largest.
+
+    One point is the maximiser. In a batch the width is inflated by the rule's bound on the ratio of
+    deviations, and variances shrink from point to point; so they do around points that are out.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.rules import UpperConfidenceBound
+    >>> sites = Candidates([[0.0], [5.0], [10.0]])
+    >>> bandit = Bandit(Recipe(sites, RBF(1.0), 0.01, mean=0.0, acquisition=UpperConfidenceBound()))
+    >>> info = bandit.tell([[0.0], [5.0]], [0.1, -0.1], 1)
+    >>> print(bandit.ask(2))  # where least is known
+    [[10.]]
+    """
+
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Works everywhere."""
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        domain, view, batching = decision.domain, decision.view, decision.batching
+        noise = decision.noise_variance / view.scale**2
+        uncertain = batching.smallest > 1 and _largest_variance(domain, view, rng) > (
+            noise / batching.smallest
+        )
+        lazy = not view.posterior.settled
+        plain = len(decision.pending) == 0 and decision.n in (None, 1)
+        allowed = Allowed(domain, decision.available, decision.taken)
+        if plain and isinstance(batching.rule, One) and not uncertain and not lazy:
+            x = allowed.best(view.bound(decision.beta), rng)
+            return x[None, :], 0 if view.surface is None else len(view.surface.points)
+        monitor: Monitor
+        if uncertain:
+            # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.
+            width, monitor = Width(lambda X: np.zeros(len(X)), 1.0), FixedSize(batching.smallest)
+        else:
+            times = batching.rule.ratio_bound * decision.beta * view.scale
+            width = Width(view.mean, times, view.smooth_bound)
+            monitor = batching.rule.monitor()
+        if decision.n is not None:
+            monitor = FixedSize(decision.n)
+        return self._batch(decision, allowed, width, monitor, noise, rng)
+
+    def _batch(
+        self,
+        decision: Decision,
+        allowed: Allowed,
+        width: Width,
+        monitor: Monitor,
+        noise: float,
+        rng: np.random.Generator,
+    ) -> tuple[Array, int]:
+        """Point after point, each as if those before it had been observed."""
+        view, most = decision.view, decision.batching.largest if decision.n is None else decision.n
+        # What is taken has its variance lowered; what is not available has no slope.
+        smooth = width.smooth if decision.available is None else None
+        masked = Width(allowed.only(width.mean), width.times, smooth)
+        fantasy: Fantasy = imagine(
+            view.posterior,
+            decision.domain,
+            view.surface,
+            view.inputs,
+            noise,
+            masked,
+            joint=len(decision.pending) > 0 or decision.n not in (None, 1),
+        )
+        for x, its_noise in zip(decision.pending, decision.pending_noise, strict=True):
+            fantasy.observe(x, float(its_noise))
+        batch: list[Array] = []
+        while len(batch) < most:
+            batch.append(allowed.checked(fantasy.best(rng), fantasy.bounds, rng))
+            if monitor.full(fantasy.add(batch[-1])):
+                break
+            if len(batch) == most:
+                warnings.warn(
+                    f"the batch ended at its limit of {most} points, and {decision.batching.rule!r} "
+                    f"would go on: the noise variance {decision.noise_variance:g} is large beside the "
+                    "posterior variances; give n=, or a limit by largest_batch= or Batching(largest=)",
+                    BatchLimitWarning,
+                    stacklevel=2,
+                )
+            if decision.n is not None:
+                allowed.exclude(batch[-1])
+                fantasy.means_changed()
+        return np.array(batch), fantasy.looks
+
+
+def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> float:
+    """Largest posterior variance over the domain, in prior units."""
+    _, largest = domain.maximise(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
+    return largest
+
+
+LARGEST_JOINT = 2000
+"""A joint draw from the exact posterior factors a matrix of so many rows at the most."""
+
+
+@dataclass(frozen=True)
+class ThompsonSampling:
+    """Plays the best candidate of a sample of the posterior ([Kan], batches of the same posterior).
+
+    Each point of a batch is the best of a sample of its own, all from the posterior of the batch's
+    start; a batch is as long as `Batching.largest`, the width beta stretches the deviations of a sample.
+    Rewards are told at the batch's end, or whenever they come: with batches of one and a tell for every
+    reward as it arrives it is the asynchronous form.
+
+    A sample from the exact posterior is a joint draw at all candidates. On a dictionary of inducing
+    points, with the embedding z and V of `tvbandits.gp.posteriors.sparse`, it is
+
+        f(x) = z(x)^T w + e(x),   w ~ N(V^-1 b, V^-1),   e(x) ~ N(0, k(x, x) - z(x)^T z(x)),
+
+    in O(m A) for m inducing points and A candidates. The residual e is drawn for each candidate on its
+    own: every f(x) has exactly the posterior's mean and variance, so candidates that the dictionary does
+    not reach are still explored, whereas what their neighbours would share of e is left out.
+    """
+
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Raise a `ValueError` if samples at all points of the domain are not possible."""
+        if not isinstance(domain, Candidates):
+            raise ValueError(
+                f"Thompson sampling needs a finite domain: give Candidates, got {shown(domain)}"
+            )
+        if isinstance(posterior, Exact) and len(domain) > LARGEST_JOINT:
+            raise ValueError(
+                f"the exact posterior is drawn jointly at no more than {LARGEST_JOINT} candidates, "
+                f"got {len(domain)}: give posterior=Nystrom()"
+            )
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The best candidates (b, d) of b samples; no variances are computed for them."""
+        domain = decision.domain
+        assert isinstance(domain, Candidates)  # `check` has seen to it
+        count = decision.batching.largest if decision.n is None else decision.n
+        allowed = Allowed(domain, decision.available, decision.taken)
+        batch: list[Array] = []
+        for sample in samples(decision, count, rng):
+            values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
+            batch.append(domain.X[domain.best_of(values, rng)])
+            if decision.n is not None:
+                allowed.exclude(batch[-1])
+        return np.array(batch), 0
+
+
+def samples(decision: Decision, count: int, rng: np.random.Generator) -> Array:
+    """`count` samples of the reward at all candidates, their deviations stretched, shape (count, A)."""
+    view = decision.view
+    assert view.surface is not None  # the candidates
+    noise = view.posterior.samples(view.surface, count, rng)
+    return np.asarray(view.mean(view.surface.points) + decision.beta * view.scale * noise)
+
+
+@dataclass(frozen=True)
+class LastingBound:
+    """Plays where mean + beta * lasting deviation is largest, on a bank of models.
+
+    The lasting deviation is that of what rewards after the decision would tell about the next reward
+    ([LX] draw it, here it is a width): a change that is forgotten at once is not worth a look, a lasting
+    difference between places is. Points that are out lower the deviations, as in
+    `tvbandits.acquisition.rules.UpperConfidenceBound`.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.rules import LastingBound
+    >>> from tvbandits.gp.ensemble.rule import ModelBank
+    >>> sites = Candidates([[0.0], [5.0], [10.0]])
+    >>> parts = {"posterior": ModelBank(), "acquisition": LastingBound()}
+    >>> bandit = Bandit(Recipe(sites, RBF(1.0), 0.01, **parts))
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 5) ** 2), t)
+    >>> print(bandit.recommend())
+    [5.]
+    """
+
+    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
+        """Raise a `ValueError` unless the posterior is a bank of models."""
+        if not isinstance(posterior, ModelBank):
+            raise ValueError(
+                "a lasting deviation is known to a bank of models: give posterior=ModelBank(), "
+                f"got {shown(posterior)}"
+            )
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        domain, view = decision.domain, decision.view
+        known = view.posterior
+        assert isinstance(domain, Candidates)
+        assert isinstance(known, BankPosterior)  # `check` has seen to it
+        width = decision.beta * lasting_share(known.bank, max(known.now, known.bank.time))
+        allowed = Allowed(domain, decision.available, decision.taken)
+        for x, noise in zip(decision.pending, decision.pending_noise, strict=True):
+            known = known.shrunk(view.inputs(x[None, :]), float(noise), view.surface)
+        count = decision.batching.smallest if decision.n is None else decision.n
+        batch: list[Array] = []
+        looks = 0
+        while len(batch) < count:
+            mean, variance = known.on_surface()
+            bound = mean[:, 0] + width * np.sqrt(variance)
+            looks += len(bound)
+            batch.append(allowed.best(lambda X, bound=bound: bound[domain.index(X)], rng))  # type: ignore[misc]
+            if len(batch) < count:
+                z = view.inputs(batch[-1][None, :])
+                known = known.shrunk(z, decision.noise_variance / view.scale**2, view.surface)
+            if decision.n is not None:
+                allowed.exclude(batch[-1])
+        return np.array(batch), looks

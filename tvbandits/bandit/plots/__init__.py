@@ -1,5 +1,0 @@
-"""Pictures of a bandit."""
-
-from tvbandits.bandit.plots.panels import beliefs
-
-__all__ = ["beliefs"]

@@ -1,0 +1,301 @@
+"""What the page says, as numbers: of a campaign as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.campaign.campaign import Watching
+from tvbandits.campaign.naming import Names
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.candidates import Candidates
+from tvbandits.experts.calibrated import estimate
+from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, PolylogSchedule, Total
+
+MOST_PLACES = 400
+"""Of a domain that is not finite, or a large one: so many are shown."""
+
+SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
+"""When a station is called stuck, silent or biased."""
+
+
+@dataclass(frozen=True)
+class Station:
+    """A place that has been read, and what is wrong with it, if anything is."""
+
+    name: str
+    readings: int
+    failed: int
+    last_time: float
+    last_value: float
+    troubles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of a campaign at one time.
+
+    Attributes
+    ----------
+    campaign : Watching
+    places : array of shape (N, d)
+        Where beliefs are shown.
+    names : list of str
+        Of the places.
+    now : float
+        The latest time told, or asked about.
+    history : DataFrame
+    pending : array of shape (k, d)
+    """
+
+    campaign: Watching
+    places: Array
+    names: list[str]
+    now: float
+    history: pd.DataFrame
+    pending: Array
+
+    @classmethod
+    def of(cls, campaign: Watching) -> Facts:
+        """As it is now."""
+        domain = campaign.recipe.domain
+        history = campaign.history
+        history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
+        times = history["time"].to_numpy(dtype=float)
+        places, names = _places(domain, campaign.names)
+        return cls(
+            campaign, places, names, float(times.max(initial=0.0)), history, campaign.pending
+        )
+
+    @property
+    def unit(self) -> str:
+        """Of the reward, in brackets; empty where nobody said."""
+        said = self.campaign.about.get("unit", "")
+        return f" [{said}]" if said else ""
+
+    @property
+    def minimises(self) -> bool:
+        """Lower is better."""
+        return bool(self.campaign.recipe.minimise)
+
+    @cached_property
+    def width(self) -> float:
+        """Deviations of the last decision's bound."""
+        beta = float(self.campaign.info.beta)
+        return beta if np.isfinite(beta) and beta > 0 else DEFAULT_WIDTH
+
+    @cached_property
+    def belief(self) -> tuple[Array, Array]:
+        """Mean and deviation of every place now."""
+        return self.believed(self.now)
+
+    def believed(self, t: float) -> tuple[Array, Array]:
+        """Mean and deviation of every place at a time, shapes (N,)."""
+        return self.campaign.predict(self.places, t)
+
+    @cached_property
+    def best(self) -> int:
+        """The place of the best mean."""
+        mean, _ = self.belief
+        return int(np.argmin(mean) if self.minimises else np.argmax(mean))
+
+    @cached_property
+    def most_regret(self) -> float:
+        """What the best place could lose at most, as far as the width holds."""
+        mean, deviation = self.belief
+        sign = -1.0 if self.minimises else 1.0
+        hoped = sign * mean + self.width * deviation
+        kept = sign * mean[self.best] - self.width * deviation[self.best]
+        return max(float(hoped.max() - kept), 0.0)
+
+    def row_of(self, point: Array) -> int:
+        """The place nearest to a point."""
+        return int(np.argmin(((self.places - point) ** 2).sum(axis=1)))
+
+    def name_of(self, point: Array) -> str:
+        """Of a point: of its place, or its coordinates."""
+        row = self.row_of(point)
+        exact = bool((self.places[row] == point).all())
+        return self.names[row] if exact else self.campaign.names.name(point)
+
+    def when(self, t: float) -> str:
+        """A time as people say it."""
+        clock = self.campaign.clock
+        if clock is None:
+            return f"t = {t:g}"
+        # A clock that counts days has no need of hours, but for times between two of them.
+        days = pd.Timedelta(clock.unit) % pd.Timedelta("1D") == pd.Timedelta(0)
+        return f"{clock.time(round(t) if days else t):{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M'}}"
+
+    @cached_property
+    def spacing(self) -> float:
+        """The usual time from one play to the next."""
+        times = np.unique(self.history["time"].to_numpy(dtype=float))
+        return float(np.median(np.diff(times))) if len(times) > 1 else 1.0
+
+    @cached_property
+    def coordinates(self) -> Array:
+        """Of every row of the history, shape (n, d): by number, also where the domain has names."""
+        state = self.campaign.state
+        parts: list[Any] = [state.rewards, state.failed, state.answers, state.pending]
+        X = np.concatenate([np.asarray(part.X, dtype=float) for part in parts])
+        t = np.concatenate([np.asarray(part.t, dtype=float) for part in parts])
+        return np.asarray(X[np.argsort(t, kind="stable")])
+
+    @cached_property
+    def stations(self) -> list[Station]:
+        """Every place with a row in the history, those in trouble first."""
+        if not len(self.history):
+            return []
+        _, which = np.unique(self.coordinates, axis=0, return_inverse=True)
+        which = which.ravel()
+        found = [self._station(np.flatnonzero(which == i)) for i in range(which.max() + 1)]
+        return sorted(found, key=lambda each: (not each.troubles, each.name))
+
+    def _station(self, rows: Index) -> Station:
+        table = self.history.iloc[rows]
+        name = self.name_of(self.coordinates[rows[0]])
+        played = table[table["kind"] != "pending"]
+        read = played[played["reward"].notna()]
+        values = read["reward"].to_numpy(dtype=float)
+        last = values[-1] if len(values) else float("nan")
+        time = float(played["time"].max()) if len(played) else float("nan")
+        failed = int((played["kind"] == "failed").sum())
+        return Station(name, len(read), failed, time, float(last), _troubles(played))
+
+    @cached_property
+    def spent(self) -> list[tuple[str, object]]:
+        """What was asked, and what it cost, against the budget."""
+        queries = self.campaign.info.queries
+        found: list[tuple[str, object]] = [
+            ("asked", queries.total_asked),
+            ("answered", queries.total_answered),
+            ("cost", float(queries.total_cost)),
+        ]
+        asking = self.campaign.recipe.asking
+        if asking is None:
+            return [*found, ("budget", "nobody is asked")]
+        budget = getattr(asking.plan, "budget", None)
+        return [*found, ("budget", in_words(budget)), *self._total]
+
+    @property
+    def _total(self) -> list[tuple[str, object]]:
+        """Questions in all, where the configuration says so, and what is left of them."""
+        total = self.campaign.budget
+        if total is None:
+            return []
+        spent = [each["spent"]["asked"] for each in self._known if "spent" in each]
+        left = [("left of them", max(total - int(spent[0]), 0))] if spent else []
+        return [("questions in all", total), *left]
+
+    @cached_property
+    def _known(self) -> list[dict[str, Any]]:
+        """What the expert knows, and whoever is inside of it."""
+        return list(_within(self.campaign.state.expert))
+
+    @cached_property
+    def expert(self) -> list[str]:
+        """What its earlier answers say about the expert, in sentences."""
+        found = []
+        for each in self._known:
+            if each.get("pairs"):
+                columns = np.array(each["pairs"], dtype=np.float64).reshape(-1, 3).T
+                made = estimate(*columns, prior_weight=10.0, clip=3.0)  # as Calibrated
+                bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
+                found.append(
+                    f"The expert, by {made.pairs} answers beside a reading of the same place and "
+                    f"time: {bias} (standard error {made.standard_error:.2g}); "
+                    f"the variance that it states: {made.verdict}."
+                )
+        return found
+
+    @property
+    def sites(self) -> bool:
+        """The places are all there are, and not a sample."""
+        return isinstance(self.campaign.recipe.domain, Candidates)
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """Names of the first two coordinates."""
+        return tuple([*self.campaign.names.coordinates, "x0", "x1"][:2])  # type: ignore[return-value]
+
+
+def in_words(budget: Any) -> str:
+    """How many questions may be asked, as people say it."""
+    match budget:
+        case None:
+            return "no limit here"
+        case PerStep(number):
+            return f"{number} a decision"
+        case OnAverage(rate, None):
+            return f"{rate:g} a decision on average"
+        case OnAverage(rate, most):
+            return f"{rate:g} a decision on average, at most {most}"
+        case Total(total, horizon, _):
+            return f"{total} over {horizon} decisions"
+        case LogSchedule(factor):
+            return f"{factor:g} log t in decision t"
+        case PolylogSchedule(dimension, factor, accuracy):
+            return f"{factor:g} log^{dimension}(t / {accuracy:g}) in decision t"
+        case _:
+            return str(budget)
+
+
+def _within(state: Any) -> Iterator[dict[str, Any]]:
+    """A state of an expert, and those inside of it."""
+    if isinstance(state, Mapping):
+        yield dict(state)
+        for each in state.values():
+            yield from _within(each)
+    elif isinstance(state, list | tuple):
+        for each in state:
+            if isinstance(each, Mapping):
+                yield from _within(each)
+
+
+def _places(domain: Any, names: Names) -> tuple[Array, list[str]]:
+    """Where beliefs are shown, and what the places are called."""
+    if isinstance(domain, Candidates):
+        X = np.asarray(domain.X)
+        X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
+    else:
+        X = domain.sample(MOST_PLACES, np.random.default_rng(0))
+        X = X[np.lexsort(X.T[::-1])]
+    return X, [names.name(x) for x in X]
+
+
+def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
+    """What is wrong with a place, in words."""
+    values = played["reward"].to_numpy(dtype=float)
+    found = []
+    missing = np.isnan(values)
+    silent = len(values) if missing.all() else int(np.argmin(missing[::-1]))
+    if silent >= FAILED_IN_A_ROW:
+        found.append(f"silent: the last {silent} readings failed")
+    read = values[~missing]
+    stuck = len(read) if (read == read[-1:]).all() else int(np.argmin((read == read[-1])[::-1]))
+    if stuck >= SAME_IN_A_ROW:
+        found.append(f"stuck: {read[-1]:g} for {stuck} readings")
+    offset = _offset(played)
+    if offset is not None:
+        found.append(f"biased: answers are {offset:+.3g} from its own readings")
+    return tuple(found)
+
+
+def _offset(played: pd.DataFrame) -> float | None:
+    """Answers less readings of the same time, where they differ by more than chance."""
+    read = played[played["reward"].notna()]
+    own = read[read["source"] == "bandit"].groupby("time")["reward"].mean()
+    asked = read[read["source"] == "expert"].groupby("time")["reward"].mean()
+    differences = (asked - own).dropna().to_numpy(dtype=float)
+    if len(differences) < FEWEST_PAIRS:
+        return None
+    mean = float(differences.mean())
+    error = float(differences.std(ddof=1)) / len(differences) ** 0.5
+    return mean if abs(mean) > STANDARD_ERRORS * error > 0 else None

@@ -1,0 +1,377 @@
+"""The page of a campaign: what who is responsible wants to see in five seconds, then the rest.
+
+The pictures of the page.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from tvbandits._version import __version__
+from tvbandits.campaign.campaign import Watching
+from tvbandits.campaign.service.facts import Facts
+from tvbandits.core.arrays import Array
+from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
+
+FRAMES, AHEAD = 13, 3
+"""Positions of the time slider, and how many of them speak of times ahead."""
+
+SITES = {"type": "category", "tickangle": -60}
+"""An axis of names."""
+
+LEGEND = {
+    "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02},
+    "margin": {"t": 60, "r": 20},
+}
+"""Above the picture, and not over it."""
+
+MOST_ROWS = 60
+"""Of a table."""
+
+
+def belief(facts: Facts) -> Plot:
+    """Mean and two deviations at every place, with a slider over time."""
+    span = max(FRAMES - AHEAD - 1, 1)
+    started = float(facts.history["time"].min()) if len(facts.history) else facts.now
+    back = np.linspace(min(started, facts.now), facts.now, span + 1)
+    times = np.unique([*back, *(facts.now + facts.spacing * np.arange(1, AHEAD + 1))])
+    shown = int(np.argmin(np.abs(times - facts.now)))
+    frames = [_belief_at(facts, float(t)) for t in times]
+    curve = _is_line(facts)
+    layout: dict[str, Any] = {
+        "xaxis": {"title": {"text": "place"}, **({} if curve else SITES)},
+        "yaxis": {"title": {"text": f"reward{facts.unit}"}, "range": _range(frames)},
+        **LEGEND,
+    }
+    mean, deviation = facts.belief
+    order = np.argsort(mean if facts.minimises else -mean)[:MOST_ROWS]
+    rows = [[facts.names[i], float(mean[i]), float(deviation[i])] for i in order]
+    content = table(["place", "mean", "deviation"], rows, f"Best first, {facts.when(facts.now)}")
+    said = [
+        {"name": facts.when(float(t)), "data": frame}
+        for t, frame in zip(times, frames, strict=True)
+    ]
+    caption = "What is believed about every place"
+    return Plot("belief", caption, frames[shown], layout, content, said, shown, "belief about")
+
+
+def sites_map(facts: Facts) -> Plot | None:
+    """Sites in the plane, lighter where the mean is higher; None where places have no such map."""
+    if facts.places.shape[1] != 2 or not facts.sites:
+        return None
+    mean, deviation = facts.belief
+    troubled = {each.name for each in facts.stations if each.troubles}
+    rows = [i for i, name in enumerate(facts.names) if name in troubled]
+    out = [facts.row_of(point) for point in facts.pending]
+    x, y = facts.places[:, 0], facts.places[:, 1]
+    across, up = facts.axes
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter", "mode": "markers", "name": "mean", "x": x, "y": y,
+            "text": facts.names, "customdata": np.stack([mean, deviation], axis=1),
+            "hovertemplate": "%{text}: %{customdata[0]:.4g} ± %{customdata[1]:.2g}<extra></extra>",
+            "marker": {
+                "size": 16, "color": mean, "colorscale": "Cividis", "line": {"width": 1, "color": "INK"},
+                "colorbar": {"title": {"text": f"mean{facts.unit}"}, "thickness": 12},
+            },
+        },
+        _ringed(facts, out, "where to go", "circle-open", 28),
+        _ringed(facts, rows, "in trouble", "x-thin-open", 16),
+    ]  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": across}, "constrain": "domain"},
+        "yaxis": {"title": {"text": up}, "scaleanchor": "x", "constrain": "domain"},
+        "hovermode": "closest",
+        **LEGEND,
+    }
+    return Plot("map", f"The mean at every site, {facts.when(facts.now)}", data, layout)
+
+
+def _ringed(facts: Facts, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "hoverinfo": "skip",
+        "x": facts.places[rows, 0], "y": facts.places[rows, 1], "visible": bool(rows),
+        "marker": {"symbol": symbol, "size": size, "color": "INK", "line": {"width": 3, "color": "INK"}},
+    }  # fmt: skip
+
+
+def _is_line(facts: Facts) -> bool:
+    return facts.places.shape[1] == 1 and len(facts.places) > 40
+
+
+def _belief_at(facts: Facts, t: float) -> list[dict[str, Any]]:
+    mean, deviation = facts.believed(t)
+    seen = (np.abs(facts.history["time"].to_numpy(dtype=float) - t) <= facts.spacing / 2).tolist()
+    rows = [facts.row_of(point) for point in facts.coordinates[seen]]
+    values = facts.history["reward"].to_numpy(dtype=float)[seen]
+    marked = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "read then",
+        "marker": {"symbol": "x", "size": 10, "color": "INK"},
+    }
+    if _is_line(facts):
+        x = facts.places[:, 0]
+        order = np.argsort(x)
+        x, mean, deviation = x[order], mean[order], deviation[order]
+        band = [*(mean + 2 * deviation), *(mean - 2 * deviation)[::-1]]
+        return [
+            {
+                "type": "scatter", "mode": "lines", "name": "two deviations", "x": [*x, *x[::-1]],
+                "y": band, "fill": "toself", "fillcolor": "LINE", "opacity": 0.5,
+                "line": {"width": 0}, "hoverinfo": "skip",
+            },
+            {
+                "type": "scatter", "mode": "lines", "name": "mean", "x": x, "y": mean,
+                "customdata": deviation, "line": {"color": "INK"},
+                "hovertemplate": "%{x:.4g}: %{y:.4g} ± %{customdata:.2g}",
+            },
+            {**marked, "x": facts.places[rows, 0], "y": values},
+        ]  # fmt: skip
+    names = _short(facts.names)
+    return [
+        {
+            "type": "scatter", "mode": "markers", "name": "mean and two deviations", "x": names,
+            "y": mean, "error_y": {"type": "data", "array": 2 * deviation, "color": "INK"},
+            "text": facts.names, "customdata": deviation,
+            "marker": {"symbol": "circle", "size": 8, "color": "INK"},
+            "hovertemplate": "%{text}: %{y:.4g} ± %{customdata:.2g}<extra></extra>",
+        },
+        {**marked, "x": [names[row] for row in rows], "y": values},
+    ]  # fmt: skip
+
+
+def _short(names: list[str]) -> list[str]:
+    """Names that fit under an axis, still different from each other."""
+    cut = [name if len(name) <= 18 else f"{name[:16]}…" for name in names]
+    return cut if len(set(cut)) == len(names) else [f"{i + 1} {name}" for i, name in enumerate(cut)]
+
+
+def _range(frames: list[list[dict[str, Any]]]) -> list[float]:
+    """One for all positions of the slider."""
+    low, high = np.inf, -np.inf
+    for frame in frames:
+        for trace in frame:
+            y = np.asarray(trace["y"], dtype=float)
+            extra = np.asarray(trace.get("error_y", {}).get("array", 0.0), dtype=float)
+            if y.size:
+                low = min(low, float(np.nanmin(y - extra))) if not np.isnan(y).all() else low
+                high = max(high, float(np.nanmax(y + extra))) if not np.isnan(y).all() else high
+    room = 0.05 * max(high - low, 1e-12)
+    return [low - room, high + room]
+
+
+def story(facts: Facts) -> Plot:
+    """What came back, over time."""
+    history = facts.history
+    names = [facts.name_of(point) for point in facts.coordinates]
+    times = [_moment(facts, t) for t in history["time"]]
+    looks = {"reward": ("circle", "played"), "answer": ("x-thin-open", "asked")}
+    data = []
+    for kind, (symbol, label) in looks.items():
+        of_kind = np.flatnonzero((history["kind"] == kind).to_numpy())
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": label,
+                "x": [times[i] for i in of_kind],
+                "y": history["reward"].to_numpy(dtype=float)[of_kind],
+                "text": [names[i] for i in of_kind],
+                "marker": {"symbol": symbol, "size": 6, "color": "INK"},
+                "hovertemplate": "%{text}, %{x}: %{y:.4g}<extra></extra>",
+            }
+        )
+    layout = {
+        "xaxis": {"title": {"text": "time"}},
+        "yaxis": {"title": {"text": f"reward{facts.unit}"}},
+        **LEGEND,
+    }
+    last = history.tail(MOST_ROWS)
+    rows = [
+        [times[i], names[i], float(row["reward"]), str(row["kind"]), str(row["source"])]
+        for i, row in zip(last.index, last.to_dict("records"), strict=True)
+    ][::-1]
+    content = table(["time", "place", "reward", "kind", "source"], rows, "The latest first")
+    return Plot("story", "What was read and answered, over time", data, layout, content)
+
+
+def _moment(facts: Facts, t: float) -> str | float:
+    clock = facts.campaign.clock
+    return float(t) if clock is None else f"{clock.time(float(t)):%Y-%m-%d %H:%M:%S}"
+
+
+def costs(facts: Facts) -> Plot | None:
+    """Questions asked so far, over time; None where nobody is asked."""
+    history = facts.history
+    answers = history[history["source"] == "expert"]
+    if not len(answers):
+        return None
+    by_time = answers.groupby("time").size().cumsum()
+    times: list[Any] = [_moment(facts, t) for t in by_time.index]
+    counts: Array = by_time.to_numpy().astype(np.float64)
+    data = [
+        {
+            "type": "scatter", "mode": "lines", "name": "answers", "x": times, "y": counts,
+            "line": {"shape": "hv", "color": "INK"},
+        }
+    ]  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": "time"}},
+        "yaxis": {"title": {"text": "answers so far"}, "rangemode": "tozero"},
+        "margin": {"t": 20, "r": 20},
+    }
+    every = max(len(times) // MOST_ROWS, 1)
+    content = table(["time", "answers so far"], list(zip(times, counts, strict=True))[::every])
+    return Plot("costs", "Answers on record, over time", data, layout, content)
+
+
+SHOWN_AHEAD = (1, 2, 3, 5)
+"""Steps ahead of the forecast."""
+
+FORECAST_PLACES = 5
+
+
+def campaign_page(campaign: Watching, *, served: bool = False) -> str:
+    """One page of HTML that opens anywhere and needs no network.
+
+    Parameters
+    ----------
+    campaign : Campaign
+        It is looked at only.
+    served : bool
+        It comes from a service, which it may ask again.
+
+    Raises
+    ------
+    ImportError
+        If plotly is not installed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Campaign, Candidates, policies
+    >>> from tvbandits.campaign.service.page import campaign_page
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> with Campaign.create("campaign.db", bandit) as campaign:
+    ...     written = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
+    >>> print(written > 1000)
+    True
+    """
+    facts = Facts.of(campaign)
+    title = campaign.about.get("title", "Campaign")
+    parts = [_next(facts), _glance(facts)]
+    seen = sites_map(facts)
+    parts.append(section("What is believed", seen.html() if seen else "", belief(facts).html()))
+    parts.append(section("What comes next", _forecast(facts)))
+    asked = costs(facts)
+    paid = cards(facts.spent)
+    known = "".join(f"<p>{escape(each)}</p>" for each in facts.expert)
+    parts.append(section("What was asked, and paid", paid, known, asked.html() if asked else ""))
+    parts.append(section("Stations", _stations(facts)))
+    parts.append(section("History", story(facts).html() if len(facts.history) else "<p>Empty.</p>"))
+    return page(
+        title,
+        f"As of {facts.when(facts.now)}, {len(facts.history)} rows",
+        "".join(parts),
+        f"tvbandits {__version__}",
+        served=served,
+        generator=generator_of(campaign),
+    )
+
+
+def generator_of(campaign: Watching) -> str:
+    """What a page of a campaign says that it was made by and of."""
+    return f"tvbandits campaign {campaign.id}"
+
+
+def _next(facts: Facts) -> str:
+    """Where to go, and why."""
+    mean, deviation = facts.belief
+    best = facts.best
+    guess = f"{facts.names[best]}: {mean[best]:.4g} ± {2 * deviation[best]:.2g}"
+    if not len(facts.pending):
+        said = "Nothing is out. The next point is chosen when it is asked for."
+        return _box(f"Best guess: {guess}", said)
+    names = [facts.name_of(point) for point in facts.pending]
+    rows = [facts.row_of(point) for point in facts.pending]
+    why = []
+    for name, row in zip(names, rows, strict=True):
+        hoped = mean[row] + (-1 if facts.minimises else 1) * facts.width * deviation[row]
+        if row == best:
+            why.append(f"{name} is the best guess: {mean[row]:.4g} ± {2 * deviation[row]:.2g}.")
+        else:
+            why.append(
+                f"{name} could reach {hoped:.4g} ({mean[row]:.4g} ± {2 * deviation[row]:.2g}); "
+                f"the best guess is {guess}."
+            )
+    return _box("Go to " + ", ".join(names[:5]) + (" …" if len(names) > 5 else ""), *why[:5])
+
+
+def _box(first: str, *more: str) -> str:
+    said = "".join(f"<p>{escape(each)}</p>" for each in more)
+    return f'<div class="now"><strong>{escape(first)}</strong>{said}</div>'
+
+
+def _glance(facts: Facts) -> str:
+    status, unit = facts.campaign.status, facts.campaign.about.get("length_unit", "")
+    troubled = sum(bool(each.troubles) for each in facts.stations)
+    return cards(
+        [
+            ("readings", status.told),
+            ("failed", status.failed),
+            ("out", status.pending),
+            ("answers", status.answers),
+            ("cost", float(status.cost)),
+            (f"left to lose at most, width {facts.width:g}", facts.most_regret),
+            ("stations in trouble", troubled),
+            *([("length scales in", unit)] if unit else []),
+        ]
+    )
+
+
+def _forecast(facts: Facts) -> str:
+    """The best places of now, at times ahead."""
+    mean, _ = facts.belief
+    order = np.argsort(mean if facts.minimises else -mean)[:FORECAST_PLACES]
+    times = [facts.now, *(facts.now + facts.spacing * step for step in SHOWN_AHEAD)]
+    columns = [facts.campaign.predict(facts.places[order], t) for t in times]
+    rows = [
+        [facts.names[row], *(f"{m[i]:.4g} ± {2 * s[i]:.2g}" for m, s in columns)]
+        for i, row in enumerate(order)
+    ]
+    header = ["place", *(facts.when(t) for t in times)]
+    said = "Mean and two deviations, if nothing more is read."
+    return f'{scrolled(table(header, rows), said)}<p class="soft">{said}</p>'
+
+
+def _stations(facts: Facts) -> str:
+    troubled = [each for each in facts.stations if each.troubles]
+    rows: list[list[object]] = [
+        [
+            each.name,
+            "; ".join(each.troubles) or "in order",
+            each.readings,
+            each.failed,
+            facts.when(each.last_time) if np.isfinite(each.last_time) else "–",
+            each.last_value,
+        ]
+        for each in facts.stations
+    ]
+    header = ["place", "state", "readings", "failed", "last", "value"]
+    shown = scrolled(table(header, rows), "All stations")
+    if not rows:
+        return "<p>None has been read yet.</p>"
+    if not troubled:
+        return f"<p>All in order.</p><details><summary>All {len(rows)}</summary>{shown}</details>"
+    said = "".join(
+        f"<li>{escape(each.name)}: {escape('; '.join(each.troubles))}</li>" for each in troubled
+    )
+    return (
+        f'<div class="now warn"><strong>{len(troubled)} in trouble</strong><ul>{said}</ul></div>'
+        f"<details><summary>All {len(rows)}</summary>{shown}</details>"
+    )

@@ -1,0 +1,153 @@
+"""Readings and answers that people bring: one, or a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from tvbandits.campaign.naming import Names
+from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.cli.campaign_actions import Call, Sites
+from tvbandits.cli.doubting import Doubts, sure
+from tvbandits.core.files.reading import naming, read_csv, unpacked
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A reading, or an answer."""
+
+    site: str
+    value: float
+    at: str | None
+    variance: float | None
+    key: str | None
+    who: str | None
+
+
+def bring(
+    verb: str,
+    call: Call,
+    site: str | None,
+    value: float | None,
+    at: str | None,
+    variance: float | None,
+    csv: Path | None,
+    *,
+    yes: bool = False,
+) -> None:
+    """Tell a reading or bring an answer, or all of a table."""
+    one = "--reward" if verb == "tell" else "--value"
+    if (csv is None) == (site is None or value is None):
+        given = {
+            "--site": site,
+            one: value,
+            "--csv": csv,
+            "--at": at,
+            "--variance": variance,
+            "--key": call.key,
+        }
+        there = [name for name, each in given.items() if each is not None]
+        raise ValueError(
+            f"{verb} needs --site and {one}, or --csv; got {' and '.join(there) or 'none of them'}"
+        )
+    if csv is not None and call.key is not None:
+        raise ValueError("--key is for one reading; a table has a column key")
+    with call.opened() as sites:
+        if csv is not None:
+            readings = table(csv, sites)
+        else:
+            assert site is not None
+            assert value is not None
+            readings = [Brought(site, value, at, variance, call.key, call.who)]
+        count = _bring(verb, sites, readings, csv, yes)
+        status = sites.campaign.status
+        new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
+        text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} out"
+        call.say(text, {"brought": len(readings), "new": count, "told": status.told})
+
+
+def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, yes: bool) -> int:
+    """One after the other, once every site and time is known; how many are new."""
+    do = sites.campaign.tell if verb == "tell" else sites.campaign.answer
+    places, doubts, usual = [], [], Doubts.of(sites.campaign)
+    first: dict[tuple[str, float], int] = {}
+    for number, reading in enumerate(readings, start=1):
+        with _row(csv, number):
+            X, t = sites.point(reading.site), sites.time(reading.at)
+            places.append((X, t))
+            if verb != "tell":
+                continue
+            doubts += usual.of_reading(X, t, reading.value)
+            usual.add(t, reading.value)
+            if reading.key is None and t is not None:
+                there = first.setdefault((sites.name(X[0]), t), number)
+                if there != number:
+                    raise ValueError(
+                        f"{sites.name(X[0])} at {sites.when(t)} stands in row {there} already: give "
+                        "each a key in a column key if both are to count, or leave one out"
+                    )
+    sure(doubts, yes)
+    before = sites.campaign.status.rows
+    for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
+        key = reading.key
+        if verb == "answer" and key is None and t is not None:
+            # Brought again, it counts once; one that failed has a key of its own: another may follow.
+            failed = ", failed" if math.isnan(reading.value) else ""
+            key = f"{verb} {sites.name(X[0])} at {t!r}{failed}"
+        variance = None if reading.variance is None else [reading.variance]
+        with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
+            try:
+                do(X, [reading.value], t, variance, key=key, who=reading.who)
+            except ConflictError as error:
+                if not error.same:
+                    raise  # what is on record already is brought once more
+    done = [row for row in sites.campaign.journal(before) if row.kind in ("told", "answers")]
+    return min(len(done), len(readings))
+
+
+@contextmanager
+def _row(csv: Path | None, number: int, more: str = "") -> Iterator[None]:
+    """Name the row of a table in what is wrong with it."""
+    try:
+        yield
+    except ValueError as error:
+        if csv is None:
+            raise
+        raise ValueError(f"{csv}, row {number}: {error}{more}") from error
+
+
+def table(path: Path, sites: Sites) -> list[Brought]:
+    """The readings of a CSV: site or coordinates, time, reward or value, variance, key, who."""
+    with naming(path), unpacked(path) as stream:
+        frame = read_csv(stream, separators=",;\t", dtype=str, keep_default_na=False)
+        frame.columns = [str(name).strip().lower() for name in frame.columns]
+        value = next((c for c in ("reward", "value", "reading") if c in frame.columns), None)
+        columns = sites.names.columns
+        coordinates = [name.lower() for name in columns]
+        placed = "site" in frame.columns or set(coordinates) <= set(frame.columns)
+        if value is None or not placed:
+            raise ValueError(
+                f"there must be columns site (or {', '.join(columns)}), and reward; "
+                f"there are: {', '.join(map(str, frame.columns))}"
+            )
+        return [_reading(row, value, sites.names) for _, row in frame.iterrows()]
+
+
+def _reading(row: pd.Series, value: str, names: Names) -> Brought:
+    cells = {str(name): str(cell).strip() for name, cell in row.items()}
+    variance = cells.get("variance", "")
+    return Brought(
+        site=cells["site"]
+        if "site" in cells
+        else names.written([cells[each.lower()] for each in names.columns]),
+        value=float(cells[value] or "nan"),
+        at=cells.get("time") or cells.get("t") or None,
+        variance=float(variance) if variance else None,
+        key=cells.get("key") or None,
+        who=cells.get("who") or None,
+    )

@@ -1,0 +1,371 @@
+"""What the `campaign` sub-commands do: one line out, or JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.files.page import without_nan
+from tvbandits.policies.names import load
+
+try:
+    from tvbandits.campaign.campaign import Campaign
+    from tvbandits.campaign.status import without_formulas
+    from tvbandits.campaign.store.rows import Row, points_of
+    from tvbandits.cli.campaign_config import made_expert, read_config
+    from tvbandits.cli.doubting import Doubts, sure
+    from tvbandits.cli.drafting import drafted
+except ImportError as error:
+    if "SQLAlchemy" not in str(error):
+        raise
+    raise ValueError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Call:
+    """What every command is given.
+
+    Attributes
+    ----------
+    file : str
+    shape : str
+        "text" or "json".
+    expert : str or None
+        module:name of the campaign's own expert.
+    who, key : str or None
+    """
+
+    file: str
+    shape: str = "text"
+    expert: str | None = None
+    who: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.shape not in ("text", "json"):
+            raise ValueError(f'--format must be text or json, got "{self.shape}"')
+
+    @contextmanager
+    def opened(self) -> Iterator[Sites]:
+        """The campaign; its own expert is imported only if it was named here."""
+        with Campaign.open(self.file, who=self.who) as campaign:
+            wanted = campaign.about.get("expert", "")
+            if self.expert is None:
+                yield Sites(campaign)
+                return
+            check_expert(self.expert, wanted)
+            expert = made_expert(load(wanted), campaign.budget)
+        with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
+            yield Sites(campaign)
+
+    def say(self, text: str, about: Mapping[str, Any]) -> None:
+        """One line, or JSON."""
+        print(json.dumps(without_nan(about)) if self.shape == "json" else text)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A reading that was told, and what is right.
+
+    Attributes
+    ----------
+    site, at : str
+        Which; without a time the latest told of the site.
+    value, variance : float or None
+        As they should be; None: as they were.
+    yes : bool
+        It is right, however odd it looks.
+    """
+
+    site: str
+    at: str | None = None
+    value: float | None = None
+    variance: float | None = None
+    yes: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A file to be written: a policy ("name:key=value,..."), the sites, the deviation of a reading."""
+
+    policy: str
+    sites: str | None
+    noise_sd: float | None
+
+
+class Sites:
+    """A campaign, and its points and times as people write them.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    """
+
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self.names = campaign.names
+        self.point, self.name, self.when = self.names.point, self.names.name, campaign.when
+
+    @property
+    def candidates(self) -> Candidates:
+        """The sites of a campaign that has sites."""
+        domain = self.campaign.recipe.domain
+        if not isinstance(domain, Candidates):
+            raise ValueError(f"the campaign plays on {domain!r}: it has no sites to name")
+        return domain
+
+    def rows(self, text: str | None) -> list[int] | None:
+        """Row numbers of "name,name", or of "name; name" as `ask` says it."""
+        if text is None:
+            return None
+        known = self.candidates  # or it is said that there are no sites to name
+        parts = [part.strip() for part in text.split(";")]
+        if parts == [text.strip()] and text.strip() not in self.names.sites:
+            parts = [part.strip() for part in text.split(",")]
+        rows = [self.names.row(part) for part in parts]
+        return [row for row in dict.fromkeys(rows) if row < len(known)]
+
+    def time(self, text: str | None) -> Any:
+        """A number, or a date where there is a clock."""
+        if text is None:
+            return None
+        try:
+            return float(text)
+        except ValueError:
+            if self.campaign.clock is None:
+                raise ValueError(
+                    f'--at must be a number, got "{text}": there is no clock'
+                ) from None
+            return self.campaign.clock.number(text)
+
+    def shown(self, X: Array) -> list[dict[str, Any]]:
+        """Points for JSON."""
+        return [{"site": self.name(x), "x": x.tolist()} for x in X]
+
+
+def check_expert(said: str, wanted: str) -> None:
+    """Raise a `ValueError` unless --expert is the one of the configuration: nothing else is imported."""
+    if said != wanted:
+        known = (
+            f"must be {wanted}, as in its" if wanted else "is for a campaign with a maker in its"
+        )
+        raise ValueError(f"--expert {known} configuration, got {said}")
+
+
+# --- the commands ------------------------------------------------------------------------------------
+
+
+def new(
+    file: str,
+    config: Path | None,
+    expert: str | None,
+    who: str | None,
+    draft: Draft | None = None,
+) -> None:
+    """Begin a campaign; from a policy the file that it is about is written first."""
+    if draft is not None:
+        path = Path("campaign.toml") if config is None else config
+        if path.exists():
+            raise ValueError(f"{path}: there is something already; leave --policy out to use it")
+        text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
+        path.write_text(text, encoding="utf-8")
+        if draft.sites is None or draft.noise_sd is None:
+            print(f"{path} is written: fill in sites and noise_sd, and then")
+            print(f"tvbandits campaign new {file} --config {path}")
+            return
+        print(f"{path} is written")
+        config = path
+    if config is None:
+        raise ValueError("give --config FILE, or --policy NAME to have one written")
+
+    def handed_over(name: str) -> Any:
+        if expert is None:
+            raise ValueError(
+                f"the expert {name} is your own code: say so by --expert {name}, and it is imported"
+            )
+        check_expert(expert, name)
+        return load(name)
+
+    planned = read_config(config, handed_over)
+    if expert is not None:
+        check_expert(expert, planned.about["expert"])
+    more = {"clock": planned.clock, "about": planned.about, "who": who}
+    with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
+        about = campaign.about
+        print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
+
+
+def _in_km(about: Mapping[str, str]) -> list[str]:
+    """What became of latitude and longitude, and what that means for a length scale."""
+    if not about.get("length_unit"):
+        return []
+    scale = tomllib.loads(about["config"])["policy"].get("length_scale")
+    said = "length scales are in km" if scale is None else f"length_scale = {scale} is in km"
+    return [about["places"], said]
+
+
+def ask(
+    call: Call, at: str | None, n: int | None, among: str | None, without: str | None = None
+) -> None:
+    """Where to go next."""
+    with call.opened() as sites:
+        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
+        if out is not None:
+            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
+        X = sites.campaign.ask(t, n, rows, key=call.key)
+        call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
+
+
+def questions(call: Call, at: str | None, among: str | None) -> None:
+    """What to ask somebody who knows."""
+    with call.opened() as sites:
+        t = sites.time(at)
+        X = sites.campaign.questions(t, sites.rows(among), key=call.key)
+        text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
+        call.say(text, {"questions": sites.shown(X), "t": t})
+
+
+def correct(call: Call, to: str | None, change: Change) -> None:
+    """Put a reading right."""
+    with call.opened() as sites:
+        X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
+        y = None if change.value is None else [change.value]
+        if y is None and moved is None and change.variance is None:
+            raise ValueError("correct needs what is right: --reward, --to or --variance")
+        variance = None if change.variance is None else [change.variance]
+        about = Doubts.of(sites.campaign)
+        when = t if moved is None else moved
+        sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
+        sites.campaign.correct(X, y, t, variance, to=moved, key=call.key)
+        _say_changed(call, sites, "corrected")
+
+
+def retract(call: Call, change: Change) -> None:
+    """Take a reading back."""
+    with call.opened() as sites:
+        X, t = sites.point(change.site), sites.time(change.at)
+        sites.campaign.retract(X, t, key=call.key)
+        _say_changed(call, sites, "retracted")
+
+
+def _say_changed(call: Call, sites: Sites, what: str) -> None:
+    """What was on record, and how things stand."""
+    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
+    told = sites.campaign.status.told
+    ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
+    name = sites.name(np.asarray(row.body["X"][0]))
+    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
+    call.say(text, {what: name, "t": at, "was": value, "told": told})
+
+
+def drop(call: Call, site: str | None) -> None:
+    """Give up on a point."""
+    if site is None:
+        raise ValueError("give --site")
+    with call.opened() as sites:
+        sites.campaign.drop(sites.point(site), key=call.key)
+        left = sites.campaign.status.pending
+        call.say(f"dropped; {left} out", {"pending": left})
+
+
+def status(call: Call) -> None:
+    """How things stand."""
+    with call.opened() as sites:
+        found = sites.campaign.status
+        out = "; ".join(sites.name(x) for x in sites.campaign.pending) or "none"
+        best = sites.name(sites.campaign.recommend()) if found.told else "not known yet"
+        cost = f" at a cost of {found.cost:g}" if found.cost else ""
+        doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
+        text = (
+            f"{found.told} told, out: {out}; {found.questions} questions asked{cost}{doubt}; "
+            f"last at {sites.when(found.time)}; best: {best}"
+        )
+        call.say(text, {**dict(found.summary), "out": out, "best": best})
+
+
+def history(call: Call, last: int) -> None:
+    """What was asked, told and answered."""
+    if last < 0:
+        raise ValueError(f"--last must be at least 0, got {last}")
+    with call.opened() as sites:
+        frame = sites.campaign.history.tail(last) if last else sites.campaign.history
+        if call.shape == "json":
+            print(frame.to_json(orient="records"))
+        else:
+            without_formulas(frame).to_csv(sys.stdout, index=False)
+
+
+def forecast(call: Call, at: str | None, site: str | None) -> None:
+    """What to expect."""
+    with call.opened() as sites:
+        X = sites.candidates.X if site is None else sites.point(site)
+        t = sites.time(at)
+        mean, deviation = sites.campaign.predict(X, t)
+        sign = 1 if sites.campaign.recipe.minimise else -1
+        rows = [
+            {"site": sites.name(X[i]), "mean": float(mean[i]), "deviation": float(deviation[i])}
+            for i in np.argsort(sign * mean, kind="stable")
+        ]
+        lines = [f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g}" for row in rows]
+        call.say("\n".join(lines), {"t": t, "forecast": rows})
+
+
+def watch(call: Call, seconds: float | None) -> None:
+    """What happens, as it happens."""
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    with call.opened() as sites:
+        last = sites.campaign.status.rows
+        while True:
+            for row in sites.campaign.journal(last):
+                last = row.seq
+                call.say(_line(sites, row), {"row": row.seq, "kind": row.kind, "who": row.who,
+                                             "at": row.at, **row.body})  # fmt: skip
+                sys.stdout.flush()
+            if time.monotonic() >= end:
+                return
+            time.sleep(min(0.5, max(0.0, end - time.monotonic())))
+
+
+def _line(sites: Sites, row: Row) -> str:
+    X = points_of(row)
+    names = "; ".join(sites.name(np.asarray(x)) for x in X)
+    values = row.body.get("y") or row.body.get("values") or []
+    said = f": {', '.join(f'{float(each):g}' for each in values)}" if values else ""
+    return f"{row.at} {row.who} {row.kind} {names}{said}".rstrip()
+
+
+def export(call: Call, out: Path) -> None:
+    """Everything as a table."""
+    with call.opened() as sites:
+        sites.campaign.export(out)
+        print(out)
+
+
+def backup(call: Call, out: Path) -> None:
+    """A copy."""
+    with call.opened() as sites:
+        sites.campaign.backup(out)
+        print(out)
+
+
+def verify(call: Call) -> bool:
+    """Whether all is as it was written."""
+    with call.opened() as sites:
+        found = sites.campaign.verify()
+    counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
+    good = f"{counted}: all as written"
+    text = good if found.fine else "; ".join(found.problems)
+    call.say(text, {"fine": found.fine, **vars(found)})
+    return found.fine

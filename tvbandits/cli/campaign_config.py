@@ -1,0 +1,299 @@
+"""A campaign as a person writes it down: a TOML file with the sites, the policy, the clock, the expert.
+
+All keys stand in `docs/campaign-toml.md`; `tvbandits campaign new FILE --policy NAME` writes one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import positive_number
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.clock import Clock
+from tvbandits.core.coercion import shown
+from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
+from tvbandits.core.parameters import Integer
+from tvbandits.core.protocols import Domain, Expert
+from tvbandits.core.space import Space
+from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
+from tvbandits.experts.budgeted import Budgeted
+from tvbandits.policies.names import known_spec, parse_call
+from tvbandits.policies.registry import POLICIES
+from tvbandits.policies.setting import Policy
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "": ("clock", "domain", "expert", "policy"),
+    "domain": ("box", "coordinates", "sites", "space"),
+    "policy": (
+        "kernel",
+        "length_scale",
+        "minimise",
+        "name",
+        "noise_sd",
+        "noise_variance",
+        "options",
+        "seed",
+        "smoothness",
+    ),
+    "clock": ("origin", "unit"),
+    "expert": ("brought", "budget", "maker"),
+}
+"""What may stand in which part of the file; in [policy] also what is an option of the policy."""
+
+Load = Callable[[str], Any]
+"""`load("package.module:name")`: what somebody has said may be imported."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a file says.
+
+    Attributes
+    ----------
+    bandit : Bandit
+    clock : Clock or None
+    about : mapping of str to str
+        What is kept with the campaign: names of sites and coordinates, the text itself, the expert.
+    """
+
+    bandit: Bandit
+    clock: Clock | None
+    about: Mapping[str, str]
+
+
+def read_config(path: Path, load: Load) -> Planned:
+    """The campaign that a file describes.
+
+    Parameters
+    ----------
+    path : Path
+    load : callable
+        Imports the maker of the expert.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or something in it cannot be used; the message names file and part.
+    """
+    with naming(path):
+        check_regular(path)
+        text = path.read_text(encoding="utf-8")
+        said = tomllib.loads(text)
+        _check_keys("", said)
+        for part in ("domain", "policy"):
+            if part not in said:
+                raise ValueError(f"there must be a part [{part}]")
+        domain, about = _domain(said["domain"], path.parent)
+        expert = _expert(said.get("expert", {}), load)
+        scale_unit = about.get("length_unit", "")
+        bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
+        clock = _clock(said.get("clock"))
+    maker = said.get("expert", {}).get("maker", "")
+    return Planned(bandit, clock, {**about, "config": text, "expert": maker})
+
+
+def _check_keys(part: str, said: Any) -> None:
+    if not isinstance(said, Mapping):
+        raise ValueError(f"[{part}] must be a part of its own, got {said!r}")
+    for key, inside in said.items():
+        if key not in KEYS[part] and part != "policy":
+            where = f"[{part}] " if part else ""
+            raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}")
+        if not part:
+            _check_keys(key, inside)
+
+
+def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, str]]:
+    kinds = [kind for kind in ("sites", "box", "space") if kind in said]
+    if len(kinds) != 1:
+        raise ValueError(f"[domain] must say one of sites, box and space, got {kinds or 'none'}")
+    if kinds == ["sites"]:
+        return _sites(folder / str(said["sites"]), said.get("coordinates"))
+    if kinds == ["box"]:
+        box = Box(said["box"])
+        names = [f"x{i}" for i in range(box.dimension)]
+        return box, {"coordinates": json.dumps(names)}
+    parameters = {name: _parameter(given) for name, given in said["space"].items()}
+    space = Space(**parameters)
+    return space, {"coordinates": json.dumps(space.names)}
+
+
+def _parameter(given: Any) -> Any:
+    if isinstance(given, Mapping):
+        if set(given) != {"whole"} or len(given["whole"]) != 2:
+            raise ValueError(
+                f"a parameter is [low, high], {{ whole = [low, high] }} or words: {given}"
+            )
+        return Integer(*given["whole"])
+    words = isinstance(given, list) and all(isinstance(each, str) for each in given)
+    return given if words else tuple(given)
+
+
+def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[str, str]]:
+    """Sites of a CSV: their coordinates, and their names."""
+    with naming(path), unpacked(path) as stream:
+        frame = read_csv(stream, separators=",;\t")
+        first = frame.columns[0]
+        name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
+        if name is None and coordinates is None and frame[first].dtype.kind not in "iuf":
+            name = first  # whatever it is called: station, sensor, ...
+        columns = coordinates or [c for c in frame.columns if c != name]
+        missing = [c for c in columns if c not in frame.columns]
+        if missing:
+            raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
+        words = [c for c in columns if frame[c].dtype.kind not in "iuf"]
+        if words or not columns:
+            raise ValueError(f"the column {(words or [first])[0]!r} must hold numbers")
+        names = [str(each) for each in (frame[name] if name is not None else range(len(frame)))]
+        if len(set(names)) < len(names):
+            raise ValueError("two sites have one name")
+        places = frame[columns].set_axis(names, axis=0).set_axis([*map(str, columns)], axis=1)
+        sites = Candidates(points_of(places))
+    degrees = degrees_in(places.columns)
+    about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
+    if degrees is not None:
+        others = [each for each in places.columns if each not in degrees]
+        about["coordinates"] = json.dumps(["km east", "km north", *others])
+        about["given"] = json.dumps(places.to_dict("list"))
+        about["length_unit"] = "km"
+        about["places"] = in_words(places.columns)
+    return sites, about
+
+
+def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, unit: str) -> Bandit:
+    if "name" not in said:
+        raise ValueError("[policy] must say name")
+    spec = known_spec("policy", str(said["name"]), POLICIES) or ""
+    name = spec.partition(":")[0]
+    if name not in POLICIES:
+        raise ValueError(f"[policy] name must be one that `tvbandits policies` lists, got {spec!r}")
+    policy = POLICIES[name]
+    signature = inspect.signature(policy.recipe)
+    no_model = f"{name} has no model of the reward, and no campaign can be made of it"
+    if "kernel" not in signature.parameters:
+        raise ValueError(no_model)
+    options = _options(policy, spec, said)
+    if policy.asks:
+        options["expert"] = expert
+    elif asks:
+        asking = [each.name for each in POLICIES.values() if each.asks]
+        raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
+    more = {key: said[key] for key in ("seed", "minimise") if key in said}
+    learns = "None" in str(signature.parameters["kernel"].annotation)
+    given = (domain, _kernel(said, domain, learns, unit), _noise_variance(said))
+    try:
+        signature.bind(*given, **more, **options)
+    except TypeError as error:  # an option without which it is nothing
+        raise ValueError(f"[policy.options] {name}: {error}") from error
+    made = policy.recipe(*given, **more, **options)
+    if not isinstance(made, Bandit):
+        raise ValueError(no_model)
+    return made
+
+
+def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
+    """What may be said of a policy besides the keys that all have."""
+    own = inspect.signature(policy.recipe).parameters
+    known = policy.parameters.items()
+    return {name: each for name, each in known if name in own and name not in KEYS["policy"]}
+
+
+def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Options out of the name ("frugal-gp-ucb:budget=1"), [policy] and [policy.options]."""
+    known, apart = options_of(policy), said.get("options", {})
+    if not isinstance(apart, Mapping):
+        raise ValueError(f"[policy.options] must be a part of its own, got {apart!r}")
+    beside = {key: each for key, each in said.items() if key not in (*KEYS["policy"], "noise")}
+    found = parse_call(known, spec)
+    for part, given in (("policy", beside), ("policy.options", apart)):
+        for option, value in given.items():
+            if option not in known:
+                there = [*known, *(KEYS["policy"] if part == "policy" else ())]
+                raise ValueError(
+                    f"[{part}] unknown {option!r} for {policy.name}; there are: {', '.join(there)}"
+                )
+            if option in found:
+                raise ValueError(f"[{part}] {option} is given twice")
+            found[option] = value
+    return found
+
+
+def _noise_variance(said: Mapping[str, Any]) -> float:
+    """Of a reading, out of one of two keys."""
+    if "noise" in said:
+        raise ValueError(
+            f"[policy] noise = {said['noise']!r} could be either: say noise_sd, the standard deviation "
+            "of a reading, or noise_variance, its square"
+        )
+    keys = [key for key in ("noise_variance", "noise_sd") if key in said]
+    if len(keys) != 1:
+        got = "both" if keys else "neither"
+        raise ValueError(f"[policy] must say one of noise_variance and noise_sd, got {got}")
+    value = positive_number(f"[policy] {keys[0]}", said[keys[0]])
+    return value**2 if keys == ["noise_sd"] else value
+
+
+def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) -> Any:
+    """The kernel that is said; None, where the policy finds one for itself."""
+    scale = said.get("length_scale")
+    if scale is None:
+        given = [key for key in ("kernel", "smoothness") if key in said]
+        if learns and not given:
+            return None
+        if isinstance(domain, Space) and not given:
+            return domain.kernel()
+        of = f" in {unit}" if unit else ", in the unit of the coordinates"
+        raise ValueError(f"[policy] must say length_scale{of}")
+    name = str(said.get("kernel", "rbf")).lower()
+    if name not in ("rbf", "matern"):
+        raise ValueError(f'[policy] kernel must be "rbf" or "matern", got {name!r}')
+    if name == "rbf":
+        return RBF(scale)
+    return Matern(scale, nu=float(said.get("smoothness", 2.5)))
+
+
+def _expert(said: Mapping[str, Any], load: Load) -> Expert | None:
+    if not said:
+        return None
+    if said.get("brought"):
+        if "maker" in said or "budget" in said:
+            raise ValueError(
+                "[expert] brought = true stands alone: questions are carried by people"
+            )
+        return None
+    if "maker" not in said:
+        raise ValueError('[expert] must say maker = "package.module:name", or brought = true')
+    return made_expert(load(str(said["maker"])), said.get("budget"))
+
+
+def made_expert(maker: Any, budget: int | None) -> Expert:
+    """An expert from what makes it, or from itself, within a budget of questions."""
+    makes = isinstance(maker, type) or not hasattr(maker, "query")
+    try:
+        expert = maker() if makes and callable(maker) else maker
+    except TypeError as error:  # it is called with nothing
+        raise ValueError(f"[expert] the maker {shown(maker)}: {error}") from error
+    if isinstance(expert, type):
+        expert = expert()
+    if not callable(getattr(expert, "query", None)):
+        raise ValueError(
+            f"[expert] the maker must give an object with query(X, t), got {shown(expert)}"
+        )
+    found: Expert = expert if budget is None else Budgeted(expert, total=budget)
+    return found
+
+
+def _clock(said: Mapping[str, Any] | None) -> Clock | None:
+    if said is None:
+        return None
+    return Clock(said.get("unit", "1h"), said.get("origin", "2024-01-01"))

@@ -1,1 +1,0 @@
-"""The campaign commands of the command line."""

@@ -1,0 +1,93 @@
+"""The file of a campaign for a policy, written with all of its keys, to be filled in."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+from tvbandits.cli.campaign_config import options_of
+from tvbandits.policies.names import known_spec, parse_call
+from tvbandits.policies.registry import POLICIES
+
+DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins; keys after "#" may be left out.
+
+[domain]
+sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
+# Columns called latitude and longitude are turned into km: length_scale is in km then.
+# coordinates = ["x", "y"]  # those columns alone
+# box = [[0, 10], [0, 5]]  # or intervals, instead of sites
+# [domain.space]  # or parameters with names
+# temperature = [10, 80]
+# count = {{ whole = [1, 5] }}
+# mode = ["a", "b"]
+
+[policy]
+name = {name}
+noise_sd = {noise}  # standard deviation of a reading, in its unit; or noise_variance, its square
+{length_scale}length_scale = 1.0  # in the unit of the coordinates; one, or one for each{learned}
+# kernel = "rbf"  # or "matern", with smoothness = 2.5
+# minimise = false
+# seed = 0
+
+[policy.options]
+{options}
+
+# [clock]  # then times may be dates
+# unit = "1h"
+# origin = "2026-01-01"
+{expert}"""
+
+EXPERT = """
+# [expert]
+# brought = true  # people carry the questions; or
+# maker = "package.module:name"  # code of your own
+# budget = 200  # questions in all
+"""
+
+
+def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) -> str:
+    """The text of a file for "name:key=value,...".
+
+    Raises
+    ------
+    ValueError
+        If there is no such policy or option, or no campaign can be made of the policy.
+    """
+    spec = known_spec("policy", spec, POLICIES) or ""
+    policy = POLICIES.get(spec.partition(":")[0])
+    if policy is None:
+        raise ValueError("--policy must be one that `tvbandits policies` lists")
+    kernel = inspect.signature(policy.recipe).parameters.get("kernel")
+    if kernel is None:
+        raise ValueError(
+            f"{policy.name} has no model of the reward, and no campaign can be made of it"
+        )
+    known = options_of(policy)
+    given = parse_call(known, spec)
+    lines = [f"{name} = {_value(value)}" for name, value in given.items()]
+    for name, parameter in known.items():
+        default = parameter.default
+        if name not in given and isinstance(default, bool | int | float | str):
+            lines.append(f"# {name} = {_value(default)}")
+        elif name not in given and default is parameter.empty:
+            raise ValueError(f"{policy.name} needs {name}: --policy {policy.name}:{name}=...")
+        elif name not in given:
+            lines.append(f"# {name} = ...")
+    learns = "None" in str(kernel.annotation)
+    return DRAFT.format(
+        path=path,
+        sites=_value(sites or "sites.csv"),
+        name=_value(policy.name),
+        noise=_value(0.1 if noise_sd is None else noise_sd),
+        length_scale="# " if learns else "",
+        learned="; learned where it is left out" if learns else "",
+        options="\n".join(lines),
+        expert=EXPERT if policy.asks else "",
+    )
+
+
+def _value(value: Any) -> str:
+    """As TOML says it, which is as JSON does."""
+    return json.dumps(value, ensure_ascii=False)

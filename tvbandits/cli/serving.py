@@ -1,0 +1,53 @@
+"""What `campaign token` and `campaign serve` do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvbandits.cli.campaign_actions import Call
+from tvbandits.cli.terminal import say
+
+try:
+    from tvbandits.campaign.service.app import default_tokens
+    from tvbandits.campaign.service.serving import serve as run
+    from tvbandits.campaign.service.tokens import Tokens
+except ImportError as error:
+    if (error.name or "").partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):
+        raise
+    raise ValueError("the service needs more: pip install 'tvbandits[service]'") from error
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where, and how."""
+
+    host: str
+    port: int
+    certificate: str | None
+    private_key: str | None
+    names: tuple[str, ...]
+
+
+def token(file: str, name: str, roles: list[str], tokens: str | None, *, take_back: bool) -> None:
+    """Make a token and print it, or take it back."""
+    kept = Tokens.at(tokens or default_tokens(file))
+    if take_back:
+        kept.take_back(name)
+        say(f"{name} has no token any more")
+    else:
+        print(kept.new(name, roles))
+        say(f"for {name}, to {', '.join(roles)}; it is shown this once")
+
+
+def serve(file: str, place: Listening, tokens: str | None, expert: str | None) -> None:
+    """Serve until stopped."""
+    with Call(file, expert=expert, who="service").opened() as sites:
+        run(
+            sites.campaign,
+            tokens or default_tokens(file),
+            host=place.host,
+            port=place.port,
+            certificate=place.certificate,
+            private_key=place.private_key,
+            names=place.names,
+        )

@@ -1,0 +1,268 @@
+"""What the commands say: progress while runs go on, and tables when they are done.
+
+Pages that a command leaves behind.
+
+How a command is stopped: by Ctrl-C, or by a request to end (SIGTERM).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import pandas as pd
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from tvbandits.comparison.compare import as_width
+from tvbandits.comparison.playing import Run
+from tvbandits.comparison.summary import MOST_SEEDS, Key, Row, counted, panels_of, summarise
+from tvbandits.core.coercion import cleaned, shown
+from tvbandits.core.files.saving import put_in_place
+from tvbandits.core.protocols import Problem
+from tvbandits.datasets.tables.references import References
+
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit status after Ctrl-C, and after a request to end."""
+
+
+class Terminated(KeyboardInterrupt):
+    """A request to end, which is treated as Ctrl-C is."""
+
+
+class StoppedError(Exception):
+    """The user has stopped a command, and knows what became of it."""
+
+    def __init__(self, status: int = INTERRUPTED) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """While modules are imported Ctrl-C ends the process at once: there is nothing to keep.
+
+    An exception would not do: it may come up in code that takes it for a failed import.
+    """
+    if not _may_handle(signal.SIGINT, signal.default_int_handler):
+        yield
+        return
+    signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"tvbandits: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def ending_like_an_interrupt() -> Iterator[None]:
+    """A request to end raises `Terminated` here, so that what is done can be kept."""
+    if not _may_handle(signal.SIGTERM, signal.SIG_DFL):
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _may_handle(number: int, usual: object) -> bool:
+    """Whether this is for us: in the main thread, and nobody else has decided on it."""
+    here = threading.current_thread() is threading.main_thread()
+    return here and signal.getsignal(number) == usual
+
+
+messages = Console(stderr=True)
+
+
+MOST_JOBS = 1024
+"""Most runs at the same time."""
+
+
+LONGEST_SUMMARY = 10_000
+"""So many characters of what a problem says of its data are printed."""
+
+
+def collect(
+    runs: Iterator[Run], total: int, there: Mapping[Key, list[Row]]
+) -> tuple[dict[Key, list[Row]], int]:
+    """The rows of those runs that are there, and of those that are played; and who stopped it.
+
+    The second is the exit status after an interrupt, or 0.
+    """
+    done, stopped = dict(there), 0
+    with _progress() as progress:
+        task = progress.add_task("preparing", total=total, completed=len(done))
+        try:
+            for run in runs:
+                done[run.problem, run.policy, run.seed] = run.rows
+                progress.update(
+                    task,
+                    completed=len(done),
+                    description=f"{run.problem} {run.policy}{_batches(run)}",
+                )
+        except KeyboardInterrupt as interrupt:
+            ended = isinstance(interrupt, Terminated)
+            stopped = TERMINATED if ended else INTERRUPTED
+            progress.stop()
+            word = "terminated" if ended else "interrupted"
+            say(f"{word}: {len(done)} of {total} runs are done and kept")
+            with contextlib.suppress(Exception):
+                runs.close()  # type: ignore[attr-defined]
+    return done, stopped
+
+
+def say(line: str) -> None:
+    """One line for people, as it is: neither wrapped nor taken for markup."""
+    messages.print(cleaned(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
+
+
+def check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str | None) -> None:
+    """Refuse in the words of the command line."""
+    if seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, got {seeds}")
+    if seeds > MOST_SEEDS:
+        raise ValueError(f"--seeds must be at most {MOST_SEEDS}, got {shown(seeds)}")
+    if jobs == 0 or not -1 <= jobs <= MOST_JOBS:
+        raise ValueError(
+            f"--jobs must be at least 1 and at most {MOST_JOBS}, or -1 for all cores, got {shown(jobs)}"
+        )
+    if horizon is not None and horizon < 1:
+        raise ValueError(f"--horizon must be a whole number of at least 1, got {horizon}")
+    try:
+        as_width(confidence)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from error
+
+
+def _batches(run: Run) -> str:
+    """How many batches a run took, if it played in batches."""
+    batches = round(sum(1 / row["batch_size"] for row in run.rows))
+    return "" if batches == len(run.rows) else f", {batches} batches"
+
+
+def _progress() -> Progress:
+    """A bar on a terminal, and silence elsewhere."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+        transient=True,
+        disable=not messages.is_terminal,
+    )
+
+
+def print_tables(
+    rows: pd.DataFrame,
+    references: dict[str, References],
+    problems: dict[str, Problem],
+    units: dict[str, str],
+) -> None:
+    """The summary of every problem, and the references it is read against."""
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for problem, width, group in panels_of(summarise(rows)):
+        unit = f", regret in {units[problem]}" if units[problem] else ""
+        first = group.iloc[0]
+        # A comparison that was cut short has fewer seeds of its last policy.
+        seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
+        title = f"{problem}, {width}, {seeds}, {steps}{unit}"
+        console.print(Text(cleaned(title), style="italic"), soft_wrap=True)
+        table = Table()
+        # On a narrow terminal names and numbers go on below, so that none is cut.
+        table.add_column("policy", overflow="fold")
+        several = width == "several widths"
+        interval = "95% ±" if console.encoding.startswith("utf") else "95% +-"
+        headings = ["average regret", "sd", interval, "last fifth", "queries", "ms"]
+        for heading in ["width", *headings] if several else headings:
+            table.add_column(heading, justify="right", overflow="fold")
+        for line in group.to_dict(orient="records"):
+            table.add_row(
+                Text(cleaned(str(line["policy"]))),
+                *[str(line["confidence"])][:several],
+                *_cells(line),
+            )
+        console.print(table)
+        found = references[problem]
+        console.print(
+            f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
+            f"last step's best {found.last_best:.2f}, forecast with all read {found.all_read:.2f}"
+        )
+        summary = getattr(problems[problem], "summary", "")
+        if summary:
+            console.print(cleaned(f"data: {summary}", LONGEST_SUMMARY), markup=False)
+
+
+def _cells(line: dict[Any, Any]) -> list[str]:
+    return [
+        f"{line['average_regret']:.3f}",
+        _or_dash(line["average_regret_sd"], ".3f"),
+        _or_dash(line["average_regret_ci95"], ".3f"),
+        f"{line['last_fifth_regret']:.3f}",
+        f"{line['queries_per_step']:.1f}",
+        f"{1e3 * line['seconds_per_step']:.2f}",
+    ]
+
+
+def _or_dash(value: float, form: str) -> str:
+    return "-" if value != value else format(value, form)
+
+
+def print_margins(problem: str, margins: pd.DataFrame) -> None:
+    """Regret of every plan over that of random points, where they were played."""
+    if margins.empty:
+        return
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(Text(f"{problem}: regret over that of random points", style="italic"))
+    table = Table()
+    table.add_column("plan", overflow="fold")
+    for budget in margins.columns:
+        table.add_column(f"{budget:g}", justify="right")
+    for plan, line in margins.iterrows():
+        table.add_row(Text(str(plan)), *(f"{ratio:.2f}" for ratio in line))
+    console.print(table)
+
+
+def write_page(
+    make: Callable[[], str], place: Path, replaces: Callable[[Path], bool] | None = None
+) -> None:
+    """Put a page in place once it is whole; of what is there, only what `replaces` says, if given.
+
+    Raises
+    ------
+    ValueError
+        If plotly is missing, or the page cannot be written.
+    """
+    try:
+        text = make()
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    try:
+        put_in_place(
+            place, lambda draft: draft.write_text(text, encoding="utf-8"), replaces=replaces
+        )
+    except FileExistsError as error:
+        raise ValueError(f"{error} that is no earlier page of this campaign") from error
+    except OSError as error:
+        raise ValueError(f'cannot write "{place}": {error.strerror or error}') from error
+    say(f"{place}")

@@ -1,1 +1,0 @@
-"""What all commands share: how they speak, stop and leave pages behind."""

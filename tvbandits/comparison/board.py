@@ -1,0 +1,547 @@
+"""The board: what a suite of runs comes to, as tables and pictures with all that made them.
+
+What is measured besides regret at plays: the held action, ranks over problems, profiles, pairs.
+
+[De] = J. Demsar. Statistical comparisons of classifiers over multiple data sets. JMLR 7, 2006. (mean
+ranks, the critical difference of Nemenyi)
+[DM] = E. Dolan and J. More. Benchmarking optimization software with performance profiles. Mathematical
+Programming 91, 2002.
+
+Named suites: problems, policies, seeds and steps of a board.
+
+Pictures of a board: mean ranks with the critical difference, and performance profiles.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
+from scipy.stats import t as student
+
+from tvbandits._version import __version__
+from tvbandits.comparison.files import PACKAGES
+from tvbandits.comparison.regret_plot import styles_of
+from tvbandits.comparison.summary import Row, summarise
+from tvbandits.core.arrays import Array, whole_number
+from tvbandits.core.protocols import Problem
+
+
+def held_regret(
+    problem: Problem, rows: Sequence[Row], *, delay: float = 0.0, parts: int = 4
+) -> float:
+    """Time-average regret of the action that is held, over the time of a run.
+
+    The point of step s is held from s + `delay` until that of the next step takes its place; before the
+    first one nothing is charged. The integral of best(t) - value(x_held, t) over time is taken by
+    `parts` midpoints a step. Where a problem is known at whole steps alone, it stands still between
+    them.
+
+    Parameters
+    ----------
+    problem : Problem
+        The realisation that was played.
+    rows : sequence of dict
+        Of one run, with the columns t and x0, ....
+    delay : float
+        Time from an ask to its application, at least 0 and below 1.
+    parts : int
+
+    Raises
+    ------
+    ValueError
+        If the delay is out of its range.
+    """
+    whole_number("parts", parts)
+    if not 0.0 <= delay < 1.0:
+        raise ValueError(f"delay must be at least 0 and below 1, got {delay}")
+    begin = getattr(problem, "begin", None)
+    world = problem if begin is None else begin()
+    wear = getattr(world, "wear", None)
+    points = np.array([[row[f"x{j}"] for j in range(problem.domain.dimension)] for row in rows])
+    times = [float(row["t"]) for row in rows]
+    moves = wear is None and _is_known_between(world, points[:1], times)
+    total, charged = 0.0, 0.0
+    for i, start in enumerate(times):
+        end = times[i + 1] if i + 1 < len(times) else start + 1.0
+        for k in range(parts):
+            now = start + (end - start) * (k + 0.5) / parts
+            held = i if now >= start + delay else i - 1
+            if held < 0:
+                continue
+            when = now if moves and now <= times[-1] else start
+            width = (end - start) / parts
+            value = float(world.value(points[held : held + 1], when)[0])
+            total, charged = total + width * (world.best(when) - value), charged + width
+        if wear is not None:
+            wear(points[i : i + 1])
+    return total / charged if charged else math.nan
+
+
+def _is_known_between(problem: Problem, X: Array, times: Sequence[float]) -> bool:
+    """Whether a problem says what happens between two steps."""
+    if len(times) < 2:
+        return False
+    try:
+        problem.value(X, (times[0] + times[1]) / 2)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks of k policies over N problems; 1 is the best.
+
+    Attributes
+    ----------
+    mean : Series
+        By policy, the best first.
+    critical_difference : float
+        Mean ranks that differ by less do not differ at the 5% level (Nemenyi); NaN for one problem or
+        policy.
+    p_value : float
+        That all are alike (Friedman); NaN for fewer than 3 policies or 2 problems.
+    problems : int
+    """
+
+    mean: pd.Series[float]
+    critical_difference: float
+    p_value: float
+    problems: int
+
+
+def by_problem(rows: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
+    """Mean over steps and seeds, a line a problem and a column a policy.
+
+    Only seeds that all policies of the problem have played count, so that policies are paired.
+    """
+    runs = rows.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
+    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column).dropna()
+    found = table.groupby(level="problem", sort=False).mean()
+    return found[list(dict.fromkeys(runs["policy"]))]
+
+
+def ranks(table: pd.DataFrame, level: float = 0.05) -> Ranks:
+    """Mean ranks over the problems of a table (problems x policies), less being better ([De]).
+
+    The critical difference is q sqrt(k (k + 1) / (6 N)), with the quantile q of the studentised range
+    over sqrt 2.
+    """
+    values = np.asarray(table, dtype=np.float64)
+    N, k = values.shape
+    each = np.array([rankdata(line) for line in values])
+    mean = pd.Series(each.mean(axis=0), index=table.columns).sort_values(kind="stable")
+    difference = p_value = math.nan
+    if N > 1 and k > 1:
+        quantile = float(studentized_range.ppf(1 - level, k, np.inf)) / math.sqrt(2)
+        difference = quantile * math.sqrt(k * (k + 1) / (6 * N))
+    if N > 1 and k > 2:
+        p_value = float(friedmanchisquare(*values.T).pvalue)
+    return Ranks(mean, difference, p_value, N)
+
+
+def profile(table: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
+    """Share of problems on which a policy's regret is within a factor of the best one's ([DM])."""
+    least = table.min(axis=1)
+    ratios = table.div(least.where(least > 0, np.nan), axis=0)
+    ratios = ratios.where(table.ne(least, axis=0), 1.0).fillna(math.inf)
+    return pd.DataFrame({factor: (ratios <= factor).mean() for factor in factors}).T
+
+
+def paired(rows: pd.DataFrame, reference: str, column: str = "regret") -> pd.DataFrame:
+    """Differences of each policy to `reference`, paired by seed, with 95% t-intervals.
+
+    Returns
+    -------
+    DataFrame
+        problem, policy, seeds, difference (of the policy less the reference: positive is worse), ci95.
+
+    Raises
+    ------
+    ValueError
+        If the reference was not played.
+    """
+    runs = rows.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
+    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column)
+    if reference not in table:
+        raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
+    found = []
+    for problem, part in table.groupby(level="problem", sort=False):
+        for policy in dict.fromkeys(runs["policy"]):
+            less = (part[policy] - part[reference]).dropna()
+            n = len(less)
+            if policy == reference or n == 0:
+                continue
+            spread = float(less.std(ddof=1)) if n > 1 else math.nan
+            half = spread * float(student.ppf(0.975, max(n - 1, 1))) / math.sqrt(n)
+            found.append((problem, policy, n, float(less.mean()), half))
+    return pd.DataFrame(found, columns=["problem", "policy", "seeds", "difference", "ci95"])
+
+
+def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
+    """Who wins where: problem, the best policy and its regret, our best one and how much more it has.
+
+    What speaks against ours comes first.
+    """
+    own = [name for name in table.columns if name.partition(":")[0] in ours]
+    lines = []
+    for problem, line in table.iterrows():
+        best = str(line.idxmin())
+        mine = str(line[own].idxmin()) if own else ""
+        ratio = float(line[mine] / line[best]) if mine and line[best] > 0 else math.nan
+        lines.append((problem, best, float(line[best]), mine, ratio))
+    columns = ["problem", "best", "regret", "ours", "times_the_best"]
+    found = pd.DataFrame(lines, columns=columns)
+    return found.sort_values("times_the_best", ascending=False, kind="stable", ignore_index=True)
+
+
+def held_table(
+    rows: pd.DataFrame, problems: Mapping[str, Problem], *, parts: int = 2
+) -> pd.DataFrame:
+    """Time-average regret of the held action of each run: problem, policy, seed, held_regret."""
+    keys = ["problem", "policy", "seed"]
+    runs = dict(iter(rows.groupby(keys, sort=False)))
+    found: dict[object, float] = {}
+    # A realisation may cost more than all that is done with it: those of one seed follow each other.
+    for (problem, seed), part in rows.groupby(["problem", "seed"], sort=False):
+        played = problems[str(problem)]
+        realise = getattr(played, "realise", None)
+        realised = played if realise is None else realise(int(str(seed)))
+        for policy in part["policy"].unique():
+            records: list[Row] = [
+                {str(name): value for name, value in row.items()}
+                for row in runs[problem, policy, seed].to_dict(orient="records")
+            ]
+            found[problem, policy, seed] = held_regret(realised, records, parts=parts)
+    lines = [(*key, found[key]) for key in runs]
+    return pd.DataFrame(lines, columns=[*keys, "held_regret"])
+
+
+OURS = ("tv-gp-ucb", "frugal-gp-ucb")
+"""Policies that this suite proposes itself: a board says first where they are beaten."""
+
+POLICIES = (
+    "uniform",
+    "gp-ucb",
+    "time-gp-ucb",
+    "r-gp-ucb",
+    "sw-gp-ucb",
+    "w-gp-ucb",
+    "ui-gp-ucb",
+    "et-gp-ucb",
+    "mk-gp-ucb",
+    "tv-gp-ucb",
+    "w-dbo",
+    "w-dbo:removal=oldest",
+    "w-dbo:removal=random",
+    "pe-gp-ucb",
+    "hp-gp-ts",
+    "predictive-sampling",
+    "r-perp",
+    "ada-opkb",
+    "master",
+)
+
+
+LEFT_OUT = ("r-gp-ucb", "ui-gp-ucb", "w-dbo:removal=random", "master")
+"""By the quick suite: like another one, or, as MASTER, made of copies that start anew all the time."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a board plays.
+
+    Attributes
+    ----------
+    problems : mapping of text to int
+        Steps of a run of each problem, which is written as on the command line.
+    policies : tuple of str
+    seeds : int
+    """
+
+    problems: Mapping[str, int]
+    policies: tuple[str, ...]
+    seeds: int
+
+
+SUITES: Mapping[str, Suite] = {
+    "quick": Suite(
+        {
+            "drifting-bump:candidates=101": 80,
+            "gp-drift:epsilon=0.03,points_per_axis=8": 80,
+            "switching:every=40,candidates=61": 80,
+            "ar-arms:side=6": 80,
+            "wearing-arms:arms=40,length_scale=0.1": 80,
+            "exoskeleton:candidates=71": 80,
+            "lifted:hartmann3,candidates=200": 80,
+        },
+        tuple(name for name in POLICIES if name not in LEFT_OUT),
+        3,
+    ),
+    "paper": Suite(
+        {
+            "drifting-bump:candidates=401": 500,
+            "gp-drift:epsilon=0.01": 500,
+            "gp-drift:epsilon=0.03": 500,
+            "bogunovic:epsilon=0.01": 200,
+            "mandl:epsilon=0.01": 500,
+            "switching": 500,
+            "switching-arms": 1000,
+            "ar-arms": 500,
+            "wearing-arms:length_scale=0.1": 500,
+            "exoskeleton": 80,
+            "lifted:hartmann3,candidates=500": 120,
+            "lifted:ackley4,candidates=500": 120,
+            "lifted:shekel4,candidates=500": 120,
+            "lifted:hartmann6,candidates=500": 120,
+            "ozone-network": 400,
+        },
+        POLICIES,
+        20,
+    ),
+}
+"""By name: "quick" takes minutes on two cores, "paper" a night."""
+
+
+GREY = "#444444"
+
+
+def rank_figure(found: Ranks) -> Figure:
+    """Mean ranks as points, best on top; the bar is the critical difference from the best one."""
+    n = len(found.mean)
+    figure = Figure(figsize=(8.0, 1.4 + 0.28 * n), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    places = range(n)
+    axes.plot(found.mean.to_numpy(), places, "o", color=GREY, markersize=6)
+    if not math.isnan(found.critical_difference) and n:
+        best = float(found.mean.iloc[0])
+        axes.axvspan(best, best + found.critical_difference, color="#dddddd", zorder=0)
+        axes.set_title(
+            f"not different from the best at the 5% level: within {found.critical_difference:.2f} "
+            "(grey)",
+            fontsize=9,
+        )
+    axes.set_yticks(list(places), [str(name) for name in found.mean.index], fontsize=9)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="#cccccc", linewidth=0.6)
+    axes.set_xlabel(f"mean rank over {found.problems} problems (1 is best)")
+    return figure
+
+
+def profile_figure(shares: pd.DataFrame) -> Figure:
+    """Share of problems within a factor of the best policy's regret, a line a policy."""
+    figure = Figure(figsize=(9.0, 5.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    styles = styles_of([str(name) for name in shares.columns])
+    every = max(len(shares) // 6, 1)
+    for i, name in enumerate(shares.columns):
+        look = styles[str(name)]
+        axes.step(
+            shares.index,
+            shares[name],
+            where="post",
+            color=look.colour,
+            linestyle=look.dashes,
+            linewidth=look.width,
+            marker=look.marker,
+            markevery=(i % every, every),
+            markersize=6,
+            label=str(name),
+        )
+    axes.set_xscale("log")
+    ticks = [1, 1.5, 2, 3, 5, 10]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("factor of the best policy's average regret")
+    axes.set_ylabel("share of problems")
+    axes.set_ylim(-0.02, 1.02)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    return figure
+
+
+FACTORS = tuple(np.round(np.geomspace(1.0, 10.0, 41), 4).tolist())
+"""Where the performance profile is drawn."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a board was made by, for its heading.
+
+    Attributes
+    ----------
+    suite, command : str
+    versions : mapping of name to version
+    machine, date : str
+    """
+
+    suite: str
+    command: str
+    versions: Mapping[str, str]
+    machine: str
+    date: str
+
+    @classmethod
+    def now(cls, suite: str, command: str) -> Made:
+        """On this machine, today."""
+        versions = {"tvbandits": __version__, "python": platform.python_version()}
+        versions |= {name: importlib.metadata.version(name) for name in PACKAGES}
+        machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+        date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+        return cls(suite, command, versions, machine, date)
+
+
+@dataclass(frozen=True)
+class Board:
+    """Tables of a suite.
+
+    Attributes
+    ----------
+    summary : DataFrame
+        A line a problem and policy: regret at plays with its interval, regret of the held action, time a
+        step.
+    table : DataFrame
+        Regret at plays, problems x policies, over the seeds that all policies played.
+    """
+
+    summary: pd.DataFrame
+    table: pd.DataFrame
+    rows: pd.DataFrame
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, problems: Mapping[str, Problem]) -> Board:
+        """Out of the rows of all runs."""
+        # A width that is found out by seed must not make a policy of every seed.
+        widths = rows.groupby(["problem", "policy"])["confidence"].transform("nunique")
+        summary = summarise(
+            rows.assign(confidence=rows["confidence"].where(widths == 1, "by seed"))
+        )
+        held = held_table(rows, problems)
+        means = held.groupby(["problem", "policy"], sort=False)["held_regret"].mean()
+        where = pd.MultiIndex.from_frame(summary[["problem", "policy"]])
+        summary = summary.assign(
+            held_regret=means.reindex(where).to_numpy(),
+            ms_per_step=1e3 * summary["seconds_per_step"],
+        )
+        return cls(summary, by_problem(rows), rows)
+
+
+def write(board: Board, made: Made, out: Path, ours: Sequence[str], reference: str) -> list[str]:
+    """Write tables and pictures into a folder; the names of the files."""
+    out.mkdir(parents=True, exist_ok=True)
+    found = ranks(board.table)
+    shares = profile(board.table, FACTORS)
+    board.summary.to_csv(out / "summary.csv", index=False)
+    board.table.to_csv(out / "regret.csv")
+    found.mean.rename("mean_rank").to_csv(out / "ranks.csv")
+    shares.to_csv(out / "profile.csv", index_label="factor")
+    against = paired(board.rows, reference) if reference in board.table else None
+    if against is not None:
+        against.to_csv(out / "paired.csv", index=False)
+    rank_figure(found).savefig(out / "ranks.png", dpi=110)
+    profile_figure(shares).savefig(out / "profile.png", dpi=110)
+    (out / "made.json").write_text(json.dumps(vars(made), indent=2) + "\n")
+    (out / "board.md").write_text(text(board, made, ours))
+    names = ["board.md", "summary.csv", "regret.csv", "ranks.csv", "profile.csv", "made.json"]
+    names += ["ranks.png", "profile.png"] + (["paired.csv"] if against is not None else [])
+    return names
+
+
+def text(board: Board, made: Made, ours: Sequence[str]) -> str:
+    """The board as Markdown, what speaks against ours first."""
+    found = ranks(board.table)
+    versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+    wins = winners(board.table, ours)
+    lines = [
+        f"# Board {made.suite}",
+        "",
+        f"`{made.command}`, {made.date}, {made.machine}; {versions}.",
+        "",
+        "## Who wins where",
+        "",
+        f"First where the policies of this suite ({', '.join(ours)}) are beaten most.",
+        "",
+        *_markdown(
+            ["problem", "best", "average regret", "best of ours", "times the best"],
+            [
+                [
+                    str(line["problem"]),
+                    str(line["best"]),
+                    f"{line['regret']:.4g}",
+                    str(line["ours"]),
+                    _number(line["times_the_best"]),
+                ]
+                for line in wins.to_dict(orient="records")
+            ],
+        ),
+        "",
+        "## Mean ranks",
+        "",
+        _tested(found),
+        "",
+        *_markdown(
+            ["policy", "mean rank"],
+            [[str(name), f"{rank:.2f}"] for name, rank in found.mean.items()],
+        ),
+    ]
+    for problem, part in board.summary.groupby("problem", sort=False):
+        lines += _section(str(problem), part)
+    return "\n".join(lines) + "\n"
+
+
+def _section(problem: str, part: pd.DataFrame) -> list[str]:
+    """The lines of one problem."""
+    return [
+        "",
+        f"## {problem}",
+        "",
+        f"{part.iloc[0]['horizon']} steps, {part['seeds'].min()} seeds.",
+        "",
+        *_markdown(
+            ["policy", "regret at plays", "95% +-", "regret of the held action", "ms a step"],
+            [
+                [
+                    str(line["policy"]),
+                    f"{line['average_regret']:.4g}",
+                    _number(line["average_regret_ci95"]),
+                    f"{line['held_regret']:.4g}",
+                    f"{line['ms_per_step']:.1f}",
+                ]
+                for line in part.sort_values("average_regret").to_dict(orient="records")
+            ],
+        ),
+    ]
+
+
+def _tested(found: Ranks) -> str:
+    """What the ranks say, and what of it could be chance."""
+    if found.problems < 2:
+        return "Over one problem alone: nothing can be tested."
+    return (
+        f"Over {found.problems} problems; mean ranks that differ by less than "
+        f"{_number(found.critical_difference)} do not differ at the 5% level (Nemenyi); "
+        f"Friedman p = {_number(found.p_value)}."
+    )
+
+
+def _number(value: float) -> str:
+    return "-" if value != value else f"{value:.3g}"
+
+
+def _markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    return ["| " + " | ".join(cells) + " |" for cells in (headings, rule, *lines)]

@@ -1,0 +1,232 @@
+"""A comparison as one page of HTML: tables, pictures with tooltips, command, versions, seeds."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tvbandits.comparison.files import RUN, read
+from tvbandits.comparison.regret_plot import REFERENCE_NAMES, styles_of
+from tvbandits.comparison.summary import Panel, panels_of, summarise
+from tvbandits.core.files.page import Plot, cards, page, section, table
+from tvbandits.datasets.tables.references import References
+
+PLOTLY_DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot", "dot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "x", "cross", "star")
+BLACK = ("black", "#000000", "k")
+"""Drawn in the ink of the reader's theme."""
+
+MOST_POINTS = 400
+"""Of a curve: more are not seen."""
+
+
+def comparison_report(folder: Path) -> str:
+    """The page of a comparison that `tvbandits compare --out` left in a folder.
+
+    Raises
+    ------
+    ValueError
+        If the folder does not hold a comparison.
+    ImportError
+        If plotly is not installed.
+    """
+    found = read(folder)
+    record = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    parts = [_head(found.rows, found.references, found.interrupted)]
+    for i, panel in enumerate(panels_of(found.rows)):
+        unit = found.units.get(panel.problem, "")
+        parts.append(_panel(i, panel, found.references.get(panel.problem), unit))
+    parts.append(section("How it was made", _made(record)))
+    problems = ", ".join(str(name) for name in found.rows["problem"].unique())
+    return page(
+        f"Comparison on {problems}",
+        "What each policy loses a step against the best point of that step: its regret.",
+        "".join(parts),
+        f"tvbandits {record['tvbandits']}",
+    )
+
+
+def command_of(arguments: Mapping[str, Any]) -> str:
+    """The command line that plays a comparison again, from the record of its run."""
+    words = ["tvbandits", str(arguments.get("command", "compare"))]
+    words += [str(each) for each in arguments.get("problems", ())]
+    for policy in arguments.get("policies") or ():
+        words += ["--policy", str(policy)]
+    for name in ("confidence", "horizon", "seeds", "expert"):
+        if arguments.get(name) is not None:
+            words += [f"--{name}", str(arguments[name])]
+    for each in arguments.get("data") or ():
+        words += ["--data", str(each)]
+    words += ["--equal-information"] if arguments.get("equal_information") else []
+    return shlex.join(words)
+
+
+def _head(rows: pd.DataFrame, references: Mapping[str, References], interrupted: bool) -> str:
+    said = []
+    for panel in panels_of(rows):
+        lines = summarise(panel.rows).sort_values("average_regret")
+        best = lines.iloc[0]
+        text = f"{best['policy']} loses least: {best['average_regret']:.4g} a step"
+        if len(lines) > 1:
+            second = lines.iloc[1]
+            text += f"; next {second['policy']} with {second['average_regret']:.4g}"
+        found = references.get(panel.problem)
+        if found is not None:
+            text += f". The best fixed point loses {found.best_fixed:.4g}"
+        said.append(
+            f"<p>{escape(panel.problem)}, {escape(panel.width)}: <b>{escape(text)}</b>.</p>"
+        )
+    stopped = "<p>It was cut short: what follows is what was finished.</p>" if interrupted else ""
+    return f'<div class="now{" warn" if interrupted else ""}">{"".join(said)}{stopped}</div>'
+
+
+def _panel(i: int, panel: Panel, references: References | None, unit: str) -> str:
+    lines = summarise(panel.rows).sort_values("average_regret")
+    header = [
+        "policy",
+        "width",
+        "average regret",
+        "± 95%",
+        "last fifth",
+        "asked a step",
+        "ms a step",
+    ]
+    rows: list[list[object]] = [
+        [
+            line["policy"],
+            line["confidence"],
+            float(line["average_regret"]),
+            float(line["average_regret_ci95"]),
+            float(line["last_fifth_regret"]),
+            float(line["queries_per_step"]),
+            1e3 * float(line["seconds_per_step"]),
+        ]
+        for _, line in lines.iterrows()
+    ]
+    if references is not None:
+        rows += [
+            [f"({REFERENCE_NAMES.get(name, name)})", "", float(value), None, None, None, None]
+            for name, value in references._asdict().items()
+        ]
+    label = f" in {unit}" if unit else ""
+    seeds, steps = int(panel.rows["seed"].nunique()), int(panel.rows["t"].max())
+    return section(
+        f"{panel.problem}, {panel.width}",
+        cards(
+            [("seeds", seeds), ("steps", steps), ("policies", len(lines)), ("unit", unit or "none")]
+        ),
+        f'<div class="scroll">{table(header, rows)}</div>',
+        _curves(f"regret-{i}", panel, references, unit).html(),
+        f'<p class="soft">± is half of a 95% interval over the seeds{escape(label)}.</p>',
+    )
+
+
+def _curves(name: str, panel: Panel, references: References | None, unit: str) -> Plot:
+    """Average regret against the step: a curve a policy, a band of one deviation over the seeds."""
+    styles = styles_of(panel.rows["policy"].unique())
+    data: list[dict[str, Any]] = []
+    steps = int(panel.rows["t"].max())
+    every = max(steps // MOST_POINTS, 1)
+    ends: dict[str, list[object]] = {}
+    for i, (policy, rows) in enumerate(panel.rows.groupby("policy", sort=False)):
+        by_seed = rows.pivot_table(index="t", columns="seed", values="average_regret").iloc[::every]
+        mean = by_seed.mean(axis=1)
+        colour = styles[str(policy)].colour
+        data += _traces(str(policy), by_seed, "INK" if colour in BLACK else colour, i)
+        at = [by_seed.index[int(share * (len(mean) - 1))] for share in (0.1, 0.25, 0.5, 1.0)]
+        ends[str(policy)] = [float(mean.loc[step]) for step in at]
+        marked = [f"step {int(step)}" for step in at]
+    lines = _reference_lines(references)
+    layout: dict[str, Any] = {
+        "xaxis": {"title": {"text": "step t"}, "range": [0, steps]},
+        "yaxis": {
+            "title": {"text": f"average regret R_t / t{f' [{unit}]' if unit else ''}"},
+            "rangemode": "tozero",
+        },
+        "hovermode": "x unified",
+        "legend": {"orientation": "h", "y": -0.25},
+        "margin": {"t": 20, "r": 20},
+        **lines,
+    }
+    content = table(["policy", *marked], [[policy, *values] for policy, values in ends.items()])
+    caption = f"Average regret on {panel.problem}: mean over seeds, band of one deviation"
+    return Plot(name, caption, data, layout, content)
+
+
+def _traces(policy: str, by_seed: pd.DataFrame, colour: str, i: int) -> list[dict[str, Any]]:
+    """The band and the curve of the i-th policy, from its steps (rows) and seeds (columns)."""
+    mean, spread = by_seed.mean(axis=1), by_seed.std(axis=1, ddof=1).fillna(0.0)
+    t = by_seed.index.to_numpy(dtype=float)
+    band = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*t, *t[::-1]],
+        "y": [*(mean + spread), *(mean - spread)[::-1]],
+        "legendgroup": policy,
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "fill": "toself",
+        "opacity": 0.15,
+        "line": {"width": 0},
+        "fillcolor": colour,
+    }
+    symbol, dash = SYMBOLS[i % len(SYMBOLS)], PLOTLY_DASHES[i % len(PLOTLY_DASHES)]
+    curve = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": policy,
+        "legendgroup": policy,
+        "x": t,
+        "y": mean.to_numpy(),
+        "customdata": spread.to_numpy(),
+        "hovertemplate": "step %{x}: %{y:.4g} ± %{customdata:.2g}",
+        "line": {"color": colour, "width": 2, "dash": dash},
+        "marker": {"symbol": symbol, "size": 8, "color": colour, "maxdisplayed": 9},
+    }
+    return [band, curve]
+
+
+def _reference_lines(references: References | None) -> dict[str, Any]:
+    """Dotted lines with their names."""
+    found = {} if references is None else references._asdict()
+    shapes = [
+        {
+            "type": "line",
+            "xref": "paper",
+            "x0": 0,
+            "x1": 1,
+            "y0": float(value),
+            "y1": float(value),
+            "line": {"dash": "dot", "width": 1, "color": "INK"},
+        }
+        for value in found.values()
+    ]
+    names = [
+        {
+            "xref": "paper",
+            "x": 1,
+            "y": float(value),
+            "text": REFERENCE_NAMES.get(name, name),
+            "showarrow": False,
+            "xanchor": "right",
+            "yanchor": "bottom",
+        }
+        for name, value in found.items()
+    ]
+    return {"shapes": shapes, "annotations": names}
+
+
+def _made(record: Mapping[str, Any]) -> str:
+    versions = {"tvbandits": record["tvbandits"], "Python": record["python"], **record["versions"]}
+    seeds = ", ".join(str(seed) for seed in record["seeds"])
+    command = escape(command_of(record["arguments"]))
+    return (
+        f"<p>The command:</p><pre>{command}</pre><p>Seeds {escape(seeds)}.</p>"
+        f'<div class="scroll">{table(["package", "version"], list(versions.items()))}</div>'
+    )

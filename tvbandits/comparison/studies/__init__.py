@@ -1,1 +1,0 @@
-"""Comparisons on any number of machines, kept run by run; boards, ranks and other metrics."""

@@ -1,0 +1,177 @@
+"""A product of intervals, searched by sampling, evolution and refinement in vectorised calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import Array, as_points, whole_number
+from tvbandits.core.box_search import (
+    Acquisition,
+    Smooth,
+    _argmax,
+    _boundary,
+    _search,
+    _sobol,
+    checked_values,
+    climb,
+)
+
+MOST_SAMPLES = 2**20
+"""Most points of a box's first sample, and most of its starts."""
+
+TOLERANCE = 1e-9
+"""How far off a point may be, relative to the domain's extent along each coordinate."""
+
+
+def as_bounds(bounds: ArrayLike) -> Array:
+    """Return `bounds` as a float array of shape (d, 2) with low < high in every row.
+
+    Examples
+    --------
+    >>> from tvbandits.core.box import as_bounds
+    >>> print(as_bounds([(0, 10), (-1, 1)]))
+    [[ 0. 10.]
+     [-1.  1.]]
+    """
+    intervals = as_points(bounds, 2, name="bounds")
+    if len(intervals) == 0:
+        raise ValueError("bounds must have at least one row, got shape (0, 2)")
+    empty = ~(intervals[:, 0] < intervals[:, 1])
+    if empty.any():
+        row = int(empty.argmax())
+        raise ValueError(f"bounds must have low < high, got {intervals[row].tolist()} in row {row}")
+    return intervals
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A product of closed intervals, searched to a tolerance.
+
+    Parameters
+    ----------
+    bounds : array of shape (d, 2)
+        Lowest and highest value of each coordinate. A read-only copy is kept.
+    samples : int, optional
+        Points of the first sample, rounded up to a power of two; by default 512, 1024, 2048, ...
+        for d = 1, 2, 3, ..., at most 16,384.
+    starts : int, optional
+        Points that are refined; by default 4 + 4 d.
+
+    Raises
+    ------
+    ValueError
+        If `bounds` is not a finite (d, 2) matrix with low < high, or a count is not positive.
+
+    Notes
+    -----
+    `maximise` takes about 100 calls of the acquisition: 1,000 to 2,000 points at d = 1, 2,000 to
+    5,000 at d = 2, 25,000 to 40,000 at d = 6. Its accuracy is not known beyond d = 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits import Box
+    >>> box = Box([(0, 10), (-1, 1)])
+    >>> print(box.dimension, box.sample(2, np.random.default_rng(0)).shape)
+    2 (2, 2)
+    """
+
+    bounds: Array
+    samples: int | None = None
+    starts: int | None = None
+
+    def __post_init__(self) -> None:
+        bounds = as_bounds(self.bounds)
+        bounds.setflags(write=False)
+        object.__setattr__(self, "bounds", bounds)
+        for name, count in (("samples", self.samples), ("starts", self.starts)):
+            if count is not None:
+                whole_number(name, count, at_most=MOST_SAMPLES)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return len(self.bounds)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Box):
+            return NotImplemented
+        counts = (self.samples, self.starts) == (other.samples, other.starts)
+        return counts and np.array_equal(self.bounds, other.bounds)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.bounds.ravel().tolist()), self.samples, self.starts))
+
+    def check(self, X: ArrayLike, name: str = "X") -> Array:
+        """Return `X` (n, d), moved inside where it is out by less than 1e-9 of an interval.
+
+        `ValueError` names the first point that is outside by more.
+        """
+        points = as_points(X, self.dimension, name)
+        low, high = self.bounds.T
+        slack = TOLERANCE * (high - low)
+        outside = ((points < low - slack) | (points > high + slack)).any(axis=1)
+        if outside.any():
+            row = int(outside.argmax())
+            raise ValueError(
+                f"{name} must be inside the box {self.bounds.tolist()}, "
+                f"got {points[row].tolist()} in row {row}"
+            )
+        return np.asarray(np.clip(points, low, high))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """`n` points drawn uniformly, shape (n, d)."""
+        return self._scaled(rng.random((n, self.dimension)))
+
+    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+        """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`.
+
+        A randomly shifted Sobol sample with the corners and a part of it pushed to the boundary,
+        then differential evolution of the best of it, then gradient ascent from the best
+        well-separated points of both. On a plateau the point is a random one of the sample.
+        """
+
+        def evaluate(U: Array) -> Array:
+            X = self._scaled(U)
+            return checked_values(acquisition(X), X)
+
+        d = self.dimension
+        if isinstance(acquisition, Smooth):
+            return self._climbed(acquisition, evaluate, rng)
+        samples = min(256 << d, 16_384) if self.samples is None else self.samples
+        interior = _sobol(d, samples, rng)
+        values = evaluate(interior)
+        best = _argmax(values, rng)
+        if values[best] > values.min() and np.isfinite(values[best]):
+            U = np.concatenate([interior, _boundary(interior, rng)])
+            values = np.concatenate([values, evaluate(U[len(interior) :])])
+            found, height = _search(evaluate, U, values, self.starts or 4 + 4 * d, rng)
+            # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
+            if height > values[best]:
+                return self._scaled(found[None, :])[0], height
+        return self._scaled(interior[[best]])[0], float(values[best])
+
+    def _climbed(
+        self, acquisition: Smooth, evaluate: Acquisition, rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """`maximise` of an acquisition that knows its slopes, by fewer looks at it."""
+        low, high = self.bounds.T
+        near = np.clip((acquisition.near - low) / (high - low), 0.0, 1.0)
+        samples = min(256 << self.dimension, 2048) if self.samples is None else self.samples
+        found, height = climb(
+            evaluate,
+            lambda U: acquisition.slopes(self._scaled(U)) * (high - low),
+            near,
+            samples,
+            self.starts or 4 + 4 * self.dimension,
+            rng,
+        )
+        return self._scaled(found[None, :])[0], height
+
+    def _scaled(self, U: Array) -> Array:
+        """Points of the box from points of the unit cube; 0 and 1 become the bounds exactly."""
+        low, high = self.bounds.T
+        return np.asarray(np.clip(low * (1.0 - U) + high * U, low, high))

@@ -1,0 +1,386 @@
+"""What a space with names is made of: intervals, whole numbers and categories, and a kernel over them.
+
+A parameter has a code, one number: its value, or the place of its category among the others. In a point
+(d,) an interval and whole numbers are one column, the code itself, and a category is a column for each
+of its levels, with a 1 in its own and 0 in the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from sklearn.gaussian_process.kernels import (
+    Hyperparameter,
+    Kernel,
+    Matern,
+    NormalizedKernelMixin,
+    StationaryKernelMixin,
+)
+
+from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
+from tvbandits.core.coercion import several, shown
+
+EXACT = 2**53
+"""Whole numbers up to this size are floats."""
+
+TOLERANCE = 1e-9
+"""How far off a value may be by rounding, relative to the range of its parameter."""
+
+
+class ParameterError(ValueError):
+    """A value that a parameter does not have: the message names both."""
+
+
+@dataclass(frozen=True)
+class Real:
+    """All numbers from `low` to `high`, both included.
+
+    Examples
+    --------
+    >>> from tvbandits.core.parameters import Real
+    >>> print(Real(10.0, 80.0).width)
+    1
+    """
+
+    low: float
+    high: float
+
+    width: ClassVar[int] = 1
+    size: ClassVar[int] = 0
+    """Number of values; 0 where they are not counted."""
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, finite_number(name, getattr(self, name)))
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
+
+    def __str__(self) -> str:
+        return f"({_exactly(self.low)}, {_exactly(self.high)})"
+
+    def codes(self, columns: Array, name: str) -> Array:
+        """Codes (n,) of columns (n, 1), moved inside where they are out by rounding."""
+        values = columns[:, 0]
+        slack = TOLERANCE * (self.high - self.low)
+        outside = ~((values >= self.low - slack) & (values <= self.high + slack))
+        if outside.any():
+            row = int(outside.argmax())
+            raise ParameterError(
+                f"{name} must be from {_exactly(self.low)} to {_exactly(self.high)}, "
+                f"got {_exactly(float(values[row]))} in row {row}"
+            )
+        return np.asarray(np.clip(values, self.low, self.high))
+
+    def columns(self, codes: Array) -> Array:
+        """Columns (n, 1) of codes (n,)."""
+        return codes[:, None]
+
+    def code_of(self, value: object, name: str, row: int) -> float:
+        """The code of a value as people give it."""
+        if not is_finite_number(value):
+            raise ParameterError(f"{name} must be a finite number, got {shown(value)} in row {row}")
+        return float(value)  # type: ignore[arg-type]
+
+    def values(self, codes: Array) -> Any:
+        """Values as people read them, (n,)."""
+        return codes.copy()
+
+    def from_unit(self, u: Array) -> Array:
+        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
+        return np.asarray(np.clip(self.low * (1.0 - u) + self.high * u, self.low, self.high))
+
+    @property
+    def extent(self) -> float:
+        """Highest code minus lowest."""
+        return self.high - self.low
+
+
+def _exactly(number: float) -> str:
+    """A number without the ".0" of whole ones, from which it can be read again."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
+@dataclass(frozen=True)
+class Integer:
+    """The whole numbers from `low` to `high`, both included.
+
+    Examples
+    --------
+    >>> from tvbandits import Integer, Space
+    >>> space = Space(stirrers=Integer(1, 4))
+    >>> print(space.size, space.encode({"stirrers": 3}))
+    4 [[3.]]
+    """
+
+    low: int
+    high: int
+
+    width: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            end = whole_number(name, getattr(self, name), -EXACT, EXACT)
+            object.__setattr__(self, name, end)
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+
+    def __str__(self) -> str:
+        return f"Integer({self.low}, {self.high})"
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return self.high - self.low + 1
+
+    def codes(self, columns: Array, name: str) -> Array:
+        """Codes (n,) of columns (n, 1), which must be whole up to rounding."""
+        values = columns[:, 0]
+        whole = np.rint(values)
+        slack = min(TOLERANCE * self.extent, 1e-6)
+        wrong = ~((np.abs(values - whole) <= slack) & (whole >= self.low) & (whole <= self.high))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ParameterError(
+                f"{name} must be a whole number from {self.low} to {self.high}, "
+                f"got {_exactly(float(values[row]))} in row {row}"
+            )
+        return np.asarray(whole + 0.0)
+
+    def columns(self, codes: Array) -> Array:
+        """Columns (n, 1) of codes (n,)."""
+        return codes[:, None]
+
+    def code_of(self, value: object, name: str, row: int) -> float:
+        """The code of a value as people give it; whether it is whole, `codes` finds out."""
+        if not is_finite_number(value):
+            raise ParameterError(f"{name} must be a whole number, got {shown(value)} in row {row}")
+        return float(value)  # type: ignore[arg-type]
+
+    def values(self, codes: Array) -> Any:
+        """Values as people read them, (n,)."""
+        return codes.astype(np.int64)
+
+    def from_unit(self, u: Array) -> Array:
+        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
+        return np.asarray(self.low + np.minimum(np.floor(u * self.size), self.size - 1))
+
+    @property
+    def extent(self) -> float:
+        """Highest code minus lowest."""
+        return float(self.high - self.low)
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of several texts, which have no order.
+
+    Examples
+    --------
+    >>> from tvbandits.core.parameters import Category
+    >>> print(Category(("water", "ethanol")).size)
+    2
+    """
+
+    levels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        given = several("categories", self.levels, "texts")
+        levels = tuple(str(level) if isinstance(level, str) else level for level in given)
+        for level in levels:
+            if not isinstance(level, str):
+                raise ValueError(f"categories must be texts, got {shown(level)}")
+        if len(levels) < 2:
+            raise ValueError(f"there must be at least two categories, got {list(levels)}")
+        for level in levels:
+            if levels.count(level) > 1:
+                raise ValueError(f"categories must differ, got {shown(level)} twice")
+        object.__setattr__(self, "levels", levels)
+
+    def __str__(self) -> str:
+        return str(list(self.levels))
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.levels)
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return len(self.levels)
+
+    def codes(self, columns: Array, name: str) -> Array:
+        """Codes (n,) of columns (n, width), which must be a 1 among 0s up to rounding."""
+        codes = np.asarray(columns.argmax(axis=1))
+        wrong = (np.abs(columns - np.eye(self.width)[codes]) > TOLERANCE).any(axis=1)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ParameterError(
+                f"{name} must be a 1 among 0s, for one of {self}, "
+                f"got {columns[row].tolist()} in row {row}"
+            )
+        return codes.astype(np.float64)
+
+    def columns(self, codes: Array) -> Array:
+        """Columns (n, width) of codes (n,)."""
+        return np.asarray(np.eye(self.width)[codes.astype(np.int64)])
+
+    def code_of(self, value: object, name: str, row: int) -> float:
+        """The code of a value as people give it."""
+        if not isinstance(value, str) or value not in self.levels:
+            raise ParameterError(f"{name} must be one of {self}, got {shown(value)} in row {row}")
+        return float(self.levels.index(value))
+
+    def values(self, codes: Array) -> Any:
+        """Values as people read them, (n,)."""
+        return [self.levels[int(code)] for code in codes]
+
+    def from_unit(self, u: Array) -> Array:
+        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
+        return np.asarray(np.minimum(np.floor(u * self.size), self.size - 1))
+
+    @property
+    def extent(self) -> float:
+        """Distance of two points that differ in this alone."""
+        return math.sqrt(2.0)
+
+
+Parameter = Real | Integer | Category
+
+
+def as_parameter(given: object, name: str) -> Parameter:
+    """A parameter from what people write: (10, 80), Integer(1, 5), ["a", "b"].
+
+    Raises
+    ------
+    ValueError
+        If it is none of them, or not a good one; the message names the parameter.
+    """
+    if isinstance(given, Real | Integer | Category):
+        return given
+    cell = isinstance(given, np.ndarray) and given.ndim == 0  # a masked one, for example
+    try:
+        if isinstance(given, tuple | list | np.ndarray) and not cell and len(given) > 0:
+            if any(isinstance(part, str) for part in given):
+                return Category(tuple(given))
+            if len(given) == 2:
+                return Real(*given)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    raise ValueError(
+        f'{name} must be an interval (low, high), Integer(low, high) or texts ["a", "b"], '
+        f"got {shown(given)}"
+    )
+
+
+# --- points with names -------------------------------------------------------------------------------
+
+Named = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""Points with names: a frame, a dictionary for one point, or a sequence of dictionaries."""
+
+
+def has_names(X: object) -> bool:
+    """Whether points come with names: a frame, a row of one, a dictionary, or a sequence of these."""
+    if isinstance(X, pd.DataFrame | Mapping) or (isinstance(X, pd.Series) and _texts(X.index)):
+        return True
+    return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping | pd.Series)
+
+
+def _texts(index: pd.Index) -> bool:
+    return all(isinstance(label, str) for label in index)
+
+
+def rows_by_name(points: object) -> list[Mapping[str, Any]]:
+    """One dictionary for each point."""
+    if isinstance(points, pd.DataFrame):
+        repeated = points.columns[points.columns.duplicated()]
+        if len(repeated):
+            raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")
+        names = list(points.columns)
+        return [
+            dict(zip(names, row, strict=True)) for row in points.itertuples(index=False, name=None)
+        ]
+    if isinstance(points, Mapping | pd.Series):
+        return [_by_name(points)]
+    rows = (
+        list(points) if isinstance(points, Sequence) and not isinstance(points, str) else [points]
+    )
+    return [_by_name(row) for row in rows]
+
+
+def _by_name(row: object) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return dict(row)
+    if isinstance(row, pd.Series):
+        return {str(name): value for name, value in row.items()}
+    raise ValueError(f"points must be a frame or dictionaries, got {shown(row)}")
+
+
+# --- a kernel ----------------------------------------------------------------------------------------
+
+
+class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
+    """A Matern kernel with one length scale for each parameter, in the unit of its columns.
+
+    k(x, x') = Matern_nu(r), r^2 = sum over parameters of the squared distance in their columns, over the
+    squared scale. Two points that differ in a category alone have r = sqrt(2) / scale.
+
+    Parameters
+    ----------
+    scales : array of shape (p,)
+        A length scale for each parameter.
+    scales_bounds : array of shape (p, 2), pair of floats, or "fixed"
+        Where a fit may look for them.
+    parts : tuple of (str, int)
+        Name and number of columns of each parameter, in their order.
+    nu : float
+        Smoothness; infinity is the squared exponential (RBF).
+    """
+
+    def __init__(
+        self,
+        scales: Any,
+        scales_bounds: Any = (1e-3, 1e3),
+        parts: tuple[tuple[str, int], ...] = (),
+        nu: float = 2.5,
+    ) -> None:
+        self.scales = scales
+        self.scales_bounds = scales_bounds
+        self.parts = parts
+        self.nu = nu
+
+    @property
+    def hyperparameter_scales(self) -> Hyperparameter:
+        """The length scales."""
+        return Hyperparameter("scales", "numeric", self.scales_bounds, len(self.parts))
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
+        widths = [width for _, width in self.parts]
+        rows = np.atleast_2d(X)
+        if rows.shape[1] != sum(widths):
+            raise ValueError(
+                f"{self!r} sees points of dimension {sum(widths)}, got {rows.shape[1]}"
+            )
+        each = Matern(np.repeat(np.atleast_1d(self.scales), widths), nu=self.nu)
+        if not eval_gradient:
+            return each(rows, Y)
+        if self.hyperparameter_scales.fixed:
+            K = each(rows, Y)
+            return K, np.empty((*K.shape, 0))
+        # Columns of one parameter share a scale, so that their logarithmic slopes add up.
+        K, slopes = each(rows, Y, eval_gradient=True)
+        return K, np.add.reduceat(slopes, np.cumsum([0, *widths[:-1]]), axis=2)
+
+    def __repr__(self) -> str:
+        scales = np.atleast_1d(self.scales)
+        said = ", ".join(
+            f"{name}={scale:.3g}" for (name, _), scale in zip(self.parts, scales, strict=True)
+        )
+        return f"PerParameter({said}, nu={self.nu:g})"

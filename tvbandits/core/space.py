@@ -1,0 +1,450 @@
+"""Spaces with names: intervals, whole numbers and categories together, as a domain.
+
+A kernel for a space with names, to start from.
+
+Which domains have points with names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_points,
+    finite_number,
+    is_infinite,
+    positive_number,
+)
+from tvbandits.core.box import Box
+from tvbandits.core.box_search import Acquisition, _argmax, checked_values, search_mixed
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import several, shown
+from tvbandits.core.parameters import (
+    Category,
+    Named,
+    Parameter,
+    PerParameter,
+    Real,
+    as_parameter,
+    has_names,
+    rows_by_name,
+)
+from tvbandits.core.protocols import Domain
+
+
+def starting_kernel(
+    names: Sequence[str], parameters: Sequence[Parameter], nu: float, share: float
+) -> PerParameter:
+    """A kernel of variance 1 with a length scale for each parameter, as `Space.kernel` says.
+
+    Raises
+    ------
+    ValueError
+        If `nu` or `share` is not positive, or `share` is not finite.
+    """
+    if not is_infinite(nu):
+        nu = positive_number("nu", nu)
+    share = finite_number("share", share, above=0.0, high=1e6)
+    scales, bounds = [], []
+    for part in parameters:
+        if isinstance(part, Category):
+            scale, low, high = 1.0, 0.2, 20.0
+        else:
+            scale, low, high = share * part.extent, 0.01 * part.extent, 10 * part.extent
+            low = max(low, 0.2) if part.size else low
+        scales.append(min(max(scale, low), high))
+        bounds.append((low, high))
+    parts = tuple(zip(names, (part.width for part in parameters), strict=True))
+    return PerParameter(np.array(scales), np.array(bounds), parts, float(nu))
+
+
+ENUMERATED = 20_000
+"""A finite space of at most so many points is searched exactly."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Space:
+    """A product of named parameters: intervals, whole numbers and categories.
+
+    `Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])`. Inside, a point is an array:
+    a column for each number, as it is, and one for each category, 1 in its own and 0 in the others.
+    Outside it is a row of a DataFrame, or a dictionary: `encode` and `decode` translate.
+
+    Parameters
+    ----------
+    **parameters
+        An interval `(low, high)` of numbers, `Integer(low, high)`, or a list of texts; all ends belong
+        to it. Their order is that of the columns.
+
+    Attributes
+    ----------
+    names : tuple of str
+    parameters : tuple of Real, Integer or Category
+
+    Raises
+    ------
+    ValueError
+        If there are no parameters, or one is malformed; the message names it.
+
+    Notes
+    -----
+    `maximise` looks at every point of a finite space of at most 20,000. Spaces of intervals alone are
+    searched like a `Box`, others by evolution, refinement of the intervals and moves to neighbours in
+    the rest, in 100 to 200 calls of the acquisition.
+
+    Examples
+    --------
+    >>> from tvbandits import Integer, Space
+    >>> space = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])
+    >>> print(space.encode({"temperature": 40, "count": 2, "mode": "b"}))
+    [[40.  2.  0.  1.]]
+    """
+
+    names: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+
+    def __init__(self, /, **parameters: Any) -> None:
+        if not parameters:
+            raise ValueError("a space must have a parameter, such as Space(temperature=(10, 80))")
+        made = tuple(as_parameter(given, name) for name, given in parameters.items())
+        object.__setattr__(self, "names", tuple(parameters))
+        object.__setattr__(self, "parameters", made)
+
+    def __repr__(self) -> str:
+        parts = zip(self.names, self.parameters, strict=True)
+        return f"Space({', '.join(f'{name}={part}' for name, part in parts)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Space.__restored__, (self.names, self.parameters)
+
+    def __saved__(self) -> dict[str, Any]:
+        return {"names": self.names, "parameters": self.parameters}
+
+    @classmethod
+    def __restored__(cls, names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
+        return cls(**dict(zip(names, parameters, strict=True)))
+
+    @cached_property
+    def columns(self) -> Mapping[str, slice]:
+        """The columns of each parameter in a point."""
+        ends = np.cumsum([0, *(part.width for part in self.parameters)]).tolist()
+        return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point inside."""
+        return sum(part.width for part in self.parameters)
+
+    @property
+    def size(self) -> float:
+        """Number of points; infinite where there is an interval."""
+        sizes = [part.size for part in self.parameters]
+        return math.prod(sizes) if all(sizes) else math.inf
+
+    # --- points inside and outside --------------------------------------------------------------
+
+    def encode(self, points: Named) -> Array:
+        """Points (n, d) inside from points with names.
+
+        Parameters
+        ----------
+        points : DataFrame, dict, or sequence of dicts
+            One row or dict a point, with a value for every parameter and for nothing else. A number for
+            a number, a text for a category: nothing is converted or rounded.
+
+        Raises
+        ------
+        ValueError
+            If a name is missing or unknown, or a parameter does not have a value: the message names the
+            parameter, the value and the row.
+        """
+        rows = rows_by_name(points)
+        for i, row in enumerate(rows):
+            unknown = [name for name in row if name not in self.names]
+            missing = [name for name in self.names if name not in row]
+            if unknown:
+                raise ValueError(
+                    f"unknown parameter {unknown[0]!r} in row {i}; there are: {', '.join(self.names)}"
+                )
+            if missing:
+                raise ValueError(f"parameter {missing[0]!r} is missing in row {i}, got {dict(row)}")
+        codes = np.empty((len(rows), len(self.names)))
+        for j, (name, part) in enumerate(zip(self.names, self.parameters, strict=True)):
+            codes[:, j] = [part.code_of(row[name], name, i) for i, row in enumerate(rows)]
+        return self.check(self._points(codes))
+
+    def decode(self, X: ArrayLike) -> pd.DataFrame:
+        """The points `X` (n, d) as a frame: a column for each parameter, a row for each point."""
+        codes = self._codes(as_points(X, self.dimension))
+        return pd.DataFrame(
+            {
+                name: part.values(codes[:, j])
+                for j, (name, part) in enumerate(zip(self.names, self.parameters, strict=True))
+            }
+        )
+
+    def check(self, X: ArrayLike | Named, name: str = "X") -> Array:
+        """Return points, as arrays (n, d) or with names, as points inside, free of rounding.
+
+        `ValueError` names the first parameter that does not have a value, and the value.
+        """
+        if has_names(X):
+            return self.encode(X)  # type: ignore[arg-type]
+        return self._points(self._codes(as_points(X, self.dimension, name)))  # type: ignore[arg-type]
+
+    def _codes(self, X: Array) -> Array:
+        """Codes (n, p) of points (n, d), checked."""
+        parts = zip(self.parameters, self.columns.items(), strict=True)
+        return np.column_stack([part.codes(X[:, where], name) for part, (name, where) in parts])
+
+    def _points(self, codes: Array) -> Array:
+        """Points (n, d) of codes (n, p)."""
+        return np.hstack([part.columns(codes[:, j]) for j, part in enumerate(self.parameters)])
+
+    def _from_unit(self, U: Array) -> Array:
+        """Points (n, d) of points (n, p) of a unit cube with an axis for each parameter."""
+        parts = enumerate(self.parameters)
+        return self._points(np.column_stack([part.from_unit(U[:, j]) for j, part in parts]))
+
+    # --- what a domain can do --------------------------------------------------------------------
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        return self._from_unit(rng.random((n, len(self.names))))
+
+    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+        """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`."""
+        every = self._every
+        if every is not None:
+            values = checked_values(acquisition(every), every)
+            best = _argmax(values, rng)
+            return every[best].copy(), float(values[best])
+        if all(isinstance(part, Real) for part in self.parameters):
+            return Box(self._bounds).maximise(acquisition, rng)
+
+        def evaluate(U: Array) -> Array:
+            X = self._from_unit(U)
+            return checked_values(acquisition(X), X)
+
+        p = len(self.parameters)
+        kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
+        samples = min(256 << p, 16_384)
+        found, height = search_mixed(evaluate, kinds, samples, 4 + 4 * p, rng)
+        return self._from_unit(found[None, :])[0], height
+
+    @property
+    def _bounds(self) -> Array:
+        """Lowest and highest value of each column, (d, 2)."""
+        rows = [
+            [[0.0, 1.0]] * part.width if isinstance(part, Category) else [[part.low, part.high]]
+            for part in self.parameters
+        ]
+        return np.array([row for some in rows for row in some])
+
+    @cached_property
+    def _every(self) -> Array | None:
+        """All points (A, d) of a small finite space, the last parameter running fastest."""
+        if self.size > ENUMERATED:
+            return None
+        axes = [
+            part.from_unit((np.arange(part.size) + 0.5) / part.size) for part in self.parameters
+        ]
+        codes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        points = self._points(codes)
+        points.setflags(write=False)
+        return points
+
+    def anchors(self, count: int, rng: np.random.Generator) -> Array:
+        """All points (A, d) where there are at most `count`; else that many drawn, and the two ends."""
+        if self._every is not None and len(self._every) <= count:
+            return self._every
+        ends = np.repeat([[0.0], [1.0]], len(self.names), axis=1)
+        return np.concatenate([self._from_unit(ends), self.sample(count, rng)])
+
+    # --- what goes with it ----------------------------------------------------------------------
+
+    def kernel(self, nu: float = 2.5, *, share: float = 0.25) -> PerParameter:
+        """A kernel of variance 1 with a length scale for each parameter, to start from.
+
+        Parameters
+        ----------
+        nu : float
+            Smoothness: 2.5 (Matern-5/2), 1.5, 0.5, or infinity for the squared exponential (RBF).
+        share : float
+            Length scales as a share of the range of a number; a fit may look from 0.01 to 10 ranges,
+            though not far below a step of whole numbers. Two categories start at a distance of 1.4
+            scales (a correlation of 0.37 under RBF) and may become all but equal or unrelated.
+
+        Raises
+        ------
+        ValueError
+            If `nu` or `share` is not positive, or `share` is not finite.
+        """
+        return starting_kernel(self.names, self.parameters, nu, share)
+
+    def candidates(self, *, context: Sequence[str] = ()) -> Table:
+        """All points of a finite space of at most 20,000, as candidates.
+
+        Parameters
+        ----------
+        context : sequence of str, optional
+            Names of parameters that are given by the world, not chosen.
+
+        Raises
+        ------
+        ValueError
+            If there are more, or infinitely many.
+        """
+        several("context", context, "names of parameters")
+        if self._every is None:
+            raise ValueError(
+                f"only a space of at most {ENUMERATED} points has candidates, this one has "
+                f"{self.size:g}: give the points to `table`"
+            )
+        return self.table(self.decode(self._every), context=context)
+
+    def table(self, frame: Named, *, context: Sequence[str] = ()) -> Table:
+        """The rows of a frame as candidates, which `decode` to those rows.
+
+        Parameters
+        ----------
+        frame : DataFrame, or sequence of dicts
+            A row for each candidate, no two of them at the same point. A frame may have columns besides
+            those of the parameters, such as the name of a place: they come back with the row.
+        context : sequence of str, optional
+            Names of parameters that are given by the world, not chosen.
+
+        Raises
+        ------
+        ValueError
+            As `encode`, or if two rows are equal, or there are none; or if `context` is not made of
+            names of parameters.
+        """
+        return Table(self, frame, context)
+
+
+class Table(Candidates):
+    """The rows of a frame as candidates: a finite set of points of a space.
+
+    Attributes
+    ----------
+    space : Space
+    X, context
+        As of `Candidates`: the points inside, and their columns of context.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits import Space
+    >>> space = Space(site=["mill", "weir"])
+    >>> print(space.table(pd.DataFrame({"site": ["weir"]})).decode([[0.0, 1.0]]))
+       site
+    0  weir
+    """
+
+    space: Space
+
+    def __init__(self, space: Space, frame: Named, context: Sequence[str] = ()) -> None:
+        rows = (
+            frame.copy() if isinstance(frame, pd.DataFrame) else pd.DataFrame(rows_by_name(frame))
+        )
+        known = [name for name in space.names if name in rows.columns]
+        needs = "names of parameters"
+        given = [context] if isinstance(context, str) else several("context", context, needs)
+        for name in given:
+            if not isinstance(name, str) or name not in space.names:
+                raise ValueError(
+                    f"context must be names of parameters, got {shown(name)}; "
+                    f"there are: {', '.join(space.names)}"
+                )
+        where = [column for name in given for column in np.r_[space.columns[name]]]
+        object.__setattr__(self, "space", space)
+        object.__setattr__(self, "_frame", rows)
+        object.__setattr__(self, "_given", tuple(given))
+        super().__init__(space.encode(rows[known]), where)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A copy of the frame."""
+        return self._frame.copy()  # type: ignore[attr-defined, no-any-return]
+
+    def __repr__(self) -> str:
+        context = f", context={list(self._given)}" if self._given else ""  # type: ignore[attr-defined]
+        return f"Table({len(self)} rows of {self.space!r}{context})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            # Without names it is another set, equal points or not.
+            return False if isinstance(other, Candidates) else NotImplemented
+        same = self.space == other.space and self.context == other.context
+        return same and self.frame.equals(other.frame)
+
+    def __hash__(self) -> int:
+        return hash((self.space, super().__hash__()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table, (self.space, self._frame, self._given)  # type: ignore[attr-defined]
+
+    def __saved__(self) -> dict[str, Any]:
+        said = {str(name): column.tolist() for name, column in self.frame.items()}
+        return {"space": self.space, "columns": said, "context": self._given}  # type: ignore[attr-defined]
+
+    @classmethod
+    def __restored__(
+        cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
+    ) -> Table:
+        return cls(space, pd.DataFrame(columns), context)
+
+    def encode(self, points: Named) -> Array:
+        """Points (n, d) inside from points with names, which must be rows of the table."""
+        return super().check(self.space.encode(points))
+
+    def decode(self, X: ArrayLike) -> pd.DataFrame:
+        """The rows of the frame, all columns of it, that the points `X` (n, d) stand for."""
+        return self.frame.iloc[self.index(X)]
+
+    def check(self, X: ArrayLike | Named, name: str = "X") -> Array:
+        """Return points, as arrays (n, d) or with names, as the candidates they name."""
+        if has_names(X):
+            return self.encode(X)  # type: ignore[arg-type]
+        return super().check(X, name)  # type: ignore[arg-type]
+
+    def rows_of(self, context: ArrayLike | Mapping[str, Any]) -> Index:
+        """Rows of the candidates of a context, given as numbers inside or as a dictionary by name."""
+        if not isinstance(context, Mapping):
+            return super().rows_of(context)
+        given = self._given  # type: ignore[attr-defined]
+        if set(context) != set(given):
+            raise ValueError(f"context must have values for {list(given)}, got {dict(context)}")
+        codes = []
+        for name in given:
+            part = self.space.parameters[self.space.names.index(name)]
+            code = np.array([part.code_of(context[name], name, 0)])
+            codes.append(part.columns(part.codes(part.columns(code), name))[0])
+        return super().rows_of(np.concatenate(codes) if codes else [])
+
+
+def space_of(domain: Domain) -> Space | None:
+    """The space that a domain's points have names in, if there is one.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, Space
+    >>> from tvbandits.core.space import space_of
+    >>> table = Space(dose=["low", "high"]).candidates()
+    >>> print(space_of(table).names, space_of(Candidates([[0.0]])))
+    ('dose',) None
+    """
+    if isinstance(domain, Space):
+        return domain
+    return domain.space if isinstance(domain, Table) else None

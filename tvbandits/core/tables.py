@@ -1,0 +1,140 @@
+"""How values show themselves: a small table for notebooks, and one line for terminals.
+
+Everything that was told, answered and asked, as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
+
+LONGEST = 200
+"""Characters of a line at the most."""
+
+_CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0;border:none;background:none"
+
+
+def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """A table of two columns, names and values, under a title; nothing in it is taken for HTML.
+
+    Parameters
+    ----------
+    title : str
+    rows : iterable of (str, object)
+        A float is shown with four digits, anything else as its `str`, cut at 200 characters.
+
+    Examples
+    --------
+    >>> from tvbandits.core.tables import as_html
+    >>> print(as_html("Info", [("told", 3)])[:6])
+    <table
+    """
+    lines = "".join(
+        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
+        f'<td style="{_CELL}">{escape(_cut(_shown(value)))}</td></tr>'
+        for name, value in rows
+    )
+    caption = f'<caption style="text-align:left;font-weight:bold">{escape(title)}</caption>'
+    return f'<table style="border-collapse:collapse">{caption}<tbody>{lines}</tbody></table>'
+
+
+def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """`<title: name value, name value>` on one line of at most 200 characters.
+
+    Parameters are those of `as_html`. What does not fit is left out from the end, with "..." for it.
+
+    Examples
+    --------
+    >>> from tvbandits.core.tables import as_text
+    >>> print(as_text("Info", [("told", 3), ("failed", 0)]))
+    <Info: told 3, failed 0>
+    """
+    parts = [" ".join(f"{name} {_shown(value)}".split()) for name, value in rows]
+    head = " ".join(title.split())
+    line = f"<{head}: {', '.join(parts)}>" if parts else f"<{head}>"
+    while len(line) > LONGEST and parts:
+        parts.pop()
+        line = f"<{head}: {', '.join([*parts, '...'])}>"
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 4]}...>"
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def history_of(
+    domain: Domain,
+    rewards: Observations,
+    answers: Observations,
+    failed: Plays,
+    pending: Plays,
+) -> pd.DataFrame:
+    """A row for each reward, failed reading, answer and point that is out, sorted by time.
+
+    Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
+    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending".
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
+    >>> print(bandit.history[["time", "x0", "reward", "kind"]])  # made by history_of
+       time   x0  reward    kind
+    0   1.0  0.0     0.2  reward
+    1   1.0  1.0     NaN  failed
+    """
+    parts = [
+        _seen(rewards, "bandit", "reward"),
+        _played(failed, "failed"),
+        _seen(answers, "expert", "answer"),
+        _played(pending, "pending"),
+    ]
+    d = domain.dimension
+    columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
+    points = np.concatenate([part["X"] for part in parts])
+    decode = getattr(domain, "decode", None)
+    if callable(decode):
+        named = decode(points)
+        columns |= {str(name): named[name].to_numpy() for name in named.columns}
+    else:
+        columns |= {f"x{j}": points[:, j] for j in range(d)}
+    for name in ("reward", "variance", "source", "kind"):
+        columns[name] = np.concatenate([part[name] for part in parts])
+    return pd.DataFrame(columns).sort_values("time", kind="stable", ignore_index=True)
+
+
+def _seen(seen: Observations, source: str, kind: str) -> dict[str, Any]:
+    n = len(seen)
+    return {
+        "time": seen.t,
+        "X": seen.X,
+        "reward": seen.y,
+        "variance": seen.variance,
+        "source": np.full(n, source, dtype=object),
+        "kind": np.full(n, kind, dtype=object),
+    }
+
+
+def _played(plays: Plays, kind: str) -> dict[str, Any]:
+    n = len(plays)
+    return {
+        "time": plays.t,
+        "X": plays.X,
+        "reward": np.full(n, np.nan),
+        "variance": np.full(n, np.nan),
+        "source": np.full(n, "bandit", dtype=object),
+        "kind": np.full(n, kind, dtype=object),
+    }

@@ -1,0 +1,1 @@
+"""An ensemble of space-time models, weighted by how well they predict."""

@@ -1,0 +1,160 @@
+"""A bank and its recent past, so that an observation that comes late still counts at its own time.
+
+A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
+observed since: a late observation goes back to its time, and the observations after it are taken once
+more. One from before the window counts at the window's beginning, as the noisier reading of that time
+that it is by then (`faded`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.settings import elapsed
+
+WINDOW = 8
+"""A late observation counts at its own time while no more than so many later times were observed."""
+
+
+class Readings(NamedTuple):
+    """Values of some points at one time: what one call of `Bank.observe` takes.
+
+    Attributes
+    ----------
+    rows : integer array of shape (n,)
+    values, variance : arrays of shape (n,)
+    """
+
+    rows: Index
+    values: Array
+    variance: Array
+
+
+@dataclass(frozen=True)
+class Recent:
+    """A bank, as it was some times ago, and what was observed since.
+
+    Attributes
+    ----------
+    before : Bank
+        Without the observations of `times`.
+    times : tuple of float
+        The latest times observed, in order.
+    parts : tuple of tuple of Readings
+        What was observed at each of them, in the order it is taken.
+    """
+
+    before: Bank
+    times: tuple[float, ...] = ()
+    parts: tuple[tuple[Readings, ...], ...] = ()
+    # The bank after each of the times: made again where it is not there.
+    _after: list[Bank] = field(default_factory=list, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        return {**self.__dict__, "_after": []}
+
+    @property
+    def latest(self) -> Bank:
+        """The bank with everything that was observed."""
+        return self._banks()[-1] if self.times else self.before
+
+    def at(self, t: float) -> Bank:
+        """What was known at a time: the bank without what was observed later, as far back as is kept."""
+        later = sum(s > t for s in self.times)
+        known = len(self.times) - later
+        return self._banks()[known - 1] if known else self.before
+
+    def observed(self, t: float, readings: Readings) -> Recent:
+        """With readings of a time, late or not."""
+        if self.times and t in self.times:
+            at = self.times.index(t)
+            grown = (*self.parts[at], readings)
+            return self._from(at, self.times, (*self.parts[:at], grown, *self.parts[at + 1 :]), 1)
+        if t < self.before.time:
+            return self._long_ago(t, readings)
+        at = sum(s < t for s in self.times)
+        times = (*self.times[:at], t, *self.times[at:])
+        return self._from(at, times, (*self.parts[:at], (readings,), *self.parts[at:]), 0)
+
+    def _from(
+        self,
+        at: int,
+        times: tuple[float, ...],
+        parts: tuple[tuple[Readings, ...], ...],
+        same: int,
+    ) -> Recent:
+        """With other observations from the time of number `at` on; `same`: it was there before."""
+        banks = self._banks()
+        known = banks[:at]
+        if same and at == len(self.times) - 1:
+            # The latest time goes on: nothing has to be taken twice.
+            (fresh,) = parts[at][len(self.parts[at]) :]
+            known = [*known, banks[at].observe(*fresh, times[at])]
+        out = Recent(self.before, times, parts, known)
+        surplus = len(times) - WINDOW
+        if surplus <= 0:
+            return out
+        return Recent(
+            out._banks()[surplus - 1], times[surplus:], parts[surplus:], out._after[surplus:]
+        )
+
+    def _long_ago(self, t: float, readings: Readings) -> Recent:
+        """With readings of a time before what is kept."""
+        noise = faded(self.before, self.before.time - t, readings.variance)
+        heard = np.isfinite(noise)
+        if not heard.any():
+            return self
+        rows, values, noise = readings.rows[heard], readings.values[heard], noise[heard]
+        before = self.before.observe(rows, values, noise, self.before.time)
+        return Recent(before, self.times, self.parts)
+
+    def _banks(self) -> list[Bank]:
+        """The bank after each of the times."""
+        known = self._after
+        while len(known) < len(self.times):
+            bank = known[-1] if known else self.before
+            for each in self.parts[len(known)]:
+                bank = bank.observe(*each, self.times[len(known)])
+            known.append(bank)
+        return known
+
+
+def moved(bank: Bank, t: float) -> Bank:
+    """The bank at a later time without an observation, for questions about that time."""
+    if not bank.filters or t <= bank.time:
+        return bank
+    h = elapsed(bank.time, t, bank.step)
+    return replace(bank, time=t, filters=tuple(each.moved(h) for each in bank.filters))
+
+
+def faded(bank: Bank, age: float, variance: Array) -> Array:
+    """Noise variances (n,) with which readings of some time ago speak about the present.
+
+    A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
+    that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
+    that of slow and drift together, over the members by their weights; infinite where nothing is left.
+    """
+    given = np.asarray(variance, dtype=np.float64)
+    if age <= 0 or not bank.filters:
+        return given
+    step = bank.step if math.isfinite(bank.step) else age
+    steps, weights = age / step, bank.weights
+    scale = bank.scales
+    shared = total = 0.0
+    for weight, unit, each in zip(weights, scale, bank.members, strict=True):
+        x = steps / each.drift_scale * (math.sqrt(3.0) if each.smooth else 1.0)
+        drift = (1.0 + x if each.smooth else 1.0) * math.exp(-x)
+        slow = math.exp(-steps / each.slow_scale)
+        shared += weight * unit * (each.slow * slow + each.drift * drift)
+        total += weight * unit * (each.slow + each.drift)
+    r2 = (shared / total) ** 2
+    if r2 < 1e-6:
+        return np.full(given.shape, np.inf)
+    return np.asarray((total * (1.0 - r2) + given) / r2)

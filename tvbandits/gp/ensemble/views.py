@@ -1,0 +1,261 @@
+"""What the members of a bank say together, in the unit of reward.
+
+Members under one transform are a mixture of normal variables: their first two moments are taken together
+there, and carried to the unit of reward by quadrature; covariances by the mean slopes at both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble.filters import Filters
+from tvbandits.gp.fitting.powers import Transform
+from tvbandits.gp.posteriors.lookahead import Beliefs
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The first two moments of a mixture of models that share features and a transform.
+
+    Attributes
+    ----------
+    transform : int
+        Its number.
+    weight : float
+        Of the models together, in the bank.
+    basis : array of shape (A, c)
+        What observes a folded state.
+    now, ahead : arrays of shape (c,)
+        Means of the folded state.
+    known, spread : arrays of shape (c, c)
+        Its covariances now and ahead.
+    across : array of shape (c, c)
+        Covariance of the folded state now (rows) with that ahead (columns).
+    left : array of shape (A,)
+        Variance that the features leave out.
+    white : float
+        Variance of the white part.
+    """
+
+    transform: int
+    weight: float
+    basis: Array
+    now: Array
+    ahead: Array
+    known: Array
+    spread: Array
+    across: Array
+    left: Array
+    white: float
+
+
+def mixtures_of(filters: Filters, weights: Array, h: float, present: bool = True) -> list[Mixture]:
+    """The models by their weights (M, K) in the bank, now and h steps ahead, for each transform.
+
+    What a transform is not weighted with is left out. Without `present`, all that is not about the
+    time ahead is left at 0.
+    """
+    layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
+    # What a state ahead (rows) shares with one now is the covariance moved on one side.
+    covariances = [later.covariance] + [filters.covariance] * present
+    if present:
+        covariances.append(layout.moved(filters.covariance, h))
+    found = []
+    for k in np.flatnonzero(weights.any(axis=0)):
+        share = weights[:, k] / weights[:, k].sum()
+        unit = share * filters.variance[:, k]
+        sums = [
+            layout.folded(
+                layout.folded((unit @ each.reshape(len(unit), -1)).reshape(size, size)).T
+            ).T
+            for each in covariances
+        ]
+        now, ahead = (layout.folded(each.mean[:, :, k].T).T for each in (filters, later))
+        # What the models disagree about adds to what each of them does not know.
+        from_now, from_ahead = now - share @ now, ahead - share @ ahead
+        nothing = np.zeros(0)
+        found.append(
+            Mixture(
+                transform=int(k),
+                weight=float(weights[:, k].sum()),
+                basis=layout.basis,
+                now=share @ now,
+                ahead=share @ ahead,
+                spread=sums[0] + (from_ahead.T * share) @ from_ahead,
+                known=sums[1] + (from_now.T * share) @ from_now if present else nothing,
+                across=sums[2].T + (from_now.T * share) @ from_ahead if present else nothing,
+                left=unit @ layout.left,
+                white=float(unit @ filters.white),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a bank says about all points at one time, in the unit of reward.
+
+    Attributes
+    ----------
+    mean : array of shape (A,)
+    deviation : array of shape (A,)
+        Of the reward, with its white part, widened by what innovations have shown.
+    learnable : array of shape (A,)
+        The part of it that observations could remove: what a width is to be multiplied with.
+    """
+
+    mean: Array
+    deviation: Array
+    learnable: Array
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Of the rewards at all points at one time under one transform.
+
+    `center`, `learnable` (A,) and `white` are those of the transformed rewards; `mean`, `variance` and
+    `slope` (A,) those of the rewards less the origin.
+    """
+
+    center: Array
+    learnable: Array
+    white: float
+    mean: Array
+    variance: Array
+    slope: Array
+
+
+@dataclass(frozen=True)
+class _Voice:
+    """All members under one transform: what they say of the time ahead, and of now if asked for."""
+
+    weight: float
+    mixtures: tuple[Mixture, ...]
+    ahead: _Moments
+    now: _Moments | None
+
+    def apart(self) -> list[tuple[Array, Array]]:
+        """How far each mixture is from all of them, now and ahead."""
+        assert self.now is not None  # `beliefs` asks for the present
+        return [
+            (m.basis @ m.now - self.now.center, m.basis @ m.ahead - self.ahead.center)
+            for m in self.mixtures
+        ]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The voices of all transforms at one time."""
+
+    voices: tuple[_Voice, ...]
+    origin: float
+    widening: float
+
+    @classmethod
+    def of(
+        cls,
+        mixtures: Sequence[Mixture],
+        transforms: Sequence[Transform],
+        seen: tuple[float, float],
+        origin: float,
+        widening: float,
+    ) -> Heard:
+        """Of mixtures; of rewards less the origin so much was seen (`Transform.moments`)."""
+        groups: dict[int, list[Mixture]] = {}
+        for each in mixtures:
+            groups.setdefault(each.transform, []).append(each)
+        voices = []
+        for k, alike in groups.items():
+            spoken = [
+                _moments(
+                    alike,
+                    [(m.ahead, m.spread) if ahead else (m.now, m.known) for m in alike],
+                    transforms[k],
+                    seen,
+                )
+                for ahead in (True, False)
+                if ahead or alike[0].known.size
+            ]
+            now = spoken[1] if len(spoken) > 1 else None
+            weight = sum(m.weight for m in alike)
+            voices.append(_Voice(weight, tuple(alike), spoken[0], now))
+        return cls(tuple(voices), origin, widening)
+
+    def forecast(self) -> Forecast:
+        """Of all points."""
+        mean = sum(v.weight * v.ahead.mean for v in self.voices)
+        apart = sum(v.weight * (v.ahead.mean - mean) ** 2 for v in self.voices)
+        learnable = sum(v.weight * v.ahead.slope**2 * v.ahead.learnable for v in self.voices)
+        variance = sum(v.weight * v.ahead.variance for v in self.voices)
+        return Forecast(
+            np.asarray(self.origin + mean),
+            self.widening * np.sqrt(variance + apart),
+            self.widening * np.sqrt(learnable + apart),
+        )
+
+    def beliefs(self, noise_variance: float, beta: float) -> Beliefs:
+        """About the time ahead, and what readings now, with the sensor's noise, would change."""
+        forecast = self.forecast()
+        mean = forecast.mean - self.origin
+        every = [(v, v.now, v.apart()) for v in self.voices if v.now is not None]
+        mean_now = sum(v.weight * now.mean for v, now, _ in every)
+        noise = noise_variance + sum(v.weight * now.white * now.slope**2 for v, now, _ in every)
+        present = sum(
+            v.weight * (now.slope**2 * now.learnable + (now.mean - mean_now) ** 2)
+            for v, now, _ in every
+        )
+
+        def reach(rows: Sequence[int]) -> Array:
+            r = list(rows)
+            out = np.zeros((len(r), len(mean)))
+            for voice, now, apart in every:
+                shared = sum(
+                    m.weight * (m.basis[r] @ m.across @ m.basis.T + np.outer(here[r], there))
+                    for m, (here, there) in zip(voice.mixtures, apart, strict=True)
+                )
+                rival = np.outer((now.mean - mean_now)[r], voice.ahead.mean - mean)
+                out += np.outer(now.slope[r], voice.ahead.slope) * shared + voice.weight * rival
+            return out
+
+        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
+            r, s = list(rows), list(others)
+            out, same = np.zeros((len(r), len(s))), np.equal.outer(r, s)
+            for voice, now, apart in every:
+                shared = sum(
+                    m.weight * (m.basis[r] @ m.known @ m.basis[s].T + np.outer(here[r], here[s]))
+                    + np.where(same, m.weight * m.left[r][:, None], 0.0)
+                    for m, (here, _) in zip(voice.mixtures, apart, strict=True)
+                )
+                off = now.mean - mean_now
+                rival = np.outer(off[r], off[s])
+                out += np.outer(now.slope[r], now.slope[s]) * shared + voice.weight * rival
+            return out
+
+        answers = np.asarray(noise), reach, among, np.asarray(present)
+        return Beliefs(forecast.mean, forecast.learnable, beta, *answers)
+
+
+def _moments(
+    mixtures: Sequence[Mixture],
+    states: Sequence[tuple[Array, Array]],
+    transform: Transform,
+    seen: tuple[float, float],
+) -> _Moments:
+    """Of mixtures under one transform, whose folded states have these means and covariances."""
+    shares = np.array([m.weight for m in mixtures])
+    shares /= shares.sum()
+    means = np.array([m.basis @ mean for m, (mean, _) in zip(mixtures, states, strict=True)])
+    spreads = np.array(
+        [
+            np.einsum("ij,ij->i", m.basis @ spread, m.basis) + m.left
+            for m, (_, spread) in zip(mixtures, states, strict=True)
+        ]
+    )
+    center = shares @ means
+    learnable = np.maximum(shares @ (spreads + (means - center) ** 2), 0.0)
+    white = float(shares @ np.array([m.white for m in mixtures]))
+    return _Moments(center, learnable, white, *transform.moments(center, learnable + white, seen))

@@ -1,0 +1,167 @@
+"""What a posterior says about the next decision, and what answers would change about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, Index
+
+ROUNDING = 1e-12
+"""A gain below this share of the largest deviation is none."""
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Mean and deviation of the reward at some points at the time of the next decision.
+
+    An answer speaks about the reward now, the decision is made later: how much the one tells about the
+    other is the posterior covariance across that time.
+
+    Attributes
+    ----------
+    mean, deviation : arrays of shape (N,)
+        In the unit of reward.
+    beta : float
+        Confidence width, in deviations.
+    noise_variance : float or array of shape (N,)
+        Of an answer (unit of reward squared).
+    reach : callable
+        `reach(rows)` is the posterior covariance (r, N) between the reward at points `rows` now and the
+        reward at all points at the time of the decision.
+    among : callable
+        `among(rows, others)` is the posterior covariance (r, q) between the reward at points `rows` and
+        at points `others`, all of them now.
+    present : array of shape (N,), optional
+        Posterior variance of the reward now: the diagonal of `among`, where it is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.gp.posteriors.lookahead import Beliefs
+    >>> covariance = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> beliefs = Beliefs(
+    ...     np.array([0.2, 0.0]), np.ones(2), 2.0, 0.25,
+    ...     reach=lambda rows: covariance[list(rows)],
+    ...     among=lambda rows, others: covariance[np.ix_(rows, others)],
+    ... )
+    >>> print(beliefs.upper, beliefs.after(0).deviation.round(3))
+    [2.2 2. ] [0.447 0.894]
+    """
+
+    mean: Array
+    deviation: Array
+    beta: float
+    noise_variance: Array | float
+    reach: Callable[[Sequence[int]], Array]
+    among: Callable[[Sequence[int], Sequence[int]], Array]
+    present: Array | None = None
+    _rows: tuple[int, ...] = ()
+    _factor: Array = field(default_factory=lambda: np.empty((0, 0)))
+    _known: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    @property
+    def upper(self) -> Array:
+        """Upper confidence bounds, shape (N,)."""
+        return np.asarray(self.mean + self.beta * self.deviation)
+
+    @property
+    def lower(self) -> Array:
+        """Lower confidence bounds, shape (N,)."""
+        return np.asarray(self.mean - self.beta * self.deviation)
+
+    def take(self, rows: Index) -> Beliefs:
+        """About some of the points alone, before any of them was asked about."""
+        reach, among = self.reach, self.among
+        return Beliefs(
+            self.mean[rows],
+            self.deviation[rows],
+            self.beta,
+            np.broadcast_to(self.noise_variance, self.mean.shape)[rows],
+            lambda some: reach(rows[list(some)].tolist())[:, rows],
+            lambda some, more: among(rows[list(some)].tolist(), rows[list(more)].tolist()),
+            None if self.present is None else self.present[rows],
+        )
+
+    def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
+        """What an answer about each of some points, on its own, would move.
+
+        Returns
+        -------
+        moves : array of shape (r, N)
+            Change of the means at the decision if the answer is one deviation above its expectation.
+        variance : array of shape (r,)
+            Of the answers, with their noise.
+        """
+        moves, variance, _ = self._answers(rows)
+        return moves, variance
+
+    def _answers(self, rows: Sequence[int]) -> tuple[Array, Array, Array]:
+        """As `answers`, and the rows (n, r) of the factor that the points asked about give them."""
+        covariance = self.reach(rows)
+        if self.present is None:
+            variance = np.diagonal(self.among(rows, rows)).copy()
+        else:
+            variance = self.present[list(rows)]
+        below = np.empty((0, len(rows)))
+        if self._rows:
+            below = linalg.solve_lower(self._factor, self.among(self._rows, rows))
+            covariance = covariance - below.T @ self._known
+            variance -= np.einsum("ij,ij->j", below, below)
+        noise = np.broadcast_to(self.noise_variance, self.mean.shape)[list(rows)]
+        variance = np.maximum(variance, 0.0) + noise
+        return covariance / np.sqrt(variance)[:, None], variance, below
+
+    def after(self, row: int) -> Beliefs:
+        """The beliefs once point `row` has been asked about: means stay, deviations shrink.
+
+        The observations so far and the points asked about together have a covariance matrix whose
+        Cholesky factor grows by one row; the variance at x falls by the square of the new entry.
+        """
+        (fresh,), (variance,), below = self._answers([row])
+        n = len(self._rows)
+        factor = np.zeros((n + 1, n + 1))
+        factor[:n, :n], factor[n, :n] = self._factor, below[:, 0]
+        factor[n, n] = math.sqrt(float(variance))
+        known = np.vstack([self._known, fresh]) if n else fresh[None, :]
+        left = np.maximum(self.deviation**2 - fresh**2, 0.0)
+        return replace(
+            self,
+            deviation=np.sqrt(left),
+            _rows=(*self._rows, row),
+            _factor=factor,
+            _known=known,
+        )
+
+    def gains(self, rows: Sequence[int], among: Index) -> Array:
+        """How much an answer about each of some points would raise the best mean, on average, (r,).
+
+        With the answer one unit Z ~ N(0, 1) of its deviation off, the means become mean + moves Z:
+        the gain is E[max_j (mean_j + moves_j Z)] - max_j mean_j over the points `among`, the knowledge
+        gradient (Frazier, Powell & Dayanik 2009), by Gauss-Hermite quadrature.
+        """
+        moves, _ = self.answers(rows)
+        mean, reach = self.mean[among], moves[:, among]
+        best = np.zeros(len(rows))
+        for node, weight in zip(*_NODES, strict=True):
+            best += weight * (mean + node * reach).max(axis=1)
+        # An answer cannot hurt, and what is within rounding is nothing.
+        gain = best - mean.max()
+        return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)
+
+
+def _quadrature(nodes: int) -> tuple[Array, Array]:
+    """Nodes and weights for the mean of a function of a standard normal number."""
+    at, weights = hermegauss(nodes)
+    return np.asarray(at), np.asarray(weights / weights.sum())
+
+
+_NODES = _quadrature(9)

@@ -1,0 +1,334 @@
+"""What a posterior says at one time, in the user's unit.
+
+An exact posterior at one time as a smooth function of the point, with its slopes.
+
+For kernels that are sums of amplitude * `Coordinates` * time, amplitude * time, and terms that have
+forgotten every observation by now, time is one number an observation, and what is left is a kernel
+over points: k_i(x) = S(x, x_i) w_i + u_i. With Q = (K + Sigma)^-1,
+
+    mean(x) = k(x)^T Q y,       variance(x) = k(x, x) - k(x)^T Q k(x),
+
+and the slopes follow from those of S.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.coordinates import ROOT, Coordinates, matern
+from tvbandits.gp.kernels.space_time import OnSpace
+from tvbandits.gp.kernels.terms import leaves_of
+from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.protocol import Posterior
+
+WORST = 1e9
+"""Beyond this condition number, differences of an explicit inverse would lose too many digits."""
+
+FORGOTTEN = 1e-12
+"""A term whose correlation with the past is below this share has forgotten it."""
+
+CHUNK = 128
+"""Points that are looked at together."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a posterior says at one time.
+
+    Attributes
+    ----------
+    kernel : Coordinates
+    points : array of shape (n, d)
+        Of the observations.
+    weights, levels : arrays of shape (n,)
+        w and u: what of them has not been forgotten.
+    prior : float
+        Variance before any observation.
+    inverse : array of shape (n, n)
+        Q.
+    answers : array of shape (n, c)
+        Q y.
+    """
+
+    kernel: Coordinates
+    points: Array
+    weights: Array
+    levels: Array
+    prior: float
+    inverse: Array
+    answers: Array
+
+    @classmethod
+    def of(cls, posterior: Posterior, now: float) -> Field | None:
+        """Of a posterior, if it is exact and of such a kernel."""
+        if not isinstance(posterior, ExactPosterior) or posterior.size == 0:
+            return None
+        if posterior.condition_number > WORST:
+            return None
+        points, times = posterior.rows.Z[:, :-1], posterior.rows.Z[:, -1:]
+        split = _at_time(posterior.kernel, times, now)
+        if split is None:
+            return None
+        L = posterior.factor.array
+        lower = linalg.inverse_lower(np.asfortranarray(L))
+        Q = lower + np.tril(lower, -1).T
+        answers = linalg.solve_lower(L, posterior.weights.array, transposed=True)
+        return cls(split[0], points, *split[1:], Q, answers)
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Means (m, c) and variances (m,) at points (m, d)."""
+        k = self._covariances(X)
+        return k @ self.answers, np.maximum(
+            self.prior - np.einsum("ij,ij->i", k @ self.inverse, k), 0.0
+        )
+
+    def slopes(self, X: Array) -> tuple[Array, Array, Array, Array]:
+        """Means (m, c), variances (m,), and their slopes (m, d, c) and (m, d)."""
+        scales, a = self.kernel.scales, float(self.kernel.additive)
+        apart = (X[:, None] - self.points) / scales
+        joint, slope = matern(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
+        each, slopes = matern(np.abs(apart))
+        d = len(scales)
+        S = (joint + a * each.mean(axis=2)) / (1.0 + a)
+        k = S * self.weights + self.levels
+        slopes *= a / d
+        slopes += slope[:, :, None]
+        # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
+        slopes *= apart
+        slopes *= (-self.weights / (1.0 + a))[:, None]
+        slopes /= scales
+        Qk = k @ self.inverse
+        variance = np.maximum(self.prior - np.einsum("ij,ij->i", Qk, k), 0.0)
+        mean_slopes = np.einsum("ijk,jc->ikc", slopes, self.answers)
+        return k @ self.answers, variance, mean_slopes, -2.0 * np.einsum("ijk,ij->ik", slopes, Qk)
+
+    def _covariances(self, X: Array) -> Array:
+        """With the observations, shape (m, n)."""
+        scales, a = self.kernel.scales, float(self.kernel.additive)
+        there = self.points / scales
+        out = np.empty((len(X), len(there)))
+        # In pieces that stay in the cache of the processor.
+        for start in range(0, len(X), CHUNK):
+            here = X[start : start + CHUNK] / scales
+            square, added = (np.zeros((len(here), len(there))) for _ in range(2))
+            for j in range(len(scales)):
+                r = np.abs(here[:, j, None] - there[:, j])
+                square += r * r
+                added += _correlation(r)
+            added *= a / len(scales)
+            added += _correlation(np.sqrt(square, out=square))
+            added *= self.weights / (1.0 + a)
+            out[start : start + CHUNK] = added + self.levels
+        return out
+
+
+def _correlation(r: Array) -> Array:
+    """The Matern-5/2 correlation at scaled distances r, which are used up."""
+    r *= ROOT
+    decay = np.exp(-r)
+    r *= 1.0 + r / 3.0
+    r += 1.0
+    r *= decay
+    return r
+
+
+def _at_time(
+    kernel: Any, times: Array, now: float
+) -> tuple[Coordinates, Array, Array, float] | None:
+    """The kernel over points, w, u and the prior variance; None where the kernel is another one."""
+    terms = leaves_of(kernel)
+    space: Coordinates | None = None
+    weights, levels, prior = np.zeros(len(times)), np.zeros(len(times)), 0.0
+    for term in terms or ():
+        amplitude, over_time, over_points = 1.0, np.ones(len(times)), None
+        for leaf in term:
+            if type(leaf.kernel) is ConstantKernel:
+                amplitude *= float(leaf.kernel.constant_value)
+            elif type(leaf.kernel) is OnSpace:
+                if over_points is not None:
+                    return None
+                over_points = leaf.kernel.kernel
+            else:
+                inputs = np.column_stack([np.zeros(len(times)), times])
+                over_time = over_time * leaf.kernel(inputs, np.array([[0.0, now]]))[:, 0]
+        prior += amplitude
+        if over_time.max() < FORGOTTEN:
+            continue
+        if over_points is None:
+            levels = levels + amplitude * over_time
+        elif type(over_points) is Coordinates and (space is None or space == over_points):
+            space = over_points
+            weights = weights + amplitude * over_time
+        else:
+            return None
+    return None if space is None else (space, weights, levels, prior)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """sum of mean columns * `columns` + constant + times * deviation, as an acquisition with slopes.
+
+    Attributes
+    ----------
+    about_mean, about_variance : Field
+        The latter may know of more points: those that are out.
+    columns : array of shape (c,)
+    constant, times : float
+    """
+
+    about_mean: Field
+    about_variance: Field
+    columns: Array
+    constant: float
+    times: float
+
+    def __call__(self, X: Array) -> Array:
+        """Values at points (m, d), shape (m,)."""
+        means, variance = self.about_mean.predict(X)
+        if self.about_variance is not self.about_mean:
+            variance = self.about_variance.predict(X)[1]
+        return np.asarray(means @ self.columns + self.constant + self.times * np.sqrt(variance))
+
+    def slopes(self, X: Array) -> Array:
+        """Its slopes at points (m, d), shape (m, d)."""
+        _, variance, uphill, wider = self.about_mean.slopes(X)
+        if self.about_variance is not self.about_mean:
+            _, variance, _, wider = self.about_variance.slopes(X)
+        deviation = np.sqrt(np.maximum(variance, 1e-300))[:, None]
+        return np.asarray(uphill @ self.columns + (0.5 * self.times) * wider / deviation)
+
+    @property
+    def near(self) -> Array:
+        """Points (n, d) about which most is known, where its maxima may be narrow."""
+        return self.about_mean.points
+
+
+FAINT = 1e6
+"""A point that is out says nothing worth counting if its noise exceeds the prior variance so far."""
+
+
+def worth_of_pending(
+    kernel: Any, here: Array, then: Array, noise: Array, space_time: bool
+) -> Array:
+    """With what noise values (n,) seen at inputs `then` speak about the inputs `here`, in prior units.
+
+    A value of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is worth an
+    observation of f_now with the noise variance (k (1 - r^2) + v) / r^2; infinite: not worth counting.
+    """
+    prior = np.asarray(kernel.diag(here))
+    if space_time:
+        across = np.array([kernel(a[None], b[None])[0, 0] for a, b in zip(here, then, strict=True)])
+        r2 = np.minimum((across / prior) ** 2, 1.0)
+        with np.errstate(divide="ignore"):
+            noise = (prior * (1.0 - r2) + noise) / r2
+    return np.asarray(np.where(noise <= FAINT * prior, noise, np.inf))
+
+
+@dataclass(frozen=True)
+class View:
+    """A posterior of reward - origin and of the constant 1, read as one of the reward.
+
+    The mean is linear in the values: conditioning reward - centre is conditioning reward - origin, less
+    (centre - origin) times conditioning the constant.
+
+    Attributes
+    ----------
+    posterior : Posterior
+        With two value columns: reward - origin, and 1; or with the reward alone.
+    surface : Surface or None
+        The candidates of a finite domain, which the posterior answers for without a solve.
+    inputs : callable
+        Kernel inputs (n, p) of points (n, d) at the time of the view.
+    centre, scale : float
+        Prior mean and prior deviation of the reward.
+    origin : float
+    now : float
+        The time of the view.
+    white : float
+        Variance of the reward beyond that of what can be learned, which a width leaves out: of what is
+        new at every place at every time.
+    widening : float
+        Factor on the deviation of the reward, which a width leaves out too: what innovations have shown.
+    """
+
+    posterior: Posterior
+    surface: Surface | None
+    inputs: Callable[[Array], Array]
+    centre: float
+    scale: float
+    origin: float
+    now: float = math.nan
+    white: float = 0.0
+    widening: float = 1.0
+
+    def reward(self, X: Array) -> tuple[Array, Array]:
+        """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn."""
+        mean, deviation = self.predict(X)
+        deviation = self.widening * deviation
+        return mean, np.sqrt(deviation**2 + self.white) if self.white else deviation
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean and deviation at points (n, d), each of shape (n,)."""
+        if self._is_surface(X):
+            columns, variance = self.posterior.on_surface()
+        else:
+            columns, variance = self.posterior.predict(self.inputs(X))
+        return self._in_units(columns), self.scale * np.sqrt(variance)
+
+    def mean(self, X: Array) -> Array:
+        """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
+        if self._is_surface(X):
+            return self._in_units(self.posterior.means_on_surface())
+        return self.predict(X)[0]
+
+    def upper_bound(self, X: Array, beta: float) -> Array:
+        """Mean + beta deviation, shape (n,)."""
+        mean, deviation = self.predict(X)
+        return np.asarray(mean + beta * deviation)
+
+    def bound(self, beta: float) -> Callable[[Array], Array]:
+        """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
+        field = self._field
+        if field is None:
+            return lambda X: self.upper_bound(X, beta)
+        return self._bound_of(field, field, beta * self.scale)
+
+    def mean_to_climb(self) -> Callable[[Array], Array]:
+        """The mean as a function of points (n, d); with slopes where there are any."""
+        field = self._field
+        return self.mean if field is None else self._bound_of(field, field, 0.0)
+
+    def smooth_bound(self, posterior: Posterior, times: float) -> Bound | None:
+        """Mean + times * the deviation in prior units that another posterior has; None: no slopes."""
+        own = self._field
+        other = None if own is None else Field.of(posterior, self.now)
+        return None if own is None or other is None else self._bound_of(own, other, times)
+
+    @cached_property
+    def _field(self) -> Field | None:
+        if self.surface is not None or not math.isfinite(self.now):
+            return None
+        return Field.of(self.posterior, self.now)
+
+    def _bound_of(self, mean: Field, variance: Field, times: float) -> Bound:
+        columns = np.array([1.0, self.origin - self.centre])
+        return Bound(mean, variance, columns, self.centre, times)
+
+    def _is_surface(self, X: Array) -> bool:
+        return self.surface is not None and X is self.surface.points
+
+    def _in_units(self, columns: Array) -> Array:
+        shift = self.centre - self.origin
+        if columns.shape[1] == 1:
+            return columns[:, 0]  # of a posterior with a centre of its own
+        return np.asarray(self.centre + columns[:, 0] - shift * columns[:, 1])

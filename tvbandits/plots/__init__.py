@@ -1,0 +1,5 @@
+"""Pictures of a bandit."""
+
+from tvbandits.plots.beliefs import beliefs
+
+__all__ = ["beliefs"]

@@ -1,0 +1,523 @@
+"""A picture of what a bandit believes, and of what it believes it from.
+
+What is drawn depends on the domain: a curve with its band over one number; maps of the mean and of the
+deviation over two; candidates by rank, or slices through the recommended point, over more.
+
+What a picture of beliefs shows: a bandit at a time along some axes, and the looks of its marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import Array, Index, not_negative
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
+from tvbandits.core.observations import Observations
+from tvbandits.core.parameters import Category, Integer, Real
+from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Table, space_of
+
+SEPARATE = 40
+"""So many values are drawn one by one."""
+
+MEAN_COLOURS, SPREAD_COLOURS = "viridis", "cividis"
+"""From dark to light in even steps, also in grey."""
+
+LINE: dict[str, Any] = {"color": "#1f4e79", "linewidth": 1.6, "zorder": 3}
+SHADE: dict[str, Any] = {"color": "#1f4e79", "alpha": 0.16, "linewidth": 0, "zorder": 1}
+WHISKER: dict[str, Any] = {
+    "color": "#1f4e79",
+    "fmt": "_",
+    "markersize": 9,
+    "markeredgewidth": 1.8,
+    "elinewidth": 5,
+    "ecolor": "#1f4e7940",
+    "zorder": 2,
+}
+
+
+def _look(shape: str, size: float, face: str, edge: str, width: float = 1.0) -> dict[str, Any]:
+    return {
+        "linestyle": "none",
+        "marker": shape,
+        "markersize": size,
+        "markerfacecolor": face,
+        "markeredgecolor": edge,
+        "markeredgewidth": width,
+    }
+
+
+LOOKS = {
+    "reward": _look("o", 5.5, "black", "white", 0.7),
+    "answer": _look("D", 6.5, "none", "#a83200", 1.4),
+    "pending": _look("^", 8.5, "#ffb000", "black"),
+    "recommended": _look("*", 16, "#e63946", "white", 1.2),
+}
+"""Marks are told apart by their shapes, so that grey will do."""
+
+FAINTEST = 0.15
+"""Opacity of the oldest rewards and answers."""
+
+SITE = 130
+"""Area of a candidate on a map of sites."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A coordinate, or a category's several: its name, its columns, and its values."""
+
+    name: str
+    where: slice
+    kind: Real | Integer | Category
+
+    def of(self, X: Array) -> Array:
+        """Positions (n,) of points (n, d) along it; categories count from 0."""
+        columns = X[:, self.where]
+        positions = columns.argmax(axis=1) if isinstance(self.kind, Category) else columns[:, 0]
+        return np.asarray(positions, dtype=np.float64)
+
+    def values(self, most: int) -> Array:
+        """Positions (m,) to draw at: all, where they are few and apart."""
+        kind = self.kind
+        if isinstance(kind, Category):
+            return np.arange(float(kind.size))
+        if isinstance(kind, Integer):
+            whole = np.linspace(kind.low, kind.high, min(kind.size, most))
+            return np.unique(np.rint(whole))
+        return np.linspace(kind.low, kind.high, most)
+
+    def apart(self) -> bool:
+        """Whether its values are drawn one by one."""
+        return 0 < self.kind.size <= SEPARATE
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All that is drawn, in the user's sign and unit."""
+
+    bandit: Bandit
+    t: float
+    axes: tuple[Axis, ...]
+    unit: str
+    band: float
+    best: Array
+
+    @classmethod
+    def of(
+        cls, bandit: Bandit, t: float | None, names: Sequence[str] | None, unit: str, band: float
+    ) -> Picture:
+        """Look at a bandit once."""
+        latest = bandit.state.time
+        if t is None:
+            t = 1.0 if latest is None else latest + 1.0
+        best = bandit._best(t, None)  # which checks the time
+        axes = _axes_of(bandit.recipe.domain, names)
+        return cls(bandit, float(t), axes, unit, float(band), best)
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean and deviation (m,) at points (m, d)."""
+        return self.bandit.predict(X, self.t)
+
+    def seen(self) -> list[tuple[str, Observations]]:
+        """Rewards and answers, by the names of their marks, where there are any."""
+        state = self.bandit.state
+        both = (("reward", state.rewards), ("answer", state.answers))
+        return [(name, seen) for name, seen in both if len(seen)]
+
+    @property
+    def oldest(self) -> float:
+        """Age of the oldest of them."""
+        return max((float((self.t - seen.t).max()) for _, seen in self.seen()), default=0.0)
+
+    def along(self, axis: Axis, positions: Array) -> Array:
+        """The recommended point, moved along an axis to each of the positions, (m, d)."""
+        X = np.repeat(self.best[None, :], len(positions), axis=0)
+        X[:, axis.where] = axis.kind.columns(positions)
+        return X
+
+
+def _axes_of(domain: Domain, names: Sequence[str] | None) -> tuple[Axis, ...]:
+    """The coordinates of a domain, with names and ranges."""
+    space = space_of(domain)
+    if space is not None:
+        columns = space.columns
+        parts = zip(space.names, space.parameters, strict=True)
+        axes = [Axis(name, columns[name], part) for name, part in parts]
+    else:
+        if isinstance(domain, Box):
+            low, high = domain.bounds.T
+        else:
+            points = domain.X if isinstance(domain, Candidates) else _drawn(domain)
+            low, high = points.min(axis=0), points.max(axis=0)
+        high = np.where(high > low, high, low + 1.0)  # of a single value
+        ends = zip(low.tolist(), high.tolist(), strict=True)
+        axes = [Axis(f"x{i}", slice(i, i + 1), Real(*pair)) for i, pair in enumerate(ends)]
+    if names is not None:
+        if isinstance(names, str) or len(names) != len(axes):
+            raise ValueError(f"names must be {len(axes)} texts, got {shown(names)}")
+        axes = [Axis(str(n), axis.where, axis.kind) for n, axis in zip(names, axes, strict=True)]
+    return tuple(axes)
+
+
+def _drawn(domain: Domain) -> Array:
+    """Points of a domain that is neither finite nor a box, to see how far it reaches."""
+    return domain.sample(1024, np.random.default_rng(0))
+
+
+def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
+    """Marks at the positions `X` (n, 2)."""
+    ax.plot(*X.T, **{"zorder": 6, "clip_on": False, **LOOKS[name], **more})
+
+
+def seen_marks(
+    picture: Picture, ax: Axes, X: Array, t: Array, name: str, *, on: str = "paper"
+) -> None:
+    """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top.
+
+    `on` says what they stand out from: "paper", a coloured "map", or the "sites" that they belong to.
+    """
+    look, fill = LOOKS[name], LOOKS[name]["markerfacecolor"]
+    age = np.clip(picture.t - t, 0.0, None) / max(picture.oldest, 1e-12)
+    strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
+    order = np.argsort(strength, kind="stable")
+    hollow, size = fill == "none", look["markersize"] ** 2
+    if on == "sites":  # a dot in a site, and a frame around it
+        size = 2.4 * SITE if hollow else size
+    elif on == "map" and hollow:
+        fill = "white"
+    # On colours a white rim is all that tells a faint dot from a dark place.
+    rim = np.ones(len(X)) if on != "paper" and not hollow else strength
+    ax.scatter(
+        X[order, 0],
+        X[order, 1],
+        s=size,
+        marker=look["marker"],
+        facecolors="none" if fill == "none" else _faint(fill, strength[order]),
+        edgecolors=_faint(look["markeredgecolor"], rim[order]),
+        linewidths=look["markeredgewidth"],
+        zorder=4 if hollow else 5,
+    )
+
+
+def _faint(colour: str, strength: Array) -> list[tuple[float, float, float, float]]:
+    """A colour in each of some opacities (n,)."""
+    red, green, blue, _ = to_rgba(colour)
+    return [(red, green, blue, float(opacity)) for opacity in strength]
+
+
+def label_of(what: str, unit: str) -> str:
+    """A label with its unit, if there is one."""
+    return f"{what} ({unit})" if unit else what
+
+
+CURVE, GRID, RANKED = 401, 61, 25
+"""Points of a curve, and of a map along an axis; candidates shown."""
+
+
+def beliefs(
+    bandit: Bandit,
+    t: float | None = None,
+    *,
+    ax: Axes | Sequence[Axes] | None = None,
+    unit: str = "",
+    names: Sequence[str] | None = None,
+    band: float = 2.0,
+) -> Figure:
+    """Draw the posterior of a bandit at a time, with what was told, answered, and is still out.
+
+    ================================================ ==================================================
+    One number, or candidates on a line              mean and band
+    Two numbers, or candidates in a plane            maps of the mean and of the deviation
+    Candidates of more coordinates                   the 25 best, by rank, with their bands
+    A box or space of more, or with categories       for each parameter the slice through the
+                                                     recommended point
+    ================================================ ==================================================
+
+    Parameters
+    ----------
+    bandit : Bandit
+        It is not changed.
+    t : float, optional
+        The time spoken about; by default the time of the next decision.
+    ax : Axes or sequence of Axes, optional
+        Where to draw: as many as there are panels. By default a new figure.
+    unit : str
+        Of the reward, for labels.
+    names : sequence of str, optional
+        Of the coordinates, with their units; by default those of a `Space`, or x0, x1, ...
+    band : float
+        Half the width of the band, in posterior deviations.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        `figure.savefig("beliefs.png")` keeps it. Rewards and answers fade with their age.
+
+    Raises
+    ------
+    ValueError
+        If `bandit` is none, `t` is not finite, `band` is negative, or the number of `names` or axes is
+        another one than is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, plots, policies
+    >>> bandit = policies.tv_gp_ucb(Candidates(np.linspace(0, 10, 21)[:, None]), RBF(1.0), 0.01)
+    >>> info = bandit.tell([[2.0], [8.0]], [0.1, 0.7], 1)
+    >>> figure = plots.beliefs(bandit, unit="mg/l")
+    >>> figure.savefig("beliefs.png")
+    """
+    given: object = bandit
+    if not isinstance(given, Bandit):
+        raise ValueError(f"bandit must be a Bandit, got {shown(given)}")
+    band = not_negative("band", band)
+    picture = Picture.of(bandit, t, names, unit, band)
+    domain, axes_of = bandit.recipe.domain, picture.axes
+    numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)
+    if numbers and len(axes_of) == 1:
+        panels, draw, size = 1, _draw_line, (7.2, 4.4)
+    elif numbers and len(axes_of) == 2:
+        panels, draw, size = 2, _draw_maps, (10.5, 4.6)
+    elif isinstance(domain, Candidates):
+        bars = min(len(domain), RANKED)
+        panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * bars)
+    else:
+        panels, draw, size = len(axes_of), _draw_slices, _size_of_slices(len(axes_of))
+    figure, where = _places(ax, panels, size)
+    draw(picture, where)
+    _finish(figure, where, picture, own=ax is None)
+    return figure
+
+
+# --- where it is drawn --------------------------------------------------------------------------------
+
+
+def _places(
+    ax: Axes | Sequence[Axes] | None, panels: int, size: tuple[float, float]
+) -> tuple[Figure, list[Axes]]:
+    """The figure, and an axes for each panel."""
+    if ax is None:
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        columns = min(panels, 3)
+        grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
+        for spare in grid.flat[panels:]:
+            spare.set_axis_off()
+        return figure, list(grid.flat[:panels])
+    places = [ax] if isinstance(ax, Axes) else list(np.asarray(ax, dtype=object).flat)
+    if len(places) != panels or not all(isinstance(place, Axes) for place in places):
+        raise ValueError(f"ax must be {panels} axes for this domain, got {shown(ax)}")
+    return _figure_of(places[0]), places
+
+
+def _figure_of(ax: Axes) -> Figure:
+    figure = ax.get_figure(root=True)
+    assert isinstance(figure, Figure)  # of axes that were not removed
+    return figure
+
+
+def _size_of_slices(panels: int) -> tuple[float, float]:
+    return 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
+
+
+def _finish(figure: Figure, where: list[Axes], picture: Picture, *, own: bool) -> None:
+    """The title, and the legend outside of what is drawn."""
+    title = f"beliefs at t = {picture.t:g}"
+    if len(where) > 2:
+        title += ", through the recommended point"
+    present = [*(name for name, _ in picture.seen()), "recommended"]
+    if len(picture.bandit.pending):
+        present.insert(-1, "pending")
+    handles, labels = where[0].get_legend_handles_labels()
+    handles += [Line2D([], [], **LOOKS[name]) for name in present]
+    labels += present
+    if own:
+        figure.suptitle(title, fontsize=11)
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=5,
+            frameon=False,
+            columnspacing=1.4,
+            handletextpad=0.5,
+        )
+        figure.align_labels()
+        return
+    rows = -(-len(handles) // 2)
+    where[0].set_title(title, fontsize=10, pad=6 + 13 * rows)
+    where[0].legend(
+        handles,
+        labels,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=2,
+        frameon=False,
+        fontsize=8,
+        borderaxespad=0.2,
+        labelspacing=0.3,
+    )
+
+
+# --- curves -------------------------------------------------------------------------------------------
+
+
+def _draw_line(picture: Picture, where: list[Axes]) -> None:
+    axis, ax = picture.axes[0], where[0]
+    domain = picture.bandit.recipe.domain
+    if isinstance(domain, Candidates):
+        positions = np.sort(domain.X[:, 0])
+        _curve(picture, ax, axis, positions, apart=len(positions) <= SEPARATE)
+    else:
+        _curve(picture, ax, axis, axis.values(CURVE), apart=axis.apart())
+    ax.set_ylabel(label_of("reward", picture.unit))
+
+
+def _draw_slices(picture: Picture, where: list[Axes]) -> None:
+    for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
+        _curve(picture, ax, axis, axis.values(CURVE // 2), apart=axis.apart())
+        if i % 3 == 0:
+            ax.set_ylabel(label_of("reward", picture.unit))
+
+
+def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: bool) -> None:
+    """Mean and band along an axis through the recommended point, and everything that was seen."""
+    mean, deviation = picture.predict(picture.along(axis, positions))
+    reach = picture.band * deviation
+    label = f"mean ± {picture.band:g} deviations"
+    if apart:
+        ax.errorbar(positions, mean, reach, label=label, **WHISKER)
+    else:
+        ax.plot(positions, mean, label=label, **LINE)
+        ax.fill_between(positions, mean - reach, mean + reach, **SHADE)
+    for name, seen in picture.seen():
+        seen_marks(picture, ax, np.column_stack([axis.of(seen.X), seen.y]), seen.t, name)
+    out = axis.of(picture.bandit.pending)  # they have no height: they stand on the axis
+    foot = np.column_stack([out, np.full(len(out), 0.03)])
+    mark(ax, foot, "pending", transform=ax.get_xaxis_transform())
+    best = picture.best[None, :]
+    mark(ax, np.column_stack([axis.of(best), picture.predict(best)[0]]), "recommended")
+    ax.set_xlabel(axis.name)
+    ax.grid(alpha=0.25, linewidth=0.6)
+    if isinstance(axis.kind, Category):
+        ax.set_xticks(np.arange(axis.kind.size), axis.kind.levels)
+        ax.set_xlim(-0.5, axis.kind.size - 0.5)
+
+
+# --- maps ---------------------------------------------------------------------------------------------
+
+
+def _draw_maps(picture: Picture, where: list[Axes]) -> None:
+    across, up = picture.axes
+    domain = picture.bandit.recipe.domain
+    if isinstance(domain, Candidates):
+        points = domain.X
+        xs, ys = np.unique(points[:, 0]), np.unique(points[:, 1])
+        filled = len(xs) * len(ys) == len(points) and min(len(xs), len(ys)) > 1
+    else:
+        xs, ys = across.values(GRID), up.values(GRID)
+        filled = True
+    if filled:
+        points = np.column_stack([part.ravel() for part in np.meshgrid(xs, ys)])
+    mean, deviation = picture.predict(points)
+    panels = (
+        (where[0], mean, "mean", MEAN_COLOURS),
+        (where[1], deviation, "deviation", SPREAD_COLOURS),
+    )
+    for ax, values, what, colours in panels:
+        if filled:
+            grid = values.reshape(len(ys), len(xs))
+            drawn: ScalarMappable = ax.pcolormesh(
+                xs, ys, grid, cmap=colours, shading="nearest", rasterized=True
+            )
+        else:
+            drawn = _sites(ax, points, values, colours)
+        _figure_of(ax).colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
+        for name, seen in picture.seen():
+            # A place that was seen often is drawn as of the last time.
+            last = _latest(seen.X, seen.t)
+            on = "map" if filled else "sites"
+            seen_marks(picture, ax, seen.X[last], seen.t[last], name, on=on)
+        mark(ax, picture.bandit.pending, "pending")
+        mark(ax, picture.best[None, :], "recommended")
+        ax.set_xlabel(across.name)
+        ax.set_ylabel(up.name)
+
+
+def _sites(ax: Axes, points: Array, values: Array, colours: str) -> ScalarMappable:
+    """Candidates (A, 2) coloured by their values (A,)."""
+    order = np.argsort(values)  # the highest lie on top, where they crowd
+    across, up = points[order].T
+    ax.margins(0.08)
+    return ax.scatter(
+        across, up, s=SITE, c=values[order], cmap=colours, edgecolors="0.3", linewidths=0.6
+    )
+
+
+def _latest(X: Array, t: Array) -> Index:
+    """The row of the latest time for each distinct point."""
+    order = np.argsort(t, kind="stable")[::-1]
+    _, first = np.unique(X[order], axis=0, return_index=True)
+    return order[first]
+
+
+# --- ranking ------------------------------------------------------------------------------------------
+
+
+def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
+    ax, domain = where[0], picture.bandit.recipe.domain
+    assert isinstance(domain, Candidates)
+    mean, deviation = picture.predict(domain.X)
+    sign = 1.0 if picture.bandit.recipe.minimise else -1.0
+    top = np.argsort(sign * mean, kind="stable")[:RANKED]
+    places = np.arange(len(top), dtype=np.float64)
+    label = f"mean ± {picture.band:g} deviations"
+    ax.errorbar(mean[top], places, xerr=picture.band * deviation[top], label=label, **WHISKER)
+    place_of = {int(row): place for place, row in enumerate(top)}
+    for name, seen in picture.seen():
+        rows = domain.index(seen.X)
+        visible = np.isin(rows, top)
+        lines = [place_of[row] for row in rows[visible].tolist()]
+        X = np.column_stack([seen.y[visible], np.array(lines, dtype=np.float64)])
+        seen_marks(picture, ax, X, seen.t[visible], name)
+    out = domain.index(picture.bandit.pending).tolist()
+    edge = [[0.02, place_of[row]] for row in out if row in place_of]
+    across = ax.get_yaxis_transform()
+    mark(ax, np.array(edge).reshape(-1, 2), "pending", transform=across)
+    best = int(domain.index(picture.best)[0])
+    if best in place_of:  # of equal ones it may be another one
+        mark(ax, np.array([[mean[best], place_of[best]]]), "recommended")
+    ax.set_yticks(places, _names_of(domain, top))
+    ax.invert_yaxis()
+    ax.set_xlabel(label_of("reward", picture.unit))
+    left = len(domain) - len(top)
+    told = f"candidates, the best {len(top)} of {len(domain)}" if left else "candidates"
+    columns = f" ({', '.join(map(str, domain.frame.columns))})" if isinstance(domain, Table) else ""
+    ax.set_ylabel(told + columns, labelpad=8)
+    ax.grid(axis="x", alpha=0.25, linewidth=0.6)
+
+
+def _names_of(domain: Candidates, rows: Index) -> list[str]:
+    """What people call candidates: the values of a table's row, or the row's number."""
+    if not isinstance(domain, Table):
+        return [f"row {row}" for row in rows]
+    frame = domain.decode(domain.X[rows])
+    return [
+        ", ".join(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row)
+        for row in frame.itertuples(index=False, name=None)
+    ]

@@ -1,1 +1,0 @@
-"""All policies by name."""

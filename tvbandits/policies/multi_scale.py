@@ -1,0 +1,316 @@
+"""MASTER: any bandit made fit for drift, by copies on many scales and two tests.
+
+[WL] = C.-Y. Wei and H. Luo. Non-stationary reinforcement learning without prior knowledge: an optimal
+black-box approach. COLT 2021.
+
+In a block of 2^n steps, in each of the 2^(n-m) slots of order m = n, ..., 0 a copy of the base of
+length 2^m starts with probability rho(2^n) / rho(2^m); one of order n always. The shortest copy
+that covers a step plays it and learns from it, the others stand still. Its optimistic value g~ is
+the upper bound where it plays; U is the least g~ of the block. Where the mean is learned, a copy is
+told rewards less the mean of all that came before it, so that a new one expects that mean, and no
+other number. Everything starts again at n = 0
+
+    1. at the end of a copy of order m, if the mean reward over its time is at least U + 9 rho^(2^m);
+    2. if the mean of g~ - reward over the block so far is at least 3 rho^(its length);
+
+with rho(t) = min(1, regret / sqrt t), the shape of the bound on the base's average regret, and
+rho^(t) = sure (log2 T + 1) log(T / delta) rho(t). Rewards count in prior deviations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
+from tvbandits.core.coercion import function, shown
+from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
+from tvbandits.policies.forgetting import gp_ucb
+from tvbandits.policies.predictive import Centre
+from tvbandits.policies.ruled import ByRule, Held, Kinds, inward
+from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, Width, described
+
+Base = Callable[..., Bandit]
+
+
+@dataclass(frozen=True)
+class Tests:
+    """Constants of the two tests.
+
+    Attributes
+    ----------
+    horizon : int
+        T.
+    delta, regret, first, second, sure : float
+    """
+
+    horizon: int
+    delta: float
+    regret: float
+    first: float
+    second: float
+    sure: float
+
+    def rho(self, t: float) -> float:
+        """Average regret of the base over t steps, as it is assumed."""
+        return min(1.0, self.regret / math.sqrt(t))
+
+    def surely(self, t: float) -> float:
+        """rho^(t), which holds with high probability."""
+        T = self.horizon
+        return self.sure * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes copies of the base, which is GP-UCB where it is None.
+
+    It is a value, not a closure, so that it is saved with what it makes; a base is saved by its name.
+    """
+
+    base: Base | None
+    domain: Domain
+    kernel: Any
+    noise_variance: float
+    confidence: Width
+    mean: Mean
+
+    def __call__(self, child: int) -> Bandit:
+        """A copy of the base of this seed."""
+        recipe = gp_ucb if self.base is None else self.base
+        parts = (self.domain, self.kernel, self.noise_variance)
+        return recipe(*parts, confidence=self.confidence, mean=self.mean, seed=child)
+
+
+@dataclass
+class Copy:
+    """One copy of the base, for the steps `start` to `end` of its block, both included.
+
+    What it is told are rewards in prior deviations, less `centre`: the mean of those before it, of the
+    first one if it came before all of them (None until then), and 0 where the mean is given.
+    """
+
+    order: int
+    start: int
+    end: int
+    bandit: Bandit
+    centre: float | None
+
+
+@dataclass
+class Block:
+    """The present block: one entry a step; copies are drawn for the steps before `begun`."""
+
+    order: int
+    begun: int = 0
+    copies: list[Copy] = field(default_factory=list)
+    optimistic: list[float] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+
+
+def _awaiting(bandit: Bandit, out: Plays) -> Bandit:
+    """The bandit, with these plays out and no others."""
+    if bandit.state.pending == out:
+        return bandit
+    return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=out))
+
+
+class Master(Held):
+    """The rule.
+
+    Parameters
+    ----------
+    make : Maker
+        Makes a copy of the base from a seed.
+    tests : Tests
+    centre : Centre
+        The mean of rewards, where it is learned, and their prior deviation.
+    """
+
+    kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_make": Maker,
+        "_tests": Tests,
+        "_centre": Centre,
+        "_block": Block,
+        "_chosen": list,
+        "restarts": Integral,
+    }
+
+    def __init__(self, make: Maker, tests: Tests, centre: Centre) -> None:
+        self._make, self._tests, self._centre = make, tests, centre
+        self._block = Block(0)
+        self._chosen: list[tuple[Array, Copy, float]] = []
+        self.restarts = 0
+
+    @property
+    def block(self) -> Block:
+        """The present block."""
+        return self._block
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The shortest copy that covers the step plays, and counts all plays that are out."""
+        active = self._active(rng)
+        bandit = active.bandit = _awaiting(active.bandit, out)
+        x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
+        mean, deviation = bandit.predict(x[None], now)
+        optimistic = float(mean[0] + bandit.info.beta * deviation[0])
+        waiting = {each.tobytes() for each in out.X}
+        self._chosen = [each for each in self._chosen if each[0].tobytes() in waiting]
+        self._chosen.append((x, active, optimistic))
+        return x
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+        """The copy that played learns; then the tests. Only what was asked for is looked at."""
+        for x, t, y, v in zip(rewards.X, rewards.t, rewards.y, rewards.variance, strict=True):
+            play = next((each for each in self._chosen if np.array_equal(each[0], x)), None)
+            if play is None:
+                continue
+            self._chosen = [each for each in self._chosen if each is not play]
+            _, copy, optimistic = play
+            scale = self._centre.scale
+            scaled = float(y) / scale
+            if copy.centre is None:
+                copy.centre = self._centre.before(scaled)
+            self._centre = self._centre.seen(scaled)
+            copy.bandit.tell(x[None], [scaled - copy.centre], t, v / scale**2)
+            self._active(rng)
+            self._block.optimistic.append(copy.centre + optimistic)
+            self._block.rewards.append(scaled)
+            if self._changed():
+                self.restarts += 1
+                self._block, self._chosen = Block(0), []
+            elif len(self._block.rewards) == 2**self._block.order:
+                self._block = Block(self._block.order + 1)
+
+    def _active(self, rng: np.random.Generator) -> Copy:
+        """The shortest copy that covers the present step; those that are due start first."""
+        step, copies = len(self._block.rewards), self._block.copies
+        if self._block.begun == step:
+            self._start_copies(step, rng)
+            self._block.begun += 1
+        covering = [copy for copy in copies if copy.start <= step <= copy.end]
+        return min(covering, key=lambda copy: (copy.order, -copy.start))
+
+    def _start_copies(self, step: int, rng: np.random.Generator) -> None:
+        n, rho = self._block.order, self._tests.rho
+        learned = self._centre.value if self._centre.count else None
+        centre = learned if self._centre.given == "online" else 0.0
+        for m in range(n, -1, -1):
+            due = step % 2**m == 0
+            if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
+                made = self._make(int(rng.integers(2**31)))
+                self._block.copies.append(Copy(m, step, step + 2**m - 1, made, centre))
+
+    def _changed(self) -> bool:
+        """Whether one of the tests says that the rewards have changed."""
+        block, tests = self._block, self._tests
+        step = len(block.rewards) - 1
+        lowest = min(block.optimistic)
+        for copy in block.copies:
+            if copy.end == step:
+                earned = float(np.mean(block.rewards[copy.start : copy.end + 1]))
+                if earned >= lowest + tests.first * tests.surely(2**copy.order):
+                    return True
+        missed = float(np.mean(np.subtract(block.optimistic, block.rewards)))
+        return missed >= tests.second * tests.surely(step + 1)
+
+
+@described
+def master(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    base: Base | None = None,
+    horizon: int = 500,
+    delta: float = 0.05,
+    regret: float = 1.0,
+    first: float = 9.0,
+    second: float = 3.0,
+    sure: float = 6.0,
+    scale: float = 1.0,
+    confidence: Width = DEFAULT_WIDTH,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """MASTER around a bandit (Wei & Luo 2021). With the paper's constants its tests hardly ever fire.
+
+    Parameters
+    ----------
+    base : callable, optional
+        Makes the bandit, as a recipe does, from (domain, kernel, noise_variance, confidence=, mean=,
+        seed=). GP-UCB by default; tvbandits.policies:w_gp_ucb on the command line.
+    horizon : int
+        T, which the tests depend on.
+    delta : float
+        Probability of a false alarm.
+    regret : float
+        The base's average regret over t steps is taken for min(1, regret / sqrt(t)).
+    first : float
+        Factor in the first test, 9 in the paper.
+    second : float
+        Factor in the second test, 3 in the paper.
+    sure : float
+        Factor in both, 6 in the paper.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.master(sites, RBF(1.0), 0.01, horizon=50)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    whole_number("horizon", horizon)
+    finite_number("delta", delta, above=0.0, below=1.0)
+    for name, value in (("first", first), ("second", second), ("sure", sure)):
+        not_negative(name, value)
+    tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
+    if base is not None:
+        function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
+    unit = 1.0 if mean != "online" else positive_number("scale", scale)
+    noise, prior = noise_variance / unit**2, inward(mean, minimise)
+    make = Maker(base, domain, kernel, noise, confidence, prior)
+    if not isinstance(made := make(0), Bandit):
+        raise ValueError(f"base must make a Bandit, got {shown(made)}")
+    rule = Master(make, tests, Centre(prior, unit))
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
+
+
+def recommended(
+    setting: Setting, horizon: int | None = None, scale: float | None = None
+) -> Mapping[str, Any]:
+    """The length of a run, and the prior deviation of a first sample."""
+    return {
+        "horizon": setting.horizon if horizon is None else horizon,
+        "scale": setting.scale if scale is None else scale,
+    }
+
+
+POLICIES = (
+    Policy(
+        "master",
+        master,
+        "copies of a bandit on many scales, and two tests",
+        paper="Wei & Luo 2021",
+        look=Look("#525252", (0, (8, 2, 2, 2)), 1.8, "4"),
+        recommended=recommended,
+    ),
+)

@@ -1,0 +1,443 @@
+"""OPKB and ADA-OPKB: bandits that solve an optimisation problem for whom to play, and replay the past.
+
+[HL] = K. Hong, Y. Li and A. Tewari. An optimization-based algorithm for non-stationary kernel bandits
+without prior knowledge. AISTATS 2023.
+
+Block j = 0, 1, ... has 2^j E steps, E = ceil(c3 gamma log(N / delta)). With mu_j = c1 2^(-j/2) and
+beta_j = c2 gamma 2^(j/2) its strategy is
+
+    P* = argmin_P sum_x P(x) D(x) - (2 / beta_j) log det S(P),
+    S(P) = sum_x P(x) phi(x) phi(x)^T + (s / T) I,
+
+with empirical gaps D from all blocks before; A = {x: D(x) <= 2 alpha gamma / beta_j}, alpha = c4 s
+/ log(N / delta); Q = (P* + the D-optimal design of A) / 2; played is (1 - mu_j) Q + mu_j (D-optimal
+design of all). Rewards are estimated by importance weights: r(x) = phi(x)^T mean_t S(P_t)^-1
+phi(x_t) (y_t - c), with the mean c of all rewards so far: gaps must not depend on where zero is.
+
+ADA: in each slot of 2^m E steps of a block j the strategy of m < j is replayed with probability
+2^((m-j)/2), the smallest m of those that cover a step counts; at the end of a replay everything starts
+again if gaps of it and of the blocks before some k <= j disagree: for an arm,
+
+    D_I(x) - 4 D_C(k)(x) > 4 c0 mu_min(m,k),  or the same with D_I and D_C(k) exchanged.
+
+The optimisation problem of OPKB: a distribution over arms, between small gaps and much information.
+
+[HL] = K. Hong, Y. Li and A. Tewari. An optimization-based algorithm for non-stationary kernel bandits
+without prior knowledge. AISTATS 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.core.arrays import (
+    Array,
+    finite_number,
+    flag,
+    not_negative,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.linalg import cholesky, inverse_lower
+from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
+from tvbandits.policies.predictive import Centre, features_of
+from tvbandits.policies.ruled import ByRule, Held, Kinds, finite
+from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
+
+SWEEPS, ENOUGH = 5000, 1e-11
+"""Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
+
+FRESH = 50
+"""So many updates of an inverse, before it is computed anew."""
+
+
+def inverse_moment(features: Array, P: Array, ridge: float) -> Array:
+    """S(P)^-1, shape (r, r)."""
+    S = (features.T * P) @ features
+    S[np.diag_indices_from(S)] += ridge
+    lower = inverse_lower(cholesky(S, "second moment").L)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+class Moment:
+    """S(P)^-1 (r, r), and x^T S(P)^-1 x of every arm (A,), as mass goes from arm to arm."""
+
+    def __init__(self, features: Array, P: Array, ridge: float) -> None:
+        self._features, self._ridge = features, ridge
+        self.renew(P)
+
+    def renew(self, P: Array) -> None:
+        """Compute both out of the distribution."""
+        self.inverse = inverse_moment(self._features, P, self._ridge)
+        self.norms = np.einsum("ar,ar->a", self._features @ self.inverse, self._features)
+        self.age = 0
+
+    def add(self, row: int, share: float) -> None:
+        """Mass for an arm, negative if it loses some: the formula of Sherman and Morrison."""
+        u = self.inverse @ self._features[row]
+        scale = share / (1.0 + share * float(self._features[row] @ u))
+        self.inverse = self.inverse - scale * np.outer(u, u)
+        self.norms = self.norms - scale * (self._features @ u) ** 2
+        self.age += 1
+
+
+def strategy(features: Array, gaps: Array, weight: float, ridge: float) -> Array:
+    """Argmin over the simplex of P . gaps - weight log det S(P), shape (A,).
+
+    By pairwise Frank-Wolfe steps: mass goes from the arm of the largest slope that has some to the arm
+    of the least slope, as much as is best along that line. Gaps of zero give the D-optimal design. With
+    hundreds of arms the steps are used up before the gap of duality is small.
+    """
+    P = np.full(len(features), 1.0 / len(features))
+    moment = Moment(features, P, ridge)
+    for _ in range(SWEEPS):
+        slope = gaps - weight * moment.norms
+        to = int(np.argmin(slope))
+        close = float(P @ slope - slope[to]) <= ENOUGH * max(weight, 1e-12)
+        if close and moment.age == 0:
+            break
+        if close or moment.age >= FRESH:
+            moment.renew(P)
+            continue
+        held = np.flatnonzero(P > 0)
+        source = int(held[np.argmax(slope[held])])
+        x, z = features[to], features[source]
+        reach = moment.inverse @ x
+        products = (float(x @ reach), float(moment.norms[source]), float(z @ reach))
+        share = _share(products, float(gaps[to] - gaps[source]), weight, float(P[source]))
+        P[to] += share
+        P[source] = 0.0 if share == P[source] else P[source] - share
+        moment.add(to, share)
+        moment.add(source, -share)
+    return np.asarray(P / P.sum())
+
+
+def _share(
+    products: tuple[float, float, float], from_here: float, weight: float, most: float
+) -> float:
+    """How much goes from one arm to another.
+
+    With a = x^T S^-1 x, b = z^T S^-1 z, c = x^T S^-1 z, log det S grows by
+    log((1 + s a) (1 - s b) + s^2 c^2) as s goes from z to x: its slope is found to be zero by halving.
+    """
+    a, b, c = products
+    less = c**2 - a * b
+
+    def slope(s: float) -> float:
+        grown = 1 + s * (a - b) + s**2 * less
+        if grown <= 0:  # nothing else spans that arm's direction: log det falls without end
+            return math.inf
+        return from_here - weight * (a - b + 2 * s * less) / grown
+
+    # All of an arm's mass goes only if that is best.
+    if slope(most) <= 0:
+        return most
+    low, high = 0.0, most
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the algorithm is run with; c0, ..., c4 are tuned over decades in [HL].
+
+    Attributes
+    ----------
+    c0, c1, c2, c3, c4 : float
+    delta : float
+    gain : float
+        gamma, the largest information gain.
+    noise : float
+        s, the deviation of the noise.
+    horizon : int
+        T.
+    """
+
+    c0: float
+    c1: float
+    c2: float
+    c3: float
+    c4: float
+    delta: float
+    gain: float
+    noise: float
+    horizon: int
+
+    def length(self, arms: int) -> int:
+        """E."""
+        return math.ceil(self.c3 * self.gain * math.log(arms / self.delta))
+
+    def mu(self, j: int) -> float:
+        """mu_j, at most 1."""
+        return min(1.0, self.c1 * math.pow(2.0, -j / 2))
+
+    def beta(self, j: int) -> float:
+        """beta_j."""
+        return self.c2 * self.gain * math.pow(2.0, j / 2)
+
+    def near(self, j: int, arms: int) -> float:
+        """The largest gap of an arm in A."""
+        alpha = self.c4 * self.noise / math.log(arms / self.delta)
+        return 2.0 * alpha * self.gain / self.beta(j)
+
+
+@dataclass
+class Replay:
+    """A strategy m, to be played from step `start` to before `end` of its block."""
+
+    order: int
+    start: int
+    end: int
+
+
+@dataclass
+class Epoch:
+    """Since the last restart: the block that is played, its replays, and weighted rewards.
+
+    `weighted` has S(P_t)^-1 phi(x_t) (y_t, 1) of each step of the block, shape (r, 2), `before` their
+    sum over earlier blocks, after each of these, with the numbers of steps.
+    """
+
+    block: int = 0
+    strategies: list[Array] = field(default_factory=list)
+    replays: list[Replay] = field(default_factory=list)
+    weighted: list[Array] = field(default_factory=list)
+    before: list[tuple[Array, int]] = field(default_factory=list)
+
+
+class Opkb(Held):
+    """The rule.
+
+    Parameters
+    ----------
+    domain : Candidates
+    kernel : scikit-learn kernel
+    constants : Constants
+    centre : Centre
+    adaptive : bool
+        Replay and restart (ADA-OPKB), or not (OPKB).
+    """
+
+    kept: None = None
+    holds: ClassVar[Kinds] = {
+        "_domain": Candidates,
+        "_constants": Constants,
+        "_centre": Centre,
+        "_adaptive": bool,
+        "_features": np.ndarray,
+        "_ridge": Real,
+        "_length": Integral,
+        "_uniformly": np.ndarray,
+        "_inverses": dict,
+        "_chosen": list,
+        "epoch": Epoch,
+        "restarts": Integral,
+    }
+
+    def __init__(
+        self, domain: Candidates, kernel: Any, constants: Constants, centre: Centre, adaptive: bool
+    ) -> None:
+        self._domain, self._constants, self._centre = domain, constants, centre
+        self._adaptive = adaptive
+        self._features, _ = features_of(kernel, domain.X)
+        self._ridge = constants.noise / constants.horizon
+        self._length = constants.length(len(domain))
+        self._uniformly = strategy(self._features, np.zeros(len(domain)), 1.0, self._ridge)
+        self._inverses: dict[int, Array] = {}
+        self._chosen: list[tuple[bytes, int]] = []
+        self.epoch = Epoch()
+        self.restarts = 0
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Draw an arm from the strategy that counts in this step."""
+        epoch = self.epoch
+        if len(epoch.strategies) == epoch.block:
+            self._begin_block(rng)
+        waiting = {x.tobytes() for x in out.X}
+        self._chosen = [each for each in self._chosen if each[0] in waiting]
+        order = self._order(len(epoch.weighted) + len(self._chosen))
+        P = epoch.strategies[order]
+        free = allowed(self._domain.X)
+        if not (P * free).any():
+            return allowed.sample(rng)
+        row = int(rng.choice(len(P), p=P * free / (P * free).sum()))
+        x = np.asarray(self._domain.X[row].copy())
+        self._chosen.append((x.tobytes(), order))
+        return x
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Weight the rewards of plays that were drawn; test; go on to the next block."""
+        for x, y in zip(rewards.X, rewards.y, strict=True):
+            drawn = next((each for each in self._chosen if each[0] == x.tobytes()), None)
+            if drawn is None:
+                continue
+            self._chosen.remove(drawn)
+            scaled = float(y) / self._centre.scale
+            self._centre = self._centre.seen(scaled)
+            phi = self._features[int(self._domain.index(x[None])[0])]
+            weight = self._inverses[drawn[1]] @ phi
+            self.epoch.weighted.append(np.outer(weight, [scaled, 1.0]))
+            if self._adaptive and self._changed():
+                self.restarts += 1
+                self.epoch, self._inverses, self._chosen = Epoch(), {}, []
+            elif len(self.epoch.weighted) == 2**self.epoch.block * self._length:
+                self._end_block()
+
+    def gaps(self, total: Array, count: int) -> Array:
+        """Empirical gaps (A,) from a sum of weighted rewards of `count` steps; zeros from none."""
+        if count == 0:
+            return np.zeros(len(self._features))
+        rewards = self._features @ (total[:, 0] - self._centre.value * total[:, 1]) / count
+        return np.asarray(rewards.max() - rewards)
+
+    def _before(self, k: int) -> Array:
+        """Gaps from all blocks before block k."""
+        if k == 0:
+            return self.gaps(np.empty(0), 0)
+        return self.gaps(*self.epoch.before[k - 1])
+
+    def _begin_block(self, rng: np.random.Generator) -> None:
+        j, constants, epoch = self.epoch.block, self._constants, self.epoch
+        D = self._before(j)
+        P = strategy(self._features, D, 2.0 / constants.beta(j), self._ridge)
+        near = np.flatnonzero(constants.near(j, len(D)) >= D)
+        design = np.zeros(len(D))
+        design[near] = strategy(self._features[near], np.zeros(len(near)), 1.0, self._ridge)
+        mu = constants.mu(j)
+        mixed = (1 - mu) * (P + design) / 2 + mu * self._uniformly
+        epoch.strategies.append(mixed / mixed.sum())
+        self._inverses[j] = inverse_moment(self._features, epoch.strategies[j], self._ridge)
+        epoch.replays = []
+        for m in range(j if self._adaptive else 0):
+            span = 2**m * self._length
+            for slot in range(2 ** (j - m)):
+                if rng.random() < 2.0 ** ((m - j) / 2):
+                    epoch.replays.append(Replay(m, slot * span, (slot + 1) * span))
+
+    def _order(self, step: int) -> int:
+        """The smallest order of the replays that cover a step, or the block's own."""
+        orders = [each.order for each in self.epoch.replays if each.start <= step < each.end]
+        return min(orders, default=self.epoch.block)
+
+    def _changed(self) -> bool:
+        """Whether a replay that ends now disagrees with what was known before."""
+        epoch, c0 = self.epoch, self._constants.c0
+        for replay in epoch.replays:
+            if replay.end != len(epoch.weighted):
+                continue
+            part = epoch.weighted[replay.start : replay.end]
+            D = self.gaps(np.sum(part, axis=0), len(part))
+            for k in range(1, epoch.block + 1):
+                other, most = self._before(k), 4 * c0 * self._constants.mu(min(replay.order, k))
+                if (D - 4 * other > most).any() or (other - 4 * D > most).any():
+                    return True
+        return False
+
+    def _end_block(self) -> None:
+        epoch = self.epoch
+        total, count = (
+            epoch.before[-1] if epoch.before else (np.zeros((self._features.shape[1], 2)), 0)
+        )
+        total = total + np.sum(epoch.weighted, axis=0)
+        epoch.before.append((total, count + len(epoch.weighted)))
+        epoch.block, epoch.weighted, epoch.replays = epoch.block + 1, [], []
+
+
+@described
+def ada_opkb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    c0: float = 1.0,
+    c1: float = 1.0,
+    c2: float = 1.0,
+    c3: float = 0.1,
+    c4: float = 1.0,
+    delta: float = 0.05,
+    gain: float = 10.0,
+    horizon: int = 500,
+    scale: float = 1.0,
+    adaptive: bool = True,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """ADA-OPKB (Hong 2023); not `adaptive`: OPKB, for rewards that stand still.
+
+    Parameters
+    ----------
+    c0 : float
+        How far gaps must disagree for a restart.
+    c1 : float
+        Of mu_j, the share of the design over all arms.
+    c2 : float
+        Of beta_j, the weight of gaps against exploration.
+    c3 : float
+        Of E, the length of the first block.
+    c4 : float
+        Of alpha, which decides how large the set A is.
+    delta : float
+        Probability of failure.
+    gain : float
+        gamma, the largest information gain of a run.
+    horizon : int
+        T, the length of a run.
+    scale : float
+        Prior deviation of rewards, which they are divided by, less their mean.
+    adaptive : bool
+        Whether it replays the past, and restarts.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), RBF(1.0), 0.01)
+    """
+    for name, value in {"c0": c0, "c1": c1, "c4": c4}.items():
+        not_negative(name, value)
+    for name, value in {"c2": c2, "c3": c3, "gain": gain, "scale": scale}.items():
+        positive_number(name, value)
+    finite_number("delta", delta, above=0.0, below=1.0)
+    noise = math.sqrt(positive_number("noise_variance", noise_variance)) / scale
+    constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
+    flag("adaptive", adaptive)
+    arms, centre = finite(domain, "OPKB"), Centre("online", scale)
+    rule = Opkb(arms, kernel, constants, centre, adaptive)
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
+
+
+def recommended(
+    setting: Setting,
+    gain: float | None = None,
+    horizon: int | None = None,
+    scale: float | None = None,
+) -> Mapping[str, Any]:
+    """Information gain, length and prior deviation of the problem."""
+    return {
+        "gain": max(setting.information_gain, 1e-6) if gain is None else gain,
+        "horizon": setting.horizon if horizon is None else horizon,
+        "scale": setting.scale if scale is None else scale,
+    }
+
+
+POLICIES = (
+    Policy(
+        "ada-opkb",
+        ada_opkb,
+        "solves for whom to play, replays the past, restarts",
+        paper="Hong 2023",
+        look=Look("#993404", (0, (9, 2)), 1.8, "x"),
+        recommended=recommended,
+    ),
+)

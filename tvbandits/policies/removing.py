@@ -1,0 +1,544 @@
+"""W-DBO, the controls that remove other data than it does, and BOLT's size of the data.
+
+A dataset that loses what no longer matters: W-DBO's rule, its controls, and BOLT's size.
+
+[WD] = A. Bardou, P. Thiran and G. Ranieri. This too shall pass: removing stale observations in dynamic
+Bayesian optimization. NeurIPS 2024.
+[BO] = A. Bardou and P. Thiran. Optimizing through change: bounds and recommendations for time-varying
+Bayesian optimization. arXiv 2501.18963, 2025.
+
+How much each observation of a dataset still says: the criterion of W-DBO, of all of them at once.
+
+[WD] = A. Bardou, P. Thiran and G. Ranieri. This too shall pass: removing stale observations in dynamic
+Bayesian optimization. NeurIPS 2024.
+
+An observation's relevance is the 2-Wasserstein distance of the posteriors with and without it,
+bounded as in [WD] and integrated over all points and all times from now on, as a share of the same
+distance between posterior and prior. The authors' program inverts a matrix for each observation,
+O(n^4) for all. Here, with Q = (K + s^2 I)^-1, u_i = Q e_i, q_i = Q_ii, a = Q y, and C the
+integrated products of kernels,
+
+    relevance_i = sqrt( (u_i^T C u_i) (a_i^2 / q_i + 1) / q_i ) / sqrt( a^T C a + 1^T (Q o C) 1 ),
+
+since removing i takes u_i u_i^T / q_i from Q, and u_i a_i / q_i from a: O(n^3) for all.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.special import erfc, gamma, kv
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.core.arrays import Array, Index, not_negative, whole_number
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import choice, shown
+from tvbandits.core.linalg import cholesky, inverse_lower
+from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.fitting.maximum_likelihood import fit
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.policies.ruled import ByRule, Held, Kinds
+from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
+
+
+def precision(K: Array, noise: float) -> Array:
+    """Q = (K + noise I)^-1, shape (n, n)."""
+    lower = inverse_lower(cholesky(K + noise * np.eye(len(K))).L)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+def relevance(Q: Array, y: Array, C: Array) -> Array:
+    """Relevance of each of n observations, from Q (n, n), values y (n,) and C (n, n)."""
+    a, q = Q @ y, np.diagonal(Q)
+    reach = np.einsum("ij,ij->j", Q, C @ Q)
+    whole = a @ C @ a + (Q * C).sum()
+    shares = np.maximum(reach, 0.0) * (a**2 / q + 1.0) / q
+    return np.asarray(np.sqrt(shares) / math.sqrt(max(float(whole), 1e-300)))
+
+
+def without(Q: Array, i: int) -> Array:
+    """Q of the data without observation i, shape (n - 1, n - 1)."""
+    left = np.delete(np.arange(len(Q)), i)
+    u = Q[left, i]
+    return np.asarray(Q[np.ix_(left, left)] - np.outer(u, u) / Q[i, i])
+
+
+# --- products of kernels, integrated ----------------------------------------------------------------
+
+
+def over_candidates(cross: Array) -> Array:
+    """Products over a finite domain, from the kernel between data and candidates (n, A)."""
+    return np.asarray(cross @ cross.T / cross.shape[1])
+
+
+def over_space(X: Array, length: float, nu: float) -> Array:
+    """Products of isotropic Matern kernels over all of R^d, but for a constant factor, (n, n).
+
+    The spectral density of the product is the square of Matern's, (a^2 + w^2)^-(2 nu + d), which is
+    that of a Matern kernel of smoothness 2 nu + d / 2 and the same a = sqrt(2 nu) / length. An infinite
+    nu is the RBF kernel: exp(-r^2 / (4 length^2)).
+    """
+    r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    if math.isinf(nu):
+        return np.asarray(np.exp(-(r**2) / (4 * length**2)))
+    smooth = 2 * nu + X.shape[1] / 2
+    scaled = math.sqrt(2 * nu) / length * r
+    apart = scaled > 1e-10
+    scaled = np.where(apart, scaled, 1.0)
+    found = 2 ** (1 - smooth) / gamma(smooth) * scaled**smooth * kv(smooth, scaled)
+    return np.where(apart, found, 1.0)
+
+
+def over_future(t: Array, now: float, length: float, nu: float) -> Array:
+    """Products of kernels over all times from `now` on, (n, n); nu is 1/2, 3/2 or infinite.
+
+    With p = a (now - t_i), q = a (now - t_j):
+    1/2: exp(-(p + q)) / (2 a);
+    3/2: exp(-(p + q)) / (2 a) ((1 + p)(1 + q) + (2 + p + q) / 2 + 1/2);
+    RBF: sqrt(pi) l / 2 exp(-(t_i - t_j)^2 / (4 l^2)) erfc((2 now - t_i - t_j) / (2 l)).
+    """
+    age = now - t
+    if math.isinf(nu):
+        apart, both = age[:, None] - age, age[:, None] + age
+        bell = np.exp(-(apart**2) / (4 * length**2))
+        return np.asarray(0.5 * math.sqrt(math.pi) * length * bell * erfc(both / (2 * length)))
+    if nu not in (0.5, 1.5):
+        raise ValueError(f"products over the future are known for nu = 0.5, 1.5 and inf, got {nu}")
+    a = math.sqrt(2 * nu) / length
+    p, q = a * age[:, None], a * age
+    fall = np.exp(-(p + q)) / (2 * a)
+    if nu == 0.5:
+        return np.asarray(fall)
+    return np.asarray(fall * ((1 + p) * (1 + q) + (2 + p + q) / 2 + 0.5))
+
+
+def matern(X: Array, Z: Array, length: float, nu: float) -> Array:
+    """An isotropic Matern kernel of unit variance, shape (n, m)."""
+    kernel: Any = Matern(length, nu=nu)
+    return np.asarray(kernel(X, Z))
+
+
+SPACE_NU, TIME_NU = 2.5, 1.5
+FEWEST = 2
+"""So many observations are always kept, as in the authors' program."""
+SHORTEST = 5.0
+"""No time scale is fitted that is shorter than so many mean times between rewards.
+
+The authors' program has neither a bound nor a prior. A few points may be fitted best by a time scale of
+next to nothing; the budget then grows without end, two points are left, and two points never recover.
+With this bound, about fifteen of the latest rewards are always worth keeping.
+"""
+
+Removal = Literal["relevance", "oldest", "random"]
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """lambda, l_S (of the unit cube), l_T (of time) and the noise, of standardised rewards."""
+
+    variance: float = 1.0
+    space: float = 0.5
+    time: float = 20.0
+    noise: float = 0.01
+
+
+class Relevant(Held):
+    """The rule of W-DBO: a dataset that loses what no longer matters.
+
+    Parameters
+    ----------
+    domain : Box or Candidates
+    noise_variance : float
+    alpha : float
+        The budget grows by (1 + alpha) in a time l_T.
+    removal : "relevance", "oldest" or "random"
+        What goes, when W-DBO's budget lets something go.
+    first : int
+        So many points are uniform.
+    refit_every : int
+        Rewards between two fits of the hyperparameters.
+    response : float or None
+        For BOLT: the time that a decision takes with 100 observations; None: no largest size.
+    """
+
+    holds: ClassVar[Kinds] = {
+        "_domain": Box | Candidates,
+        "_low": np.ndarray,
+        "_side": np.ndarray,
+        "_noise_variance": Real,
+        "_alpha": Real,
+        "_removal": str,
+        "_first": Integral,
+        "_refit_every": Integral,
+        "_response": Real | None,
+        "_found": Hyperparameters,
+        "_data": Observations,
+        "_budget": Real,
+        "_told": Integral,
+        "_fitted": Integral,
+        "_time": Real | None,
+        "_began": Real | None,
+    }
+
+    def __init__(
+        self,
+        domain: Domain,
+        noise_variance: float,
+        alpha: float,
+        removal: Removal,
+        first: int,
+        refit_every: int,
+        response: float | None = None,
+    ) -> None:
+        self._domain = domain
+        X = domain.X if isinstance(domain, Candidates) else None
+        bounds = domain.bounds.T if isinstance(domain, Box) else None
+        if X is None and bounds is None:
+            raise ValueError(
+                f"the domain of W-DBO must be a Box or Candidates, got {shown(domain)}"
+            )
+        low, high = (X.min(axis=0), X.max(axis=0)) if X is not None else bounds  # type: ignore[misc]
+        self._low, self._side = low, np.where(high > low, high - low, 1.0)
+        self._noise_variance, self._alpha, self._removal = noise_variance, alpha, removal
+        self._first, self._refit_every, self._response = first, refit_every, response
+        self._found = Hyperparameters()
+        self._data = Observations.empty(domain.dimension)
+        self._budget, self._told, self._fitted = 1.0, 0, 0
+        self._time: float | None = None
+        self._began: float | None = None
+
+    @property
+    def kept(self) -> int:
+        """Observations in the dataset."""
+        return len(self._data)
+
+    @property
+    def data(self) -> Observations:
+        """The dataset, with points in the unit cube."""
+        return self._data
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """As they were fitted last."""
+        return self._found
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """Uniform at first; then where mean + sqrt(0.2 d log(2 n)) deviation is largest ([WD] 5)."""
+        if self._told < self._first or len(self._data) < FEWEST:
+            return allowed.sample(rng)
+        y, centre, scale = self._standardised()
+        width = math.sqrt(0.2 * self._domain.dimension * math.log(2 * len(y)))
+        noise, points = self._found.noise, self._low + self._data.X * self._side
+        Q, known = precision(self._kernel(), noise), self
+        if len(out):
+            X, known = self._unit(out.X), copy.copy(self)
+            y = np.append(y, self._between(X, out.t) @ (Q @ y))
+            waiting = Observations(X, out.t, np.zeros(len(X)), np.full(len(X), noise))
+            known._data = self._data.append(waiting)
+            Q = precision(known._kernel(), noise)
+        return allowed.best(Optimism(known, now, Q, Q @ y, centre, scale, width, points), rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+        """Add rewards, fit, and clean as of the latest time."""
+        unit = Observations(self._unit(rewards.X), rewards.t, rewards.y, rewards.variance)
+        self._data = self._data.append(unit)
+        self._told += len(rewards)
+        first = float(rewards.t.min())
+        self._began = first if self._began is None else min(self._began, first)
+        if self._told < self._first or len(self._data) < FEWEST:
+            return
+        if self._fitted == 0 or self._told - self._fitted >= self._refit_every:
+            self._fit()
+            self._fitted = self._told
+        self._clean(float(self._data.t.max()), rng)
+
+    def _unit(self, X: Array) -> Array:
+        return np.asarray((X - self._low) / self._side)
+
+    def _standardised(self) -> tuple[Array, float, float]:
+        """Standardised rewards, their mean and their deviation."""
+        y = self._data.y
+        scale = float(y.std()) or 1.0
+        return (y - y.mean()) / scale, float(y.mean()), scale
+
+    def cross(self, X: Array, now: float) -> Array:
+        """Kernel between points (m, d) of the domain at a time and the data, (m, n)."""
+        return self._between(self._unit(X), np.full(len(X), now))
+
+    def cross_slopes(self, X: Array, now: float) -> Array:
+        """Its slopes by coordinates of the points, (m, n, d)."""
+        found, data = self._found, self._data
+        apart = self._unit(X)[:, None] - data.X
+        s = math.sqrt(5.0) / found.space * np.sqrt((apart**2).sum(axis=2))
+        fall = -5.0 / (3.0 * found.space**2) * found.variance * (1.0 + s) * np.exp(-s)
+        fall = fall * matern(np.array([[now]]), data.t[:, None], found.time, TIME_NU)
+        return np.asarray(fall[:, :, None] * apart / self._side)
+
+    def _kernel(self) -> Array:
+        return self._between(self._data.X, self._data.t)
+
+    def _between(self, X: Array, t: Array) -> Array:
+        found, data = self._found, self._data
+        space = matern(X, data.X, found.space, SPACE_NU)
+        return np.asarray(
+            found.variance * space * matern(t[:, None], data.t[:, None], found.time, TIME_NU)
+        )
+
+    def _fit(self) -> None:
+        """Log evidence of standardised rewards; noise is known, as to every policy here."""
+        y, _, scale = self._standardised()
+        noise = max(self._noise_variance / scale**2, 1e-6)
+        found, began = self._found, self._began
+        assert began is not None  # there are rewards
+        span = float(self._data.t.max()) - began or 1.0
+        shortest, longest = SHORTEST * span / max(self._told - 1, 1), 10 * span
+        time = OnTime(
+            Matern(float(np.clip(found.time, shortest, longest)), (shortest, longest), nu=TIME_NU)
+        )
+        kernel: Any = (
+            ConstantKernel(found.variance, (0.05, 20.0))
+            * OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
+            * time
+        )
+        data = Observations(self._data.X, self._data.t, y, np.full(len(y), noise))
+        best = fit(kernel, data, mean=0.0, max_iterations=15).kernel
+        self._found = Hyperparameters(
+            float(best.k1.k1.constant_value),
+            float(best.k1.k2.kernel.length_scale),
+            float(best.k2.kernel.length_scale),
+            noise,
+        )
+
+    def _clean(self, now: float, rng: np.random.Generator) -> None:
+        """Remove observations as long as the budget allows it ([WD] Algorithm 1)."""
+        last = now if self._time is None else self._time
+        self._budget *= (1.0 + self._alpha) ** ((now - last) / self._found.time)
+        self._time = now
+        y = self._standardised()[0]
+        kept: Index = np.arange(len(y))
+        Q = precision(self._kernel(), self._found.noise)
+        C = self._products(now)
+        most = len(y) if self._response is None else best_size(self._response, self._found.time)
+        gone = 0
+        while len(kept) > FEWEST:
+            scores = relevance(Q, y[kept], C[np.ix_(kept, kept)])
+            least = int(np.argmin(scores))
+            cost = float(scores[least]) + 1.0
+            if cost >= self._budget and len(kept) <= most:
+                break
+            if cost < self._budget:
+                self._budget /= cost
+            Q, kept, gone = without(Q, least), np.delete(kept, least), gone + 1
+        if self._removal != "relevance":
+            kept = self._other(gone, rng)
+        self._data = self._data.take(kept)
+
+    def _products(self, now: float) -> Array:
+        """Integrated products of the data's kernels."""
+        found, data = self._found, self._data
+        if isinstance(self._domain, Candidates):
+            grid = self._unit(self._domain.X)
+            space = over_candidates(matern(data.X, grid, found.space, SPACE_NU))
+        else:
+            space = over_space(data.X, found.space, SPACE_NU)
+        return np.asarray(space * over_future(data.t, now, found.time, TIME_NU))
+
+    def _other(self, gone: int, rng: np.random.Generator) -> Index:
+        """What a control keeps, which removes as many."""
+        n = len(self._data)
+        if self._removal == "oldest":
+            return np.sort(np.argsort(self._data.t, kind="stable")[gone:])
+        return np.sort(rng.permutation(n)[gone:])
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """What a point is chosen by: mean + width deviations of a reading, with its slopes ([WD] 5)."""
+
+    rule: Relevant
+    now: float
+    Q: Array
+    weights: Array
+    centre: float
+    scale: float
+    width: float
+    near: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Values (m,) at points (m, d)."""
+        cross = self.rule.cross(X, self.now)
+        gain = cross @ self.weights + self.width * self._deviation(cross @ self.Q, cross)
+        return np.asarray(self.centre + self.scale * gain)
+
+    def slopes(self, X: Array) -> Array:
+        """Slopes (m, d) at points (m, d)."""
+        cross, steep = self.rule.cross(X, self.now), self.rule.cross_slopes(X, self.now)
+        reach = cross @ self.Q
+        wider = -np.einsum("mnd,mn->md", steep, reach) / self._deviation(reach, cross)[:, None]
+        return np.asarray(self.scale * (self.weights @ steep + self.width * wider))
+
+    def _deviation(self, reach: Array, cross: Array) -> Array:
+        found = self.rule.hyperparameters
+        spread = found.variance - np.einsum("ij,ij->i", reach, cross)
+        return np.asarray(np.sqrt(np.maximum(spread, 0.0) + found.noise))
+
+
+def best_size(response: float, length: float, largest: int = 2000) -> int:
+    """The size of the data that BOLT keeps ([BO]).
+
+    With the time R(n) between decisions on n observations, the bound on regret has the factor
+    1 - C sum_{k<=n} k_T(k R(n))^2, k_T of the data's Matern-3/2 time scale: the sum is to be largest.
+    R(n) is the measured time in the paper; here it is stated, max(1, response (n / 100)^3), so that
+    a run can be repeated to the last bit.
+    """
+    # The sum grows as long as R(n) is 1, and beyond it has one maximum: thirds close in on it.
+    fast = largest if response == 0 else math.floor(100.0 * response ** (-1 / 3))
+    low, high = max(1, min(fast, largest)), largest
+    while high - low > 2:
+        third = (high - low) // 3
+        one, other = low + third, high - third
+        if future_weight(one, response, length) >= future_weight(other, response, length):
+            high = other
+        else:
+            low = one
+    return max(range(low, high + 1), key=lambda n: future_weight(n, response, length))
+
+
+def future_weight(n: int, response: float, length: float) -> float:
+    """The sum over k <= n of k_T(k R(n))^2."""
+    step = max(1.0, response * (n / 100.0) ** 3)
+    a = math.sqrt(3.0) / length * step * np.arange(1, n + 1)
+    return float((((1 + a) * np.exp(-a)) ** 2).sum())
+
+
+def _checked(alpha: float, removal: str, first: int, refit_every: int) -> None:
+    not_negative("alpha", alpha)
+    whole_number("first", first)
+    whole_number("refit_every", refit_every)
+    choice("removal", removal, ("relevance", "oldest", "random"))
+
+
+@described
+def w_dbo(
+    domain: Domain,
+    *,
+    noise_variance: float,
+    alpha: float = 0.25,
+    removal: Removal = "relevance",
+    first: int = 15,
+    refit_every: int = 1,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
+
+    A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
+    variance and scales; all relevances are computed at once. Within one cleaning the hyperparameters
+    stay, where the authors' program fits after every removal; and no time scale is fitted below five
+    mean times between rewards, where it has no bound, and can be left with two points for good.
+
+    Parameters
+    ----------
+    alpha : float
+        The budget of removal grows by (1 + alpha) in one time scale.
+    removal : "relevance", "oldest" or "random"
+        What goes: the least relevant; or, for a control, as many of the oldest, or of any.
+    first : int
+        So many points are uniform. A comparison takes the share of the authors' experiments, a fortieth
+        of the run.
+    refit_every : int
+        Rewards between two fits.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.w_dbo(sites, noise_variance=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    _checked(alpha, removal, first, refit_every)
+    rule = Relevant(domain, noise_variance, alpha, removal, first, refit_every)
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
+
+
+@described
+def bolt(
+    domain: Domain,
+    *,
+    noise_variance: float,
+    response: float = 1.0,
+    alpha: float = 0.25,
+    first: int = 15,
+    refit_every: int = 1,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> ByRule:
+    """W-DBO with BOLT's largest size of the data (Bardou & Thiran 2025).
+
+    Parameters
+    ----------
+    response : float
+        Time that a decision takes with 100 observations, in the unit of time; it grows as n^3. The paper
+        measures it, so that its runs depend on the machine.
+    alpha : float
+        As for W-DBO.
+    first : int
+        So many points are uniform. A comparison takes the share of the authors' experiments, a fortieth
+        of the run.
+    refit_every : int
+        Rewards between two fits.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.bolt(sites, noise_variance=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    not_negative("response", response)
+    _checked(alpha, "relevance", first, refit_every)
+    rule = Relevant(domain, noise_variance, alpha, "relevance", first, refit_every, response)
+    return ByRule(domain, rule, minimise=minimise, seed=seed)
+
+
+def recommended(setting: Setting, first: int | None = None) -> Mapping[str, Any]:
+    """Uniform points for a fortieth of the run, as in [WD] H.1, and 15 at the most."""
+    share = min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
+    return {"first": share if first is None else first}
+
+
+POLICIES = (
+    Policy(
+        "w-dbo",
+        w_dbo,
+        "removes what the future can do without, removal=relevance|oldest|random",
+        paper="Bardou 2024",
+        look=Look("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
+        recommended=recommended,
+    ),
+    Policy(
+        "bolt",
+        bolt,
+        "W-DBO with the size of the data that its response time allows",
+        paper="Bardou & Thiran 2025",
+        look=Look("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "+"),
+        recommended=recommended,
+    ),
+)

@@ -1,1 +1,0 @@
-"""Rivals from the literature, each from its own description."""

@@ -1,1 +1,0 @@
-"""Policies that solve an optimisation problem for whom to play."""

@@ -1,1 +1,0 @@
-"""Policies that remove observations of which the future needs nothing."""

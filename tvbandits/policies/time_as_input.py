@@ -1,0 +1,328 @@
+"""Rivals that are recipes: parts of the suite put together in another way.
+
+[WD] compares with a GP-UCB to which time is one more input. [MK] = Matthias Mandl and Hanne
+Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with Constant Exploration,
+arXiv 2608.18863. [BA] = Kelly et al., BOBA, arXiv 2609.26021.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.acquisition.rules import Decision
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number, flag
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.structure import space_time
+from tvbandits.policies.setting import (
+    Common,
+    Learn,
+    Look,
+    Mean,
+    Policy,
+    Seed,
+    Setting,
+    Width,
+    as_rule,
+    assembled,
+    described,
+)
+
+
+def time_as_input(domain: Domain, span: float) -> Any:
+    """Matern-5/2 over each coordinate and over time, with a length scale for each, to be fitted.
+
+    Parameters
+    ----------
+    domain : Domain
+    span : float
+        Time that a run takes.
+    """
+    if isinstance(domain, Box):
+        sides = domain.bounds[:, 1] - domain.bounds[:, 0]
+    else:
+        X = (
+            domain.X
+            if isinstance(domain, Candidates)
+            else domain.sample(256, np.random.default_rng(0))
+        )
+        sides = np.ptp(X, axis=0)
+    lengths = np.where(sides > 0, 0.3 * sides, 1.0)
+    space: Any = Matern(lengths, [(0.02 / 0.3 * each, 10 / 0.3 * each) for each in lengths], nu=2.5)
+    time: Any = Matern(0.3 * span, (0.01 * span, 10 * span), nu=2.5)
+    return ConstantKernel(1.0, (0.05, 20.0)) * OnSpace(space) * OnTime(time)
+
+
+@described
+def time_gp_ucb(
+    domain: Domain,
+    kernel: Any | None,
+    noise_variance: float,
+    *,
+    span: float = 500.0,
+    learn: Learn = 10,
+    confidence: Width = DEFAULT_WIDTH,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """GP-UCB with time as one more input: Matern-5/2, a length scale for each coordinate and for time.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, optional
+        Over [point, time], to start the fits from; None: as above.
+    span : float
+        Time that a run takes, which the time scale's first guess and bounds are shares of.
+    learn : Every, int or bool
+        When hyperparameters are fitted; a number of rewards between two fits.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.time_gp_ucb(sites, None, 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    common = Common(confidence, "exact", mean, seed, minimise)
+    rule = as_rule(learn, Every(10))
+    start = time_as_input(domain, span) if kernel is None else space_time(kernel)
+    return assembled(domain, start, noise_variance, common, learn=rule)
+
+
+def recommended_span(setting: Setting, span: float | None = None) -> Mapping[str, Any]:
+    """The horizon."""
+    return {"span": float(setting.horizon) if span is None else span}
+
+
+def recommended_time(setting: Setting, span: float | None = None) -> Mapping[str, Any]:
+    """A kernel of its own, and the horizon."""
+    return {"kernel": None, **recommended_span(setting, span)}
+
+
+def constant_width(epsilon: float) -> float:
+    """The width of [MK] for a rate of change, in deviations.
+
+    Their best constants beta of mean + sqrt(beta) deviation are 2.12, 4.34 and 6.36 for rates of 0.1,
+    0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1. The width is the line through
+    the roots of the first and the last in the logarithm of the rate, 1.46 + 0.53 (-log10(epsilon) - 1),
+    and not below 0. At 0.01 it is 1.99, and their best 2.08.
+    """
+    finite_number("epsilon", epsilon, above=0.0, below=1.0)
+    return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
+
+
+@described
+def mk_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    epsilon: float,
+    confidence: Width | None = None,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """TV-GP-UCB with a constant width that its rate of change decides (Mandl & Kekkonen 2026).
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change, in (0, 1).
+    confidence : Confidence, float or a name, optional
+        Another width than the one that epsilon decides.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.mk_gp_ucb(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    width = constant_width(epsilon) if confidence is None else confidence
+    common = Common(width, "exact", mean, seed, minimise)
+    drifting = space_time(kernel) * Drift(epsilon, "fixed")
+    return assembled(domain, drifting, noise_variance, common)
+
+
+def recommended_epsilon(setting: Setting, epsilon: float | None = None) -> Mapping[str, Any]:
+    """The rate that was fitted to a first sample."""
+    return {"epsilon": setting.epsilon if epsilon is None else epsilon}
+
+
+@dataclass(frozen=True)
+class DesiredOutcome:
+    """BOBA's acquisition ([BA]): near a desired outcome, and where much would be learned.
+
+    Plays the point of the least
+
+        G(x) = -beta / 2 log(1 + sd^2 / s^2) + log(s / sd) + (sd^2 + (m - o)^2) / (2 s^2) - 1/2
+
+    with mean m and deviation sd of the reward, noise variance s^2 and the outcome o; where `scaled`,
+    both terms go from 0 to 1 over the points looked at ("N" in the paper).
+
+    Attributes
+    ----------
+    outcome : float or None
+        o, in the unit of reward, more being better; None: the largest upper bound, mean + 2 deviations.
+    beta : float
+    scaled : bool
+    """
+
+    outcome: float | None
+    beta: float = 1.0
+    scaled: bool = False
+
+    def __post_init__(self) -> None:
+        finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
+        flag("scaled", self.scaled)
+        if self.outcome is not None:
+            _outcome(self.outcome)
+
+    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face for all
+        """Scaled terms need a finite domain: their range is over all points."""
+        if self.scaled and not isinstance(domain, Candidates):
+            raise ValueError(f"scaled needs a finite domain: give Candidates, got {domain!r}")
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """One point after the other, each another one than those before it and those that are out.
+
+        G is least where much is known: a lower variance around what is out would draw it back there.
+        """
+        out = np.concatenate([decision.taken, decision.pending])
+        allowed = Allowed(decision.domain, decision.available, out)
+        view, outcome = decision.view, self.outcome
+        if outcome is None:
+            _, outcome = decision.domain.maximise(lambda X: view.upper_bound(X, 2.0), rng)
+
+        def less(X: Array) -> Array:
+            mean, deviation = view.predict(X)
+            return -self.value(mean, deviation, decision.noise_variance, outcome)
+
+        batch: list[Array] = []
+        for _ in range(decision.n or 1):
+            batch.append(allowed.best(less, rng))
+            allowed.exclude(batch[-1])
+        return np.array(batch), 0
+
+    def value(self, mean: Array, deviation: Array, noise: float, outcome: float) -> Array:
+        """G at points of these means and deviations, shape (n,)."""
+        variance = np.maximum(deviation, 1e-12) ** 2
+        learned = 0.5 * np.log1p(variance / noise)
+        missed = (
+            0.5 * np.log(noise / variance) + (variance + (mean - outcome) ** 2) / (2 * noise) - 0.5
+        )
+        if self.scaled:
+            learned, missed = _unit_range(learned), _unit_range(missed)
+        return np.asarray(missed - self.beta * learned)
+
+
+def _outcome(value: object) -> float:
+    return finite_number("outcome", value, low=-LARGEST_VALUE, high=LARGEST_VALUE)
+
+
+def _unit_range(values: Array) -> Array:
+    extent = float(np.ptp(values))
+    return np.zeros_like(values) if extent == 0 else np.asarray((values - values.min()) / extent)
+
+
+@described
+def boba(
+    domain: Domain,
+    *,
+    noise_variance: float,
+    outcome: float | None = None,
+    beta: float = 1.0,
+    scaled: bool = False,
+    span: float = 500.0,
+    learn: Learn = 10,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
+
+    The paper takes the outcome for known, the largest reward that there is. The model is that of GP-UCB
+    with time as one more input.
+
+    Parameters
+    ----------
+    outcome : float, optional
+        What is desired, in the unit of reward. Without it, which is not in the paper, the largest upper
+        bound of the model.
+    beta : float
+        How much learning counts; the paper tunes it for every problem.
+    scaled : bool
+        Both terms from 0 to 1 over the candidates.
+    span : float
+        Time that a run takes.
+    learn : Every, int or bool
+        When hyperparameters are fitted.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.boba(sites, noise_variance=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    sign = -1.0 if minimise else 1.0
+    common = Common(DEFAULT_WIDTH, "exact", "online", seed, minimise)
+    rule = as_rule(learn, Every(10))
+    desired = None if outcome is None else sign * _outcome(outcome)
+    acquisition = DesiredOutcome(desired, beta, scaled)
+    kernel = time_as_input(domain, span)
+    return assembled(domain, kernel, noise_variance, common, learn=rule, acquisition=acquisition)
+
+
+POLICIES = (
+    Policy(
+        "time-gp-ucb",
+        time_gp_ucb,
+        "GP-UCB to which time is one more input",
+        paper="Bardou 2024",
+        look=Look("#225ea8", (0, (1, 1)), 2.0, "$\\heartsuit$"),
+        recommended=recommended_time,
+    ),
+    Policy(
+        "mk-gp-ucb",
+        mk_gp_ucb,
+        "TV-GP-UCB, the width decided by epsilon",
+        paper="Mandl & Kekkonen 2026",
+        look=Look("#6a51a3", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
+        recommended=recommended_epsilon,
+    ),
+    Policy(
+        "boba",
+        boba,
+        "near a desired outcome that must be known",
+        paper="Kelly 2026",
+        look=Look("#238b45", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
+        recommended=recommended_span,
+    ),
+)
