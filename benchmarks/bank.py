@@ -16,7 +16,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.ensemble.bank import CAPACITY, Bank
+from tvbandits.gp.ensemble.bank import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.rule import started
 from tvbandits.queries.plans import questions
 
@@ -29,15 +29,15 @@ class Played(NamedTuple):
     seconds: Array
 
 
-Ask = Callable[[Bank, float, int, int, np.random.Generator], Index]
+Ask = Callable[[FilterEnsemble, float, int, int, np.random.Generator], Index]
 """Places to ask about, of a bank, for a decision at a time: how many, and how many were asked before."""
 
-Decide = Callable[[Bank, float, np.random.Generator], int]
+Decide = Callable[[FilterEnsemble, float, np.random.Generator], int]
 """The place to play at a time, of a bank."""
 
 
 def ask_next(
-    bank: Bank,
+    bank: FilterEnsemble,
     t: float,
     answers: int,
     asked: int,
@@ -47,7 +47,7 @@ def ask_next(
     return questions(bank.beliefs(t), answers, asked)
 
 
-def best_mean(bank: Bank, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
+def best_mean(bank: FilterEnsemble, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
     """Greedy on the mean over the bank."""
     return int(bank.predict(t).mean.argmax())
 

@@ -18,8 +18,8 @@ from benchmarks.bank import Ask, Decide, arguments, ask_next, best_mean, play
 from benchmarks.predictive import predictive_width, sampling
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.ensemble.bank import Bank
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     COMPARED,
     DISCOVER_EVERY,
@@ -38,7 +38,7 @@ AHEAD = (1, 2, 4, 8)
 def wide(width: float) -> Decide:
     """The largest mean and so many deviations of what observations could remove."""
 
-    def decide(bank: Bank, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
+    def decide(bank: FilterEnsemble, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
         forecast = bank.predict(t)
         return int((forecast.mean + width * forecast.learnable).argmax())
 
@@ -48,7 +48,9 @@ def wide(width: float) -> Decide:
 def planned(make: Callable[[int], QueryPlan]) -> Ask:
     """A plan with the bank's beliefs and all of its points in the pool."""
 
-    def ask(bank: Bank, t: float, answers: int, asked: int, rng: np.random.Generator) -> Index:
+    def ask(
+        bank: FilterEnsemble, t: float, answers: int, asked: int, rng: np.random.Generator
+    ) -> Index:
         pool = Pool(
             bank.points, bank.steps, lambda: np.eye(len(bank.points)), bank.beliefs(t), asked
         )
@@ -63,7 +65,9 @@ def lifetime(discover_every: int | None) -> Ask:
     What the field forgets, an answer does not say about a later decision: its gain there is smaller.
     """
 
-    def ask(bank: Bank, t: float, answers: int, asked: int, rng: np.random.Generator) -> Index:  # noqa: ARG001
+    def ask(
+        bank: FilterEnsemble, t: float, answers: int, asked: int, rng: np.random.Generator
+    ) -> Index:
         ahead = [bank.beliefs(t + h - 1.0) for h in AHEAD]
         rows: list[int] = []
         while len(rows) < min(answers, len(bank.points)):
@@ -79,7 +83,7 @@ def lifetime(discover_every: int | None) -> Ask:
     return ask
 
 
-def _worth_most(ahead: list[Beliefs], asked: list[int]) -> int:
+def _worth_most(ahead: list[JointPosterior], asked: list[int]) -> int:
     """The point, not asked about yet, whose answer gains most over several decisions."""
     first = ahead[0]
     ranked = np.argsort(-(first.mean + PROMISE * first.deviation), kind="stable")

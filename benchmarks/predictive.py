@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.bank import Decide
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.lasting import lasting_share, predictable_part, single
 
 
@@ -21,7 +21,7 @@ def sampling(predictive: bool) -> Decide:
     of it. What is left to chance counts in the expectation under the model's transform.
     """
 
-    def decide(bank: Bank, t: float, rng: np.random.Generator) -> int:
+    def decide(bank: FilterEnsemble, t: float, rng: np.random.Generator) -> int:
         weights = bank._weights
         at = int(rng.choice(weights.size, p=weights.ravel()))
         member, power = divmod(at, weights.shape[1])
@@ -44,7 +44,7 @@ def sampling(predictive: bool) -> Decide:
 def predictive_width(width: float) -> Decide:
     """As `wide`, with the predictable share of the deviation, as the heaviest model has it."""
 
-    def decide(bank: Bank, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
+    def decide(bank: FilterEnsemble, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
         forecast = bank.predict(t)
         return int((forecast.mean + width * lasting_share(bank, t) * forecast.learnable).argmax())
 

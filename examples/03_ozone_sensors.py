@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from tvbandits import policies
-from tvbandits.comparison.sensor_map import Snapshot, sensor_map
+from tvbandits.comparison.sensor_map import MapSnapshot, sensor_map
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import TableProblem, ozone, ozone_network
 from tvbandits.experts.sensors.expert import SensorExpert, stations_at
@@ -61,7 +61,7 @@ def main(out: Path = HERE, files: Sequence[str | Path] = ()) -> float:
         missed.append(problem.best(day) - level[0])
         if day > days - WEEK:
             chosen = int(problem.domain.index(site)[0])
-            week.append(Snapshot(f"day {day}", problem.values[day - 1], asked, chosen))
+            week.append(MapSnapshot(f"day {day}", problem.values[day - 1], asked, chosen))
     info = bandit.info
     uniform = problem.values[:days].max(axis=1).mean() - problem.values[:days].mean()
     print(

@@ -12,7 +12,7 @@ from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
 from tvbandits.experts.records.log import CachedLogExpert
 from tvbandits.experts.records.recording import Recording, recorded, verify_recording
-from tvbandits.experts.records.schema import DamagedRecordingError, Verified
+from tvbandits.experts.records.schema import DamagedRecordingError, VerifiedRecording
 from tvbandits.experts.records.sqlite_file import Doubt
 from tvbandits.experts.retrying import BackOff, Retrying
 from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
@@ -42,7 +42,7 @@ __all__ = [
     "Station",
     "StubTransport",
     "Transport",
-    "Verified",
+    "VerifiedRecording",
     "check_expert",
     "recorded",
     "stations_at",

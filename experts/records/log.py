@@ -38,7 +38,7 @@ from tvbandits.experts.records.tables import (
     READING_SECONDS,
     Columns,
     FilePath,
-    Rows,
+    RecordTables,
     read_csv,
     read_parquet,
     read_table,
@@ -108,13 +108,13 @@ class Matches:
 class Shelf:
     """Rows sorted by coordinates, the first one first, then by time; no (point, time) twice."""
 
-    rows: Rows
+    rows: RecordTables
     columns: tuple[Array, ...]
     starts: Index
     tree: cKDTree | None
 
     @classmethod
-    def of(cls, rows: Rows, duplicates: Duplicates, reach: Reach) -> Shelf:
+    def of(cls, rows: RecordTables, duplicates: Duplicates, reach: Reach) -> Shelf:
         """Sort, and settle duplicates; a tree where points near by are looked for."""
         order = np.lexsort((rows.t, *rows.X.T[::-1]))  # stable: duplicates stay in their order
         X, t = rows.X[order], rows.t[order]
@@ -127,7 +127,7 @@ class Shelf:
         tree = None
         if reach.radius > 0:
             tree = cKDTree(X[starts] / reach.axes, compact_nodes=False, balanced_tree=False)
-        return cls(Rows(X, t, value, variance), columns, np.append(starts, len(t)), tree)
+        return cls(RecordTables(X, t, value, variance), columns, np.append(starts, len(t)), tree)
 
     @cached_property
     def first(self) -> float:

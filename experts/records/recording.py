@@ -25,7 +25,7 @@ from tvbandits.core.protocols import (
     state_of,
 )
 from tvbandits.experts.asking import SharedLock, checked_expert
-from tvbandits.experts.records.schema import Verified
+from tvbandits.experts.records.schema import VerifiedRecording
 from tvbandits.experts.records.sqlite_file import Doubt, RecordingFile
 from tvbandits.experts.records.tables import FilePath
 
@@ -132,7 +132,7 @@ class Recording:
             raise ValueError("not the state of a Recording: 'expert' is missing")
         restored(self.expert, state["expert"])
 
-    def verify(self) -> Verified:
+    def verify(self) -> VerifiedRecording:
         """Go through the whole file, as is done when it is opened.
 
         Raises
@@ -252,7 +252,7 @@ def recorded(path: FilePath) -> pd.DataFrame:
         file.close()
 
 
-def verify_recording(path: FilePath) -> Verified:
+def verify_recording(path: FilePath) -> VerifiedRecording:
     """Go through the file of a `Recording` without changing it.
 
     Raises

@@ -98,7 +98,7 @@ _ZERO = f"{0:032x}"
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedRecording:
     """What a recording holds that is as it was written.
 
     Attributes
@@ -108,8 +108,8 @@ class Verified:
 
     Examples
     --------
-    >>> from tvbandits.experts import Verified
-    >>> print(Verified(questions=3, points=6, answers=5))
+    >>> from tvbandits.experts import VerifiedRecording
+    >>> print(VerifiedRecording(questions=3, points=6, answers=5))
     3 questions about 6 points, 5 answers: every row is as it was written
     """
 
@@ -232,7 +232,7 @@ def version_of(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def verify(connection: sqlite3.Connection, path: Path, version: int) -> Verified:
+def verify(connection: sqlite3.Connection, path: Path, version: int) -> VerifiedRecording:
     """Go through the whole file.
 
     Raises
@@ -244,7 +244,7 @@ def verify(connection: sqlite3.Connection, path: Path, version: int) -> Verified
     with naming_damage(path):
         dimension = check_objects(connection, path, version)
         if dimension == 0:
-            return Verified(0, 0, 0)
+            return VerifiedRecording(0, 0, 0)
         (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if said != "ok":
             raise DamagedRecordingError(f"the recording {str(path)!r} is damaged: {said}")
@@ -253,8 +253,8 @@ def verify(connection: sqlite3.Connection, path: Path, version: int) -> Verified
                 connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
                 for table in TABLES
             )
-            return Verified(*counts)
-        return Verified(*(_verified(connection, path, table) for table in TABLES))
+            return VerifiedRecording(*counts)
+        return VerifiedRecording(*(_verified(connection, path, table) for table in TABLES))
 
 
 def _verified(connection: sqlite3.Connection, path: Path, table: str) -> int:

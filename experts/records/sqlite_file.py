@@ -46,7 +46,7 @@ from tvbandits.experts.records.schema import (
     APPLICATION,
     SCHEMA,
     WITHOUT_CHECKSUMS,
-    Verified,
+    VerifiedRecording,
     checked_rows,
     give_checksums,
     make_tables,
@@ -137,7 +137,7 @@ class RecordingFile:
                 self._connection = connection
             return self._connection
 
-    def verify(self) -> Verified:
+    def verify(self) -> VerifiedRecording:
         """Go through the whole file; a `DamagedRecordingError` names what is not as it was written."""
         with self._lock.now:
             connection = self.open()

@@ -38,7 +38,7 @@ READING_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Rows:
+class RecordTables:
     """Answers that were recorded, one a row.
 
     Attributes
@@ -76,9 +76,9 @@ class Rows:
                 '"mean", or a column of times that tells them apart'
             )
 
-    def then(self, later: Rows) -> Rows:
+    def then(self, later: RecordTables) -> RecordTables:
         """These rows, then `later`."""
-        return Rows(
+        return RecordTables(
             np.concatenate([self.X, later.X]),
             np.concatenate([self.t, later.t]),
             np.concatenate([self.value, later.value]),
@@ -145,7 +145,7 @@ class Columns:
             raise ValueError(f"column {twice[0]!r} is named for two things")
         return cls(names, time, value, variance)
 
-    def rows(self, frame: pd.DataFrame) -> tuple[Rows, int]:
+    def rows(self, frame: pd.DataFrame) -> tuple[RecordTables, int]:
         """Answers of a table, and the number of refusals (no value) left out of them.
 
         Raises
@@ -178,7 +178,7 @@ class Columns:
         needs = f"from {SMALLEST_VARIANCE:g} to {LARGEST_VARIANCE:g}"
         _refuse(frame, str(self.variance), variance, bad, needs)
         kept = (part[answered] for part in (X, t, value, variance))
-        return Rows(*kept), int((~answered).sum())
+        return RecordTables(*kept), int((~answered).sum())
 
 
 def read_csv(path: FilePath) -> pd.DataFrame:

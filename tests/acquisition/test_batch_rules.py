@@ -19,12 +19,12 @@ from tvbandits.acquisition.batch_rules import (
     Batching,
     BatchLimitWarning,
     BatchRule,
+    BatchStep,
     FixedSize,
     GlobalRatio,
     LocalRatio,
     One,
     ProductRatio,
-    Step,
 )
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.bandit.recipe import Recipe
@@ -38,7 +38,7 @@ SHARES = st.lists(st.floats(0.0, 1.5), min_size=30, max_size=30)
 BOUNDS = st.floats(1.0, 6.0)
 
 
-def length(rule: BatchRule, steps: list[Step]) -> int:
+def length(rule: BatchRule, steps: list[BatchStep]) -> int:
     monitor = rule.monitor()
     return next((n for n, step in enumerate(steps, 1) if monitor.full(step)), len(steps) + 1)
 
@@ -59,7 +59,7 @@ def clear_of_rounding(values: list[float], bound: float) -> bool:
 @given(SHARES, BOUNDS)
 def test_the_global_rule_is_a_sum(shares: list[float], bound: float) -> None:
     sums = [1 + sum(shares[:n]) for n in range(1, 31)]
-    steps = [Step(share, 0.0, nothing) for share in shares]
+    steps = [BatchStep(share, 0.0, nothing) for share in shares]
     if clear_of_rounding(sums, bound):
         assert length(GlobalRatio(bound), steps) == first_above(sums, bound)
 
@@ -68,7 +68,7 @@ def test_the_global_rule_is_a_sum(shares: list[float], bound: float) -> None:
 @given(SHARES, BOUNDS)
 def test_the_rule_of_gp_bucb_is_a_product(shares: list[float], bound: float) -> None:
     products = [math.prod(1 + share for share in shares[:n]) for n in range(1, 31)]
-    steps = [Step(9.0, share, nothing) for share in shares]
+    steps = [BatchStep(9.0, share, nothing) for share in shares]
     if clear_of_rounding(products, bound):
         assert length(ProductRatio(bound), steps) == first_above(products, bound)
 
@@ -85,7 +85,7 @@ def test_the_local_rule_is_a_sum_everywhere_once_the_global_one_is_broken(
     def share(n: int) -> Any:
         return lambda: (asked.append(n), local[n])[1]
 
-    steps = [Step(float(start[n]), 0.0, share(n)) for n in range(30)]
+    steps = [BatchStep(float(start[n]), 0.0, share(n)) for n in range(30)]
     everywhere = [1 + local[:n].sum(axis=0).max() for n in range(1, 31)]
     sums = [1 + start[:n].sum() for n in range(1, 31)]
     if clear_of_rounding([*everywhere, *sums], bound):
@@ -97,18 +97,18 @@ def test_the_local_rule_is_a_sum_everywhere_once_the_global_one_is_broken(
 
 def test_each_monitor_watches_a_batch_of_its_own() -> None:
     for rule in (GlobalRatio(2.0), LocalRatio(2.0), ProductRatio(2.0)):
-        step = Step(0.6, 0.6, lambda: np.array([0.6]))
+        step = BatchStep(0.6, 0.6, lambda: np.array([0.6]))
         assert [length(rule, [step] * 3) for _ in range(2)] == [2, 2]
 
 
 def test_what_reaches_the_bound_exactly_does_not_exceed_it() -> None:
-    half = Step(0.5, 0.0, lambda: np.array([0.5, 0.25]))
+    half = BatchStep(0.5, 0.0, lambda: np.array([0.5, 0.25]))
     assert length(GlobalRatio(2.0), [half] * 4) == 3
     assert length(LocalRatio(2.0), [half] * 4) == 3
 
 
 def test_one_and_fixed_sizes() -> None:
-    free = Step(0.0, 0.0, nothing)
+    free = BatchStep(0.0, 0.0, nothing)
     assert length(One(), [free] * 3) == 1
     assert One().ratio_bound == 1.0
     for size in (1, 2, 5):
@@ -127,7 +127,7 @@ def test_bounds_below_one_are_named(rule: Any, bound: float) -> None:
 
 def test_a_bound_of_one_is_one_point_at_a_time() -> None:
     for rule in (GlobalRatio(1.0), LocalRatio(1.0), ProductRatio(1.0)):
-        step = Step(1e-6, 1e-6, lambda: np.array([1e-6]))
+        step = BatchStep(1e-6, 1e-6, lambda: np.array([1e-6]))
         assert length(rule, [step] * 3) == 1
 
 

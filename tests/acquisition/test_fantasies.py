@@ -11,11 +11,11 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Box, Candidates
-from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, imagine
+from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
@@ -38,7 +38,7 @@ class Setting:
     ) -> None:
         rng = np.random.default_rng(seed)
         self.domain = Candidates(rng.random((candidates, 2)))
-        self.kernel, self.surface = kernel, Surface(kernel, self.domain.X)
+        self.kernel, self.surface = kernel, CandidateGrid(kernel, self.domain.X)
         X = self.domain.X[rng.integers(candidates, size=n)]
         self.data = Data(
             inputs(kernel, X, np.arange(float(n))), rng.standard_normal((n, 2)), np.full(n, NOISE)
@@ -131,7 +131,7 @@ def test_ties_are_broken_alike() -> None:
     """Before any data all candidates are equal, and both ways draw among all of them."""
     kernel = RBF(1e-3)  # no candidate says anything about another
     domain = Candidates(np.arange(60.0)[:, None])
-    surface = Surface(kernel, domain.X)
+    surface = CandidateGrid(kernel, domain.X)
     empty = Data(np.empty((0, 1)), np.empty((0, 2)), np.empty(0))
     p = Nystrom().condition(kernel, empty, surface=surface)
     width = Width(lambda X: np.zeros(len(X)), 1.0)
@@ -147,7 +147,7 @@ def test_ties_are_broken_alike() -> None:
     # Observed equally often, two points are tied again.
     pair = Data(domain.X[:2], np.zeros((2, 2)), np.ones(2))
     two = Candidates(domain.X[:2])
-    on_two = Surface(kernel, two.X)
+    on_two = CandidateGrid(kernel, two.X)
     p = Nystrom(10.0).condition(kernel, pair, surface=on_two)
     batches = set()
     for seed in range(20):
@@ -219,11 +219,11 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     """A linear reward is known at the origin from the start."""
     kernel = DotProduct(0.0)
     domain = Candidates(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]))
-    surface = Surface(kernel, domain.X)
+    surface = CandidateGrid(kernel, domain.X)
     data = Data(domain.X[1:2], np.ones((1, 2)), np.array([0.5]))
     p = part.condition(kernel, data, surface=surface)
     width = Width(lambda X: np.zeros(len(X)), 1.0)
-    fantasy = imagine(p, domain, surface, lambda X: X, NOISE, width)
+    fantasy = fantasise(p, domain, surface, lambda X: X, NOISE, width)
     fantasy.best(np.random.default_rng(0))
     shares = fantasy.add(domain.X[2]).local()
     assert shares[0] == 0.0
@@ -241,21 +241,21 @@ def test_which_fantasy_suits() -> None:
         (exact, domain, surface, PlainFantasy),
         (exact, box, None, PlainFantasy),
     ):
-        made = imagine(p, where, on, setting.inputs, NOISE, setting.width)
+        made = fantasise(p, where, on, setting.inputs, NOISE, setting.width)
         assert type(made) is kind
 
 
 def test_a_drifting_reward() -> None:
     kernel = OnSpace(RBF(0.3)) * Drift(0.02)
     setting_domain = Candidates(np.random.default_rng(0).random((30, 2)))
-    surface = Surface(kernel, setting_domain.X)
+    surface = CandidateGrid(kernel, setting_domain.X)
     rng = np.random.default_rng(1)
     Z = inputs(kernel, setting_domain.X[rng.integers(30, size=20)], np.arange(20.0))
     p = Exact().condition(
         kernel, Data(Z, np.zeros((20, 2)), np.full(20, NOISE)), surface=surface, now=21.0
     )
     at = surface.at(21.0)
-    fantasy = imagine(
+    fantasy = fantasise(
         p,
         setting_domain,
         surface,

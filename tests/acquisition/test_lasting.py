@@ -12,19 +12,24 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Bandit, Candidates, Recipe, load, policies
 from tvbandits.acquisition.rules import LastingBound
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.lasting import TENTH, lasting_share
-from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
-from tvbandits.gp.ensemble.settings import Setting, Space, function_settings, network_settings
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
+from tvbandits.gp.ensemble.settings import (
+    ModelSpec,
+    SpatialSpec,
+    function_settings,
+    network_settings,
+)
 from tvbandits.gp.posteriors.kalman import LATER
 from tvbandits.gp.posteriors.state_space import StateSpace
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])
-NEAR, ALONE = Space("matern12", 0.5), Space("identity")
+NEAR, ALONE = SpatialSpec("matern12", 0.5), SpatialSpec("identity")
 NOISE = 0.1
 MODELS = {
-    "rough": Setting(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
-    "smooth": Setting(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
+    "rough": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
+    "smooth": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
 }
 
 
@@ -33,7 +38,7 @@ MODELS = {
 def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None:
     """All places read in 32 steps after the decision, in one joint normal variable."""
     model, rng = MODELS[name], np.random.default_rng(2)
-    bank, rows = Bank.of(POINTS, NOISE, [model], step=step), rng.integers(0, 5, 14)
+    bank, rows = FilterEnsemble.of(POINTS, NOISE, [model], step=step), rng.integers(0, 5, 14)
     for t, row in enumerate(rows):
         bank = bank.observe([row], rng.normal(size=1), None, t * step)
     (filters,) = bank.filters
@@ -69,11 +74,11 @@ def _later(ahead: object, H: Array, i: int, j: int) -> Array:
 
 
 def test_what_is_forgotten_at_once_has_no_share_and_what_stays_has_all() -> None:
-    gone = Setting(ALONE, ALONE, 0.0, 1.0, 0.0, 0.1, 1.0, 0.05, 1.0)
-    stays = Setting(ALONE, ALONE, 1.0, 0.0, 0.0, 1e-4, math.inf, 1.0, 1.0)
+    gone = ModelSpec(ALONE, ALONE, 0.0, 1.0, 0.0, 0.1, 1.0, 0.05, 1.0)
+    stays = ModelSpec(ALONE, ALONE, 1.0, 0.0, 0.0, 1e-4, math.inf, 1.0, 1.0)
     shares = []
     for model in (gone, stays):
-        bank, rng = Bank.of(POINTS, 1e-4, [model]), np.random.default_rng(1)
+        bank, rng = FilterEnsemble.of(POINTS, 1e-4, [model]), np.random.default_rng(1)
         for t in range(40):
             bank = bank.observe([0, 1], rng.normal(size=2), None, float(t))
         shares.append(lasting_share(bank, 40.0))
@@ -83,13 +88,13 @@ def test_what_is_forgotten_at_once_has_no_share_and_what_stays_has_all() -> None
 
 
 def test_before_any_observation_everything_lasts() -> None:
-    np.testing.assert_array_equal(lasting_share(Bank.of(POINTS, NOISE), 3.0), np.ones(5))
+    np.testing.assert_array_equal(lasting_share(FilterEnsemble.of(POINTS, NOISE), 3.0), np.ones(5))
 
 
 def test_points_of_the_same_bytes_in_another_shape_are_others() -> None:
     model = MODELS["rough"]
     for shape in ((6, 1), (3, 2)):
-        bank = Bank.of(np.arange(6.0).reshape(shape), NOISE, [model])
+        bank = FilterEnsemble.of(np.arange(6.0).reshape(shape), NOISE, [model])
         for t in range(4):
             bank = bank.observe([t % 3], [1.0 * t], None, float(t))
         assert lasting_share(bank, 4.0).shape == shape[:1]
@@ -122,7 +127,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     for t in np.arange(26.0, 46.0):
         made.ask(t - 0.5)  # and its reward is never told
         known = made._model.conditioned(made.state, t, np.random.default_rng(0)).posterior
-        assert isinstance(known, BankPosterior)
+        assert isinstance(known, EnsemblePosterior)
         (mean, variance), out = known.on_surface(), made.state.pending
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.cross_covariance(at, at)
@@ -183,12 +188,12 @@ def test_smaller_is_better_is_larger_turned_round() -> None:
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
     assert isinstance(recipe.acquisition, LastingBound)
-    assert recipe.posterior == ModelBank("both", season=None)
+    assert recipe.posterior == ModelEnsemble("both", season=None)
     assert recipe.learn is None
     assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
         assert bandit(**other).recipe.learn is not None
-    assert bandit(posterior="bank").recipe.posterior == ModelBank()
+    assert bandit(posterior="bank").recipe.posterior == ModelEnsemble()
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(65.0)[:, None])):
         made = policies.tv_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
@@ -207,27 +212,27 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     made = bandit()
     played(made, 2)
     known = made.state.posterior
-    assert isinstance(known, BankPosterior)
+    assert isinstance(known, EnsemblePosterior)
     assert known.bank.settings == network_settings() + function_settings()
-    assert known.bank.powers == Bank.of(SITES.X, 0.01).powers
+    assert known.bank.powers == FilterEnsemble.of(SITES.X, 0.01).powers
     many = policies.tv_gp_ucb(
-        Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelBank("both")
+        Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelEnsemble("both")
     )
     played(many, 2)
-    assert isinstance(many.state.posterior, BankPosterior)
+    assert isinstance(many.state.posterior, EnsemblePosterior)
     assert many.state.posterior.bank.settings == function_settings()
 
 
 def test_it_needs_a_bank() -> None:
-    with pytest.raises(ValueError, match=r"give posterior=ModelBank\(\), got Exact\(\)"):
+    with pytest.raises(ValueError, match=r"give posterior=ModelEnsemble\(\), got Exact\(\)"):
         Recipe(SITES, RBF(1.0), 0.01, acquisition=LastingBound())
 
 
 def test_models_are_a_word_or_a_list() -> None:
     with pytest.raises(ValueError, match="settings must be models, \"both\" or None, got 'each'"):
-        ModelBank("each")  # type: ignore[arg-type]
+        ModelEnsemble("each")  # type: ignore[arg-type]
     for wrong in ((), ("both",), 5, [1.0], network_settings()[0]):
         with pytest.raises(ValueError, match=r"settings must be models \(Setting\), at least one"):
-            ModelBank(wrong)  # type: ignore[arg-type]
+            ModelEnsemble(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="season=24 and settings"):
-        ModelBank(network_settings(), season=24)
+        ModelEnsemble(network_settings(), season=24)

@@ -17,9 +17,9 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.ensemble.bank import CAPACITY, Bank
+from tvbandits.gp.ensemble.bank import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.recent import WINDOW
-from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank, started
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
 from tvbandits.gp.ensemble.settings import network_settings
 from tvbandits.gp.fitting.online import Every
 from tvbandits.queries.asking import Asking
@@ -67,14 +67,14 @@ def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
     return np.concatenate(played)
 
 
-def bank_of(bandit: Bandit) -> Bank:
+def bank_of(bandit: Bandit) -> FilterEnsemble:
     posterior = bandit.state.posterior
-    assert isinstance(posterior, BankPosterior)
+    assert isinstance(posterior, EnsemblePosterior)
     return posterior.bank
 
 
 def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
-    assert frugal().recipe.posterior == ModelBank("both")
+    assert frugal().recipe.posterior == ModelEnsemble("both")
     assert frugal().recipe.learn is None
     assert policies.frugal_gp_ucb(SITES, RBF(1.0), NOISE, expert=None).recipe.learn is not None
     for options in ({"learn": True}, {"mean": 3.0}, {"confidence": "theory"}):
@@ -85,7 +85,7 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
     assert policies.tv_gp_ucb(SITES, RBF(1.0), NOISE).recipe.learn is not None
     for kernel in (None, RBF(1.0)):
         given = policies.tv_gp_ucb(SITES, kernel, NOISE, posterior="bank").recipe
-        assert given.posterior == ModelBank()
+        assert given.posterior == ModelEnsemble()
         assert given.learn is None
 
 
@@ -143,14 +143,14 @@ def test_a_season_is_learned_in_the_unit_of_time(unit: float) -> None:
 
 
 def test_a_season_is_part_of_a_bank() -> None:
-    assert frugal(season=24).recipe.posterior == ModelBank("both", season=24)
+    assert frugal(season=24).recipe.posterior == ModelEnsemble("both", season=24)
     with pytest.raises(ValueError, match="season=24 needs a bank of models"):
         frugal(season=24, learn=True)
     for season in (0.0, -1.0, float("nan"), "day"):
         with pytest.raises(ValueError, match="season must be"):
             frugal(season=season)
     with pytest.raises(ValueError, match="season is for models that are not given"):
-        ModelBank(network_settings(), season=24.0)
+        ModelEnsemble(network_settings(), season=24.0)
 
 
 def test_without_an_expert_the_width_counts() -> None:
@@ -191,7 +191,7 @@ def test_the_state_stays_small() -> None:
     bandit, sizes = alone(), []
     for last in (WINDOW + 5, 30, 60):
         play(bandit, range(len(bandit.state.rewards) + 1, last + 1))
-        assert isinstance(bandit.state.posterior, BankPosterior)
+        assert isinstance(bandit.state.posterior, EnsemblePosterior)
         sizes.append(len(pickle.dumps(bandit.state.posterior.recent)))
     assert max(sizes) <= 1.1 * sizes[0]  # who sleeps changes
 
@@ -317,7 +317,7 @@ def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
 
 def test_samples_can_be_played() -> None:
     bandit = policies.thompson(
-        SITES, alone().recipe.kernel, NOISE, posterior=ModelBank(), batch=2, seed=3
+        SITES, alone().recipe.kernel, NOISE, posterior=ModelEnsemble(), batch=2, seed=3
     )
     X = bandit.ask(1.0)
     for t in range(2, 6):

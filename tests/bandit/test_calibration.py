@@ -17,7 +17,7 @@ from tvbandits.bandit.told import calibrated
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations
-from tvbandits.gp.fitting.calibration import Calibration
+from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.posteriors.state_space import StateSpace
 
 SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
@@ -49,7 +49,7 @@ def widening(bandit: Bandit) -> float:
 
 @pytest.mark.parametrize("domain", [SITES, INTERVAL], ids=["candidates", "box"])
 def test_it_holds_rewards_at_changed_places_against_what_was_said_before(domain: Any) -> None:
-    bandit, plain, last, seen = learning(domain), Calibration(), None, 0
+    bandit, plain, last, seen = learning(domain), IntervalCalibration(), None, 0
     for t in range(1, 46):
         x = bandit.ask(t)
         y = reward(x, t)
@@ -85,17 +85,17 @@ def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
         policies.w_gp_ucb(SITES, kernel, NOISE, discount=0.95),
         policies.tv_gp_ucb(SITES, None, NOISE, posterior="bank"),
     ):
-        assert play(given, range(1, 21)).state.calibration == Calibration()
+        assert play(given, range(1, 21)).state.calibration == IntervalCalibration()
     few = play(learning(), range(1, 4))
     assert few.info.model.fits == 0
-    assert few.state.calibration == Calibration()
+    assert few.state.calibration == IntervalCalibration()
 
 
 def test_it_is_shown_and_decides_nothing() -> None:
     bandit, calm = play(learning(), range(1, 41)), learning()
     factor = widening(bandit)
     state = pickle.loads(pickle.dumps(bandit.state))
-    object.__setattr__(state, "calibration", Calibration())
+    object.__setattr__(state, "calibration", IntervalCalibration())
     calm = Bandit.from_state(bandit.recipe, state)
     (mean, wide), (same, narrow) = (each.predict(SITES.X, 42.0) for each in (bandit, calm))
     np.testing.assert_array_equal(mean, same)
@@ -121,7 +121,7 @@ def test_what_another_kernel_has_missed_does_not_count() -> None:
     same = Bandit.from_state(bandit.recipe, bandit.state)
     assert same.state.calibration == bandit.state.calibration
     other = policies.gp_ucb(SITES, RBF(1.0), NOISE).recipe
-    assert Bandit.from_state(other, bandit.state).state.calibration == Calibration()
+    assert Bandit.from_state(other, bandit.state).state.calibration == IntervalCalibration()
 
 
 def test_turned_round_it_is_the_same() -> None:

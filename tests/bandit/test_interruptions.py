@@ -22,7 +22,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, restored, state_of
 from tvbandits.core.threads import Turns, one_blas_thread
 from tvbandits.experts import Budgeted, Calibrated
-from tvbandits.gp.posteriors.candidate_cache import GrowingRows, Surface
+from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid
 
 POINTS = np.linspace(0.0, 1.0, 5)[:, None]
 
@@ -114,7 +114,7 @@ def test_rows_of_a_kernel_are_right_after_an_interrupt_at_any_line() -> None:
     Z = np.array([[0.1], [0.4], [0.1], [0.7]])
     right = RBF(0.3)(Z, POINTS)
     for _, surface, where in every_line(
-        lambda: Surface(RBF(0.3), POINTS), lambda surface: surface.rows(Z, 0.0)
+        lambda: CandidateGrid(RBF(0.3), POINTS), lambda surface: surface.rows(Z, 0.0)
     ):
         np.testing.assert_array_equal(surface.rows(Z[::-1], 0.0), right[::-1], err_msg=where)
         np.testing.assert_array_equal(surface.rows(Z, 0.0), right, err_msg=where)
@@ -122,7 +122,9 @@ def test_rows_of_a_kernel_are_right_after_an_interrupt_at_any_line() -> None:
 
 def test_rows_that_grow_are_right_after_an_interrupt_at_any_line() -> None:
     first = np.arange(6.0).reshape(2, 3)
-    for _, rows, where in every_line(lambda: GrowingRows.of(first), lambda r: r.append(np.ones(3))):
+    for _, rows, where in every_line(
+        lambda: AppendBuffer.of(first), lambda r: r.append(np.ones(3))
+    ):
         grown, other = rows.append(np.full(3, 7.0)), rows.append(np.full(3, 8.0))
         np.testing.assert_array_equal(rows.array, first, err_msg=where)
         np.testing.assert_array_equal(grown.array, [*first, [7.0] * 3], err_msg=where)
@@ -130,9 +132,9 @@ def test_rows_that_grow_are_right_after_an_interrupt_at_any_line() -> None:
 
 
 def test_threads_that_append_to_one_view_do_not_meet() -> None:
-    first = GrowingRows.of(np.zeros((1, 64)))
+    first = AppendBuffer.of(np.zeros((1, 64)))
     ready = threading.Barrier(4)
-    made: dict[int, GrowingRows] = {}
+    made: dict[int, AppendBuffer] = {}
 
     def grow(which: int) -> None:
         ready.wait(20)

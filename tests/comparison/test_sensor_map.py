@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tvbandits.comparison.sensor_map import Snapshot, sensor_map
+from tvbandits.comparison.sensor_map import MapSnapshot, sensor_map
 
 POINTS = np.array([[0.0, 0.0], [3.0, 1.0], [1.0, 2.0], [4.0, 4.0]])
 LEVELS = np.array([3.0, 9.5, 4.0, 7.0])
 
 
-def week(days: int) -> list[Snapshot]:
-    return [Snapshot(f"day {d}", LEVELS + d, np.array([0, 2]), 3) for d in range(days)]
+def week(days: int) -> list[MapSnapshot]:
+    return [MapSnapshot(f"day {d}", LEVELS + d, np.array([0, 2]), 3) for d in range(days)]
 
 
 def maps(figure: Figure) -> list[Any]:
@@ -41,7 +41,7 @@ def test_sites_rings_and_marks() -> None:
 
 
 def test_a_hit_is_said() -> None:
-    snapshot = Snapshot("today", LEVELS, np.array([], dtype=np.int64), 1)
+    snapshot = MapSnapshot("today", LEVELS, np.array([], dtype=np.int64), 1)
     (axes,) = maps(sensor_map(POINTS, [snapshot]))
     assert axes.get_title() == "today: met the best"
 
@@ -62,10 +62,10 @@ def test_a_map_for_every_step_and_a_legend(days: int) -> None:
         (lambda: sensor_map(POINTS[:, :1], week(1)), r"points must have shape \(A, 2\), got"),
         (lambda: sensor_map(POINTS, []), "snapshots must hold at least one step"),
         (lambda: sensor_map(POINTS[:3], week(1)), r'levels of "day 0" must have shape \(3,\)'),
-        (lambda: Snapshot("x", LEVELS, np.array([4]), 0), "rows from 0 to 3, got 4"),
-        (lambda: Snapshot("x", LEVELS, np.array([1]), -1), "rows from 0 to 3, got -1"),
+        (lambda: MapSnapshot("x", LEVELS, np.array([4]), 0), "rows from 0 to 3, got 4"),
+        (lambda: MapSnapshot("x", LEVELS, np.array([1]), -1), "rows from 0 to 3, got -1"),
         (
-            lambda: Snapshot("x", np.array([1.0, np.nan]), np.array([0]), 0),
+            lambda: MapSnapshot("x", np.array([1.0, np.nan]), np.array([0]), 0),
             r'levels of "x" must be finite',
         ),
     ],

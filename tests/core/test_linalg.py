@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.gp.ensemble.bank import Bank
-from tvbandits.gp.ensemble.settings import Setting, Space
+from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 
 modest = settings(deadline=None, max_examples=40)
 sizes = st.integers(0, 8)
@@ -235,9 +235,9 @@ PLAYED = """25 19 8 23 0 26 11 13 28 11 12 14 2 14 21 22 29 22 15 22 14 22 26 3 
 def test_eigenvalues_in_clusters() -> None:
     """Divide and conquer fails on some of these; on which of them depends on the processor."""
     rng = np.random.default_rng(0)
-    space = Space("rbf", 0.12)
-    smooth = Setting(space, space, 0.05, 0.95, 0.1, 1e-4, math.inf, 5.0, 10.0, smooth=True)
-    bank = Bank.of(np.random.default_rng([0, 77]).random((30, 2)), 0.04, [smooth])
+    space = SpatialSpec("rbf", 0.12)
+    smooth = ModelSpec(space, space, 0.05, 0.95, 0.1, 1e-4, math.inf, 5.0, 10.0, smooth=True)
+    bank = FilterEnsemble.of(np.random.default_rng([0, 77]).random((30, 2)), 0.04, [smooth])
     for t, row in enumerate(PLAYED.split()):
         bank = bank.observe([int(row)], rng.standard_normal(1), None, float(t))
     A = bank.filters[0].covariance[0]

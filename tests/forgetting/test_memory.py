@@ -21,7 +21,7 @@ from tvbandits.forgetting.aging import (
     Window,
     compose,
 )
-from tvbandits.forgetting.memory import FAINT, Memory, Tail, of_tail
+from tvbandits.forgetting.memory import FAINT, ActiveWindow, Memory, of_tail
 
 MAPS: dict[str, Aging] = {
     "constant": Constant(),
@@ -94,12 +94,17 @@ def test_a_map_of_ones_own_is_asked_about_everything() -> None:
         return np.where(ages.newer % 2 == 0, variance, np.inf)
 
     found = Memory().tail(rewards, Observations.empty(1), own, 299.0, lambda _: 1.0)
-    assert found == Tail()
+    assert found == ActiveWindow()
     composed = compose(own, Window(last=3))
-    assert Memory().tail(rewards, Observations.empty(1), composed, 299.0, lambda _: 1.0) == Tail()
+    assert (
+        Memory().tail(rewards, Observations.empty(1), composed, 299.0, lambda _: 1.0)
+        == ActiveWindow()
+    )
 
 
 def test_a_threshold_of_ones_own_may_rise_again() -> None:
     rewards = Observations(np.zeros((300, 1)), np.arange(300.0), np.ones(300), np.ones(300))
     aging = compose(Linear(1.0), DiscardAbove(lambda _: 2.0))
-    assert Memory().tail(rewards, Observations.empty(1), aging, 299.0, lambda _: 1.0) == Tail()
+    assert (
+        Memory().tail(rewards, Observations.empty(1), aging, 299.0, lambda _: 1.0) == ActiveWindow()
+    )

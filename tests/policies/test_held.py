@@ -14,7 +14,7 @@ from tvbandits import SavedFileError, load, policies
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.policies.elimination import PhasedElimination
-from tvbandits.policies.ruled import Held
+from tvbandits.policies.ruled import PolicyState
 
 RIVALS = ("w-dbo", "bolt", "master", *FINITE_RULES)
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
@@ -30,7 +30,7 @@ def test_a_rule_holds_what_it_says_and_no_more(name: str) -> None:
     player = made(name)
     for t in range(1, 20):
         step(player, float(t))
-    assert isinstance(player.rule, Held)
+    assert isinstance(player.rule, PolicyState)
     assert set(vars(player.rule)) == set(player.rule.holds)
     for each, kind in player.rule.holds.items():
         assert isinstance(getattr(player.rule, each), kind), each

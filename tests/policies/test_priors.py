@@ -13,8 +13,8 @@ from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log
 from tvbandits import Box, Candidates, policies
 from tvbandits.core.observations import Plays
 from tvbandits.policies.predictive import (
+    ArmFilter,
     Centre,
-    Filter,
     drawn_covariance,
     features_of,
     future_variance,
@@ -29,7 +29,7 @@ VALUES = [0.3, -1.0, 0.6, 2.0, 0.1]
 
 
 def test_a_play_that_is_out_is_as_if_its_mean_had_been_observed() -> None:
-    found, rows, t, y = Filter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05), ROWS, TIMES, VALUES
+    found, rows, t, y = ArmFilter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05), ROWS, TIMES, VALUES
     for row, time, value in zip(rows, t, y, strict=True):
         found = found.at(time).observed(row, value, 0.1)
     out = Plays(LINE.X[[5, 8]], np.array([9.5, 11.0]))
@@ -43,7 +43,7 @@ def test_a_play_that_is_out_is_as_if_its_mean_had_been_observed() -> None:
 
 
 def test_the_filter_is_the_dense_posterior() -> None:
-    found = Filter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05)
+    found = ArmFilter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05)
     evidence = 0.0
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
         found = found.at(t)

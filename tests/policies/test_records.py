@@ -23,7 +23,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
-from tvbandits.policies import POLICIES, Look, Policy
+from tvbandits.policies import POLICIES, PlotStyle, Policy
 from tvbandits.policies.names import load, parse_call, written
 from tvbandits.policies.registry import gathered
 from tvbandits.policies.setting import FROM_THE_PROBLEM, Common, Seed, Width, assembled, described
@@ -225,7 +225,11 @@ def halving(
 
 
 HALVING = Policy(
-    "halving", halving, "forgets half in every life", paper="", look=Look("#123456", "-", 1.0, "o")
+    "halving",
+    halving,
+    "forgets half in every life",
+    paper="",
+    look=PlotStyle("#123456", "-", 1.0, "o"),
 )
 
 

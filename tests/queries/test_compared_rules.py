@@ -11,27 +11,27 @@ from benchmarks import bank as played
 from benchmarks import decisions, predictive
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, filters_of
 from tvbandits.gp.ensemble.lasting import told_of
 from tvbandits.gp.ensemble.layout import CONSTANT
-from tvbandits.gp.ensemble.settings import Setting, Space
+from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 from tvbandits.gp.posteriors.kalman import predictable
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.plans import questions
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])
-NEAR, ALONE = Space("matern12", 0.5), Space("identity")
+NEAR, ALONE = SpatialSpec("matern12", 0.5), SpatialSpec("identity")
 NOISE, DECIDED, LATER = 0.3, 6.0, 12
 
 MODELS = {
-    "rough": Setting(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
-    "lasting": Setting(NEAR, NEAR, 0.6, 0.2, 0.1, 0.1, math.inf, 10.0, 20.0),
-    "smooth": Setting(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
+    "rough": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
+    "lasting": ModelSpec(NEAR, NEAR, 0.6, 0.2, 0.1, 0.1, math.inf, 10.0, 20.0),
+    "smooth": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
 }
 
 
-def dense(model: Setting, rows: Array, times: Array) -> Array:
+def dense(model: ModelSpec, rows: Array, times: Array) -> Array:
     """Prior covariance of the reward without its white part, term by term."""
     X, lag = POINTS[rows], np.abs(times[:, None] - times[None])
     distance = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -47,7 +47,7 @@ def dense(model: Setting, rows: Array, times: Array) -> Array:
     )
 
 
-def read(model: Setting) -> tuple[Filters, Index, Array]:
+def read(model: ModelSpec) -> tuple[Filters, Index, Array]:
     """One model at the decision's time, after twelve readings, their rows and times."""
     rng = np.random.default_rng(3)
     rows, times = rng.integers(0, len(POINTS), 12), np.repeat(np.arange(6.0), 2)
@@ -85,7 +85,7 @@ def test_what_is_drawn_is_what_the_future_would_show(name: str) -> None:
 @pytest.mark.parametrize("scale", [0.1, 1.0, 8.0])
 def test_an_arm_of_its_own_has_the_variance_in_closed_form(scale: float) -> None:
     """Liu, Van Roy & Xu 2023: gamma^2 v^2 / (gamma^2 v + x), x from a quadratic equation."""
-    (filters,) = filters_of([Setting(ALONE, ALONE, 0, 1, 0, 0, 1.0, scale, 1.0)], POINTS, 1.0)
+    (filters,) = filters_of([ModelSpec(ALONE, ALONE, 0, 1, 0, 0, 1.0, scale, 1.0)], POINTS, 1.0)
     v, gamma, place = 0.7, math.exp(-1.0 / scale), filters.layout.drift
     covariance = np.zeros((filters.layout.size,) * 2)
     covariance[place, place] = v
@@ -98,8 +98,8 @@ def test_an_arm_of_its_own_has_the_variance_in_closed_form(scale: float) -> None
     assert found == pytest.approx(gamma**2 * v**2 / (gamma**2 * v + x), rel=1e-6)
 
 
-def banked(steps: int = 12) -> Bank:
-    rng, bank = np.random.default_rng(5), Bank.of(POINTS, 0.1)
+def banked(steps: int = 12) -> FilterEnsemble:
+    rng, bank = np.random.default_rng(5), FilterEnsemble.of(POINTS, 0.1)
     for t in range(steps):
         rows = rng.choice(len(POINTS), 3, replace=False)
         bank = bank.observe(rows, rng.normal(size=3) + rows, None, float(t))
@@ -108,8 +108,8 @@ def banked(steps: int = 12) -> Bank:
 
 def test_what_is_forgotten_at_once_is_not_explored() -> None:
     """The means of the places are known, and each differs from its mean for less than a step."""
-    model = Setting(ALONE, ALONE, 1.0, 0.7, 0.0, 0.01, math.inf, 0.05, 1.0)
-    bank, rng = Bank.of(POINTS, 0.01, [model]), np.random.default_rng(1)
+    model = ModelSpec(ALONE, ALONE, 1.0, 0.7, 0.0, 0.01, math.inf, 0.05, 1.0)
+    bank, rng = FilterEnsemble.of(POINTS, 0.01, [model]), np.random.default_rng(1)
     for t in range(40):
         values = 0.5 * np.arange(len(POINTS)) + 0.8 * rng.normal(size=len(POINTS))
         bank = bank.observe(np.arange(len(POINTS)), values, None, float(t))
@@ -122,7 +122,7 @@ def test_what_is_forgotten_at_once_is_not_explored() -> None:
 
 def test_a_width_of_what_is_predictable_is_a_share_of_it() -> None:
     """With one model and no transform it is the root of the predictable variance."""
-    bank, rng = Bank.of(POINTS, 0.1, [MODELS["rough"]]), np.random.default_rng(2)
+    bank, rng = FilterEnsemble.of(POINTS, 0.1, [MODELS["rough"]]), np.random.default_rng(2)
     for t in range(20):
         rows = rng.choice(len(POINTS), 2, replace=False)
         bank = bank.observe(rows, rng.normal(size=2), None, float(t))
@@ -158,7 +158,7 @@ def test_a_lifetime_adds_the_gains_of_later_decisions() -> None:
     bank, rng = banked(), np.random.default_rng(0)
     ahead = [bank.beliefs(11.0 + h) for h in decisions.AHEAD]
 
-    def value(beliefs: list[Beliefs], row: int) -> float:
+    def value(beliefs: list[JointPosterior], row: int) -> float:
         every = np.arange(len(POINTS))
         gains = (
             each.gains([row], every)[0] / math.sqrt(h)

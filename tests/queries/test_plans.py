@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.oracles.subsets import law, p_value, subsets, transition_matrix
 from tvbandits import Answers, Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.budgets import OnAverage
 from tvbandits.queries.plans import (
     PROMISE,
@@ -38,9 +38,9 @@ PLANS: list[Any] = [GreedyVariance, UCBBatch, RandomPoints, QualityKDPP]
 LOOKING = [GreedyVariance, UCBBatch, QualityKDPP]
 
 
-def beliefs(mean: Array = MEAN, beta: float = 2.0) -> Beliefs:
+def beliefs(mean: Array = MEAN, beta: float = 2.0) -> JointPosterior:
     """Of a prior: what holds now holds at the next decision too."""
-    return Beliefs(
+    return JointPosterior(
         mean,
         np.sqrt(np.diag(PRIOR)) * np.linspace(1.0, 1.0001, N),  # no ties
         beta,
@@ -212,7 +212,7 @@ UNEVEN = AMPLITUDE[:, None] * PRIOR * AMPLITUDE
 
 def uneven(asked: int = 0, mean: Array = MEAN, beta: float = 2.0) -> Pool:
     """A pool of points that differ in what is known of them."""
-    shown = Beliefs(
+    shown = JointPosterior(
         mean,
         AMPLITUDE,
         beta,
@@ -314,7 +314,7 @@ def test_plausible_maximisers_of_any_pool(seed: int, k: int, beta: float, **part
 def apart(mean: list[float], deviation: list[float], beta: float = 1.0, noise: float = 0.01) -> Any:
     """A pool of points that say nothing about each other."""
     K, n = np.diag(np.square(deviation)), len(mean)
-    shown = Beliefs(
+    shown = JointPosterior(
         np.array(mean),
         np.array(deviation),
         beta,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.queries.pool import DETERMINED, NOISE, Members
+from tvbandits.queries.pool import DETERMINED, NOISE, CandidatePool
 
 
 def same(X):
@@ -13,17 +13,17 @@ def same(X):
 
 def test_all_points_belong_to_a_small_pool():
     X = np.random.default_rng(0).random((30, 2))
-    pool = Members.none()
+    pool = CandidatePool.none()
     for n in (3, 10, 30):
         pool = pool.grown(X[:n], RBF(1.0), same, None)
     assert pool.rows.tolist() == list(range(30))
-    assert Members.none().grown(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
+    assert CandidatePool.none().grown(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
 
 
 @pytest.mark.parametrize("step", [1, 7])
 def test_a_full_pool_takes_what_it_does_not_determine(step):
     X = np.random.default_rng(1).random((120, 1)) * 20
-    pool = Members.none()
+    pool = CandidatePool.none()
     for n in range(step, 121, step):
         pool = pool.grown(X[:n], RBF(1.0), same, 10)
     rows = list(range(10))

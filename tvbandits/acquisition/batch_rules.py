@@ -32,7 +32,7 @@ MOST_RATIO = 1e6
 
 
 @dataclass(frozen=True)
-class Step:
+class BatchStep:
     """A point that was added to a batch.
 
     Attributes
@@ -63,7 +63,7 @@ class LocalShares(Protocol):
 class Monitor(Protocol):
     """Watches one batch."""
 
-    def full(self, step: Step) -> bool:
+    def full(self, step: BatchStep) -> bool:
         """Whether the batch ends with this point."""
         ...
 
@@ -104,7 +104,7 @@ class One:
 
 
 class _Always:
-    def full(self, step: Step) -> bool:  # noqa: ARG002 - one face for all
+    def full(self, step: BatchStep) -> bool:  # noqa: ARG002 - one face for all
         return True
 
 
@@ -114,7 +114,7 @@ class FixedSize:
     def __init__(self, size: int) -> None:
         self.left = size
 
-    def full(self, step: Step) -> bool:  # noqa: ARG002 - one face for all
+    def full(self, step: BatchStep) -> bool:  # noqa: ARG002 - one face for all
         """Count down."""
         self.left -= 1
         return self.left <= 0
@@ -150,7 +150,7 @@ class _Sum:
     def __init__(self, bound: float) -> None:
         self.bound, self.total = bound, 1.0
 
-    def full(self, step: Step) -> bool:
+    def full(self, step: BatchStep) -> bool:
         self.total += step.start
         return self.total > self.bound
 
@@ -187,7 +187,7 @@ class _LocalSum:
         self.waiting: list[LocalShares] = []
         self.sums: Array | None = None
 
-    def full(self, step: Step) -> bool:
+    def full(self, step: BatchStep) -> bool:
         self.total += step.start
         self.waiting.append(step.local)
         if self.total <= self.bound:
@@ -230,7 +230,7 @@ class _Product:
     def __init__(self, bound: float) -> None:
         self.bound, self.log_total = math.log(bound), 0.0
 
-    def full(self, step: Step) -> bool:
+    def full(self, step: BatchStep) -> bool:
         self.log_total += math.log1p(step.now)
         return self.log_total > self.bound
 

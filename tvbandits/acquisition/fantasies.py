@@ -14,12 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
-from tvbandits.acquisition.batch_rules import Step
+from tvbandits.acquisition.batch_rules import BatchStep
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior
 
 AT_ONCE = 32
@@ -43,7 +43,7 @@ class Width:
     smooth: Callable[[Posterior, float], Callable[[Array], Array] | None] | None = None
 
 
-class Fantasy(Protocol):
+class FantasyModel(Protocol):
     """A posterior that points can be added to without their rewards.
 
     Attributes
@@ -58,7 +58,7 @@ class Fantasy(Protocol):
         """The point (d,) of the largest upper confidence bound."""
         ...
 
-    def add(self, x: Array) -> Step:
+    def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` (d,) had been observed; what a batch rule looks at."""
         ...
 
@@ -75,15 +75,15 @@ class Fantasy(Protocol):
         ...
 
 
-def imagine(
+def fantasise(
     posterior: Posterior,
     domain: Domain,
-    surface: Surface | None,
+    surface: CandidateGrid | None,
     inputs: Callable[[Array], Array],
     noise: float,
     width: Width,
     joint: bool = False,
-) -> Fantasy:
+) -> FantasyModel:
     """The fantasy that suits the posterior.
 
     Parameters
@@ -121,7 +121,7 @@ class LazyFantasy:
         self,
         posterior: LazyBounds,
         domain: Candidates,
-        surface: Surface,
+        surface: CandidateGrid,
         inputs: Callable[[Array], Array],
         noise: float,
         width: Width,
@@ -165,7 +165,7 @@ class LazyFantasy:
         self.mean = self.width.mean(self.domain.X)
         self.bound = self.mean + self.width.times * np.sqrt(self.upper)
 
-    def add(self, x: Array) -> Step:
+    def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if the candidate `x` had been observed."""
         return self._add(x, self.noise)
 
@@ -173,7 +173,7 @@ class LazyFantasy:
         """Shrink the variances as if the candidate `x` had been observed with this noise."""
         self._add(x, noise)
 
-    def _add(self, x: Array, noise: float) -> Step:
+    def _add(self, x: Array, noise: float) -> BatchStep:
         at = self.domain.index(x[None, :])
         now = float(self._variances(at)[0])
         start = float(self.start.refresh(at)[0])
@@ -193,7 +193,7 @@ class LazyFantasy:
                 self.factor = linalg.cholesky(V, "sparse posterior's V").L
         self.fresh[:] = False
         i = int(at[0])
-        return Step(start / noise, now / noise, lambda: self._local(i, z))
+        return BatchStep(start / noise, now / noise, lambda: self._local(i, z))
 
     def _gram(self) -> Array:
         """Sum over the added points of z z^T / v."""
@@ -233,7 +233,7 @@ class PlainFantasy:
         self,
         posterior: Posterior,
         domain: Domain,
-        surface: Surface | None,
+        surface: CandidateGrid | None,
         inputs: Callable[[Array], Array],
         noise: float,
         width: Width,
@@ -259,12 +259,12 @@ class PlainFantasy:
     def means_changed(self) -> None:
         """They are asked for at every look."""
 
-    def add(self, x: Array) -> Step:
+    def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
         self.observe(x, self.noise)
-        return Step(start / self.noise, now / self.noise, lambda: self._local(z))
+        return BatchStep(start / self.noise, now / self.noise, lambda: self._local(z))
 
     def observe(self, x: Array, noise: float) -> None:
         """Shrink the variances as if `x` had been observed with this noise."""
@@ -296,7 +296,7 @@ class JointFantasy:
         self,
         posterior: Posterior,
         domain: Domain,
-        surface: Surface | None,
+        surface: CandidateGrid | None,
         inputs: Callable[[Array], Array],
         noise: float,
         width: Width,
@@ -322,7 +322,7 @@ class JointFantasy:
     def means_changed(self) -> None:
         """They are asked for at every look."""
 
-    def add(self, x: Array) -> Step:
+    def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
         return self._add(x, self.noise)
 
@@ -330,7 +330,7 @@ class JointFantasy:
         """Shrink the variances as if `x` had been observed with this noise."""
         self._add(x, noise)
 
-    def _add(self, x: Array, noise: float) -> Step:
+    def _add(self, x: Array, noise: float) -> BatchStep:
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
         row = self._solved(z)[:, 0]
@@ -344,7 +344,7 @@ class JointFantasy:
             self.reach = np.vstack([self.reach, fresh])
             self.variance = np.maximum(self.variance - fresh**2, 0.0)
         self.factor, self.added = grown, np.concatenate([self.added, z])
-        return Step(start / noise, now / noise, lambda: self._local(x, z))
+        return BatchStep(start / noise, now / noise, lambda: self._local(x, z))
 
     def _solved(self, Z: Array) -> Array:
         """L^-1 c(added, Z), shape (k, n)."""

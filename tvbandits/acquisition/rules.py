@@ -25,13 +25,13 @@ from tvbandits.acquisition.batch_rules import (
     Monitor,
     One,
 )
-from tvbandits.acquisition.fantasies import Fantasy, Width, imagine
+from tvbandits.acquisition.fantasies import FantasyModel, Width, fantasise
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.ensemble.lasting import lasting_share
-from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.predictions import View
 
@@ -146,7 +146,7 @@ class UpperConfidenceBound:
         # What is taken has its variance lowered; what is not available has no slope.
         smooth = width.smooth if decision.available is None else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
-        fantasy: Fantasy = imagine(
+        fantasy: FantasyModel = fantasise(
             view.posterior,
             decision.domain,
             view.surface,
@@ -254,9 +254,9 @@ class LastingBound:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Bandit, Candidates, Recipe
     >>> from tvbandits.acquisition.rules import LastingBound
-    >>> from tvbandits.gp.ensemble.rule import ModelBank
+    >>> from tvbandits.gp.ensemble.rule import ModelEnsemble
     >>> sites = Candidates([[0.0], [5.0], [10.0]])
-    >>> parts = {"posterior": ModelBank(), "acquisition": LastingBound()}
+    >>> parts = {"posterior": ModelEnsemble(), "acquisition": LastingBound()}
     >>> bandit = Bandit(Recipe(sites, RBF(1.0), 0.01, **parts))
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
@@ -267,9 +267,9 @@ class LastingBound:
 
     def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
         """Raise a `ValueError` unless the posterior is a bank of models."""
-        if not isinstance(posterior, ModelBank):
+        if not isinstance(posterior, ModelEnsemble):
             raise ValueError(
-                "a lasting deviation is known to a bank of models: give posterior=ModelBank(), "
+                "a lasting deviation is known to a bank of models: give posterior=ModelEnsemble(), "
                 f"got {shown(posterior)}"
             )
 
@@ -278,7 +278,7 @@ class LastingBound:
         domain, view = decision.domain, decision.view
         known = view.posterior
         assert isinstance(domain, Candidates)
-        assert isinstance(known, BankPosterior)  # `check` has seen to it
+        assert isinstance(known, EnsemblePosterior)  # `check` has seen to it
         width = decision.beta * lasting_share(known.bank, max(known.now, known.bank.time))
         allowed = Allowed(domain, decision.available, decision.taken)
         for x, noise in zip(decision.pending, decision.pending_noise, strict=True):

@@ -19,8 +19,8 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Expert
-from tvbandits.gp.ensemble.rule import BankPosterior
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.ensemble.rule import EnsemblePosterior
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.asking import Asking, consult, warn_of
 from tvbandits.queries.pool import Choice, Pool
 
@@ -180,13 +180,13 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
 
 def _beliefs(
     recipe: Recipe, model: Model, state: State, points: Array, about: float, decision: float
-) -> Beliefs:
+) -> JointPosterior:
     """Of a state that is conditioned for a decision, in the unit of reward."""
     view, posterior = model.view(state, decision), state.posterior
     assert posterior is not None  # it is conditioned
     stated = state.questions.variance
     noise = recipe.noise_variance if stated is None else stated
-    if isinstance(posterior, BankPosterior):
+    if isinstance(posterior, EnsemblePosterior):
         believed = posterior.beliefs(about, model.beta(state), noise)
         return believed if len(points) == len(believed) else believed.take(posterior.rows(points))
     mean, deviation = view.predict(points)
@@ -200,7 +200,7 @@ def _beliefs(
         some, more = asked_now[list(rows)], asked_now[list(others)]
         return np.asarray(unit * posterior.cross_covariance(some, more))
 
-    return Beliefs(mean, deviation, model.beta(state), noise, reach, among)
+    return JointPosterior(mean, deviation, model.beta(state), noise, reach, among)
 
 
 def question_time(recipe: Recipe, state: State, t: float | None) -> float:

@@ -24,19 +24,19 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.forgetting.aging import Ages, Constant, Paced
 from tvbandits.forgetting.learned_rate import learned_pace
-from tvbandits.forgetting.memory import Memory, Tail, of_tail
-from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
+from tvbandits.forgetting.memory import ActiveWindow, Memory, of_tail
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
-from tvbandits.gp.posteriors.candidate_cache import Surface
-from tvbandits.gp.posteriors.continuing import Continuing
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.continuing import FilterCache
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.expense import Forewarning
+from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.predictions import View, worth_of_pending
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.queries.pool import Members
+from tvbandits.queries.pool import CandidatePool
 
 FEWEST = 2
 """From fewer observations nothing is learned: everything may just have been forgotten."""
@@ -66,10 +66,10 @@ class Model:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self._sign = -1.0 if recipe.minimise else 1.0
-        self._on_candidates: Surface | None = None
+        self._on_candidates: CandidateGrid | None = None
         self._latest: _Conditioned | None = None
-        self._memory, self._continuing = Memory(), Continuing()
-        self._forewarning, self._finite = Forewarning(), isinstance(recipe.domain, Candidates)
+        self._memory, self._continuing = Memory(), FilterCache()
+        self._forewarning, self._finite = CostWarning(), isinstance(recipe.domain, Candidates)
 
     def one_thread(self, state: State) -> AbstractContextManager[None]:
         """One BLAS thread, unless there is much to compute."""
@@ -101,7 +101,7 @@ class Model:
         return replace(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
-        if isinstance(self._recipe.posterior, ModelBank):
+        if isinstance(self._recipe.posterior, ModelEnsemble):
             return told_to_bank(self._recipe, state, self._surface(state), now)
         started = time.perf_counter()
         model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
@@ -137,7 +137,7 @@ class Model:
     def _anew(self, state: State, now: float, rng: np.random.Generator) -> _Beliefs:
         """By the recipe's rule, from the posterior before where that is cheaper."""
         recipe, model = self._recipe, state.model
-        assert not isinstance(recipe.posterior, ModelBank)  # which is told what is new
+        assert not isinstance(recipe.posterior, ModelEnsemble)  # which is told what is new
         if self._learns_scale(state):
             seen, _, used = self._aged(state, now, whole=True)
             noise = recipe.noise_variance
@@ -174,7 +174,7 @@ class Model:
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
-        if isinstance(state.posterior, BankPosterior):
+        if isinstance(state.posterior, EnsemblePosterior):
             return state.posterior.view(self._surface(state), lambda X: self.inputs(state, X, now))
         assert state.posterior is not None  # every caller conditions first
         origin, scaled = self._origin(state), state.model.scaling
@@ -210,7 +210,7 @@ class Model:
     def pending_noise(self, state: State, now: float) -> Array:
         """With what noise the rewards that are out will speak about the time `now`, in prior units."""
         out, model = state.pending, state.model
-        if isinstance(state.posterior, BankPosterior):
+        if isinstance(state.posterior, EnsemblePosterior):
             return state.posterior.noise_of(out.t, self._recipe.noise_variance)
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
@@ -313,7 +313,7 @@ class Model:
             info=replace(state.info, model=about),
         )
 
-    def members(self, state: State, visited: Array) -> Members:
+    def members(self, state: State, visited: Array) -> CandidatePool:
         """The points that a query plan may choose from, grown by those of `visited` that are new."""
         asking = self._recipe.asking
         return state.questions.pool.grown(
@@ -330,7 +330,7 @@ class Model:
 
         All of them, or without the first ones where those are forgotten for good.
         """
-        tail = Tail() if whole else self._tail(state)
+        tail = ActiveWindow() if whole else self._tail(state)
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
         seen, ages = of_tail(state.rewards, state.answers, tail, latest)
         seen = self._signed(seen)
@@ -348,10 +348,10 @@ class Model:
             effective[told : told + max(answers - tail.answers, 0)] = np.inf
         return seen, effective, np.isfinite(effective)
 
-    def _tail(self, state: State) -> Tail:
+    def _tail(self, state: State) -> ActiveWindow:
         """Where observations begin that may still count."""
         if state.time is None:
-            return Tail()
+            return ActiveWindow()
         model = state.model
 
         def prior(seen: Observations) -> float:
@@ -386,12 +386,12 @@ class Model:
             return X
         return inputs(state.model.kernel, X, np.full(len(X), t))
 
-    def _surface(self, state: State) -> Surface | None:
+    def _surface(self, state: State) -> CandidateGrid | None:
         domain, kernel = self._recipe.domain, state.model.kernel
         if not isinstance(domain, Candidates):
             return None
         if self._on_candidates is None or self._on_candidates.kernel is not kernel:
-            self._on_candidates = Surface(kernel, domain.X)
+            self._on_candidates = CandidateGrid(kernel, domain.X)
         return self._on_candidates
 
     @cached_property

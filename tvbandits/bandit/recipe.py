@@ -30,7 +30,7 @@ from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.ensemble.rule import ModelBank
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.structure import check_kernel, inputs
 from tvbandits.gp.posteriors.exact import Exact
@@ -54,7 +54,7 @@ class Recipe:
         Noise variance of a reward told without a variance of its own (unit of reward squared).
     aging : Aging
         Effective noise variance of an old observation.
-    posterior : Exact, Nystrom, StateSpace or ModelBank
+    posterior : Exact, Nystrom, StateSpace or ModelEnsemble
         How the posterior is computed: exactly, on a dictionary of inducing points, for sums of
         space-time terms by a Kalman filter, or by many of them with a weight each. A bank of models
         has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
@@ -108,7 +108,7 @@ class Recipe:
     kernel: Any
     noise_variance: float
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact | Nystrom | StateSpace | ModelBank = field(default_factory=Exact)
+    posterior: Exact | Nystrom | StateSpace | ModelEnsemble = field(default_factory=Exact)
     confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)
@@ -124,7 +124,7 @@ class Recipe:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
         for name, needs, method in _PARTS:
             part = getattr(self, name)
-            if isinstance(part, ModelBank):
+            if isinstance(part, ModelEnsemble):
                 self._check_bank()
             elif part is not None or not needs.endswith("None"):
                 check_part(name, part, needs, method)
@@ -182,7 +182,7 @@ class Recipe:
 _PARTS = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
-    ("posterior", "Exact(), Nystrom(), StateSpace() or ModelBank()", "condition"),
+    ("posterior", "Exact(), Nystrom(), StateSpace() or ModelEnsemble()", "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),

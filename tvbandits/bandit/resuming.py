@@ -13,10 +13,10 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.forgetting.aging import Paced
-from tvbandits.gp.fitting.calibration import Calibration
+from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import same_form
-from tvbandits.queries.pool import Members
+from tvbandits.queries.pool import CandidatePool
 
 
 def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
@@ -35,7 +35,7 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         asked_for=None,
         model=ModelState(_first_scaling(recipe), recipe.kernel, recipe.aging),
         posterior=None,
-        questions=Questions(Members.none()),
+        questions=Questions(CandidatePool.none()),
         random=rng.bit_generator.state,
         domain=recipe.domain,
     )
@@ -99,7 +99,7 @@ def _with_kernel_of(recipe: Recipe, state: State) -> State:
         if len(given) == len(known) and all(map(same_form, known, given)):
             return replace(state, model=replace(state.model, kernel=learned.kernel))
     model = replace(state.model, kernel=recipe.kernel, learned=None)
-    state = replace(state, calibration=Calibration())
+    state = replace(state, calibration=IntervalCalibration())
     if learned is None:
         return replace(state, model=model)
     about = replace(state.info.model, terms=())

@@ -15,15 +15,15 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
-from tvbandits.gp.ensemble.settings import Setting
-from tvbandits.gp.fitting.calibration import Calibration
+from tvbandits.gp.ensemble.settings import ModelSpec
+from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
-from tvbandits.gp.posteriors.candidate_cache import GrowingRows, Surface
+from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.queries.asking import Consultation
-from tvbandits.queries.pool import Choice, Members
+from tvbandits.queries.asking import QueryResult
+from tvbandits.queries.pool import CandidatePool, Choice
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ModelInfo:
     terms: tuple[Component, ...] = ()
     resets: int = 0
     white: float = 0.0
-    members: tuple[tuple[float, Setting], ...] = ()
+    members: tuple[tuple[float, ModelSpec], ...] = ()
     widening: float = 1.0
 
 
@@ -136,7 +136,7 @@ class QueryInfo:
     total_cost: float = 0.0
     acceptance: float = math.nan
 
-    def after(self, choice: Choice, asked: Consultation) -> QueryInfo:
+    def after(self, choice: Choice, asked: QueryResult) -> QueryInfo:
         """With one query more."""
         said, points, answered = asked.said, len(choice.rows), int(asked.said.answered.sum())
         return QueryInfo(
@@ -246,7 +246,7 @@ class Questions:
         The points that were available in the last decision, where that was said.
     """
 
-    pool: Members
+    pool: CandidatePool
     asked: int = 0
     decisions: int = 0
     due: bool = False
@@ -341,7 +341,7 @@ class State:
     domain: Domain
     spent: float = 0.0
     since: tuple[int, int] = (0, 0)
-    calibration: Calibration = field(default_factory=Calibration)
+    calibration: IntervalCalibration = field(default_factory=IntervalCalibration)
     expert: Mapping[str, Any] | None = None
     info: Info = field(default_factory=Info, compare=False)
 
@@ -389,9 +389,9 @@ def same_value(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(map(same_value, one, other))
-    if isinstance(one, GrowingRows):
+    if isinstance(one, AppendBuffer):
         return one.square == other.square and same_value(one.array, other.array)
-    if isinstance(one, Surface):
+    if isinstance(one, CandidateGrid):
         return bool(one.kernel == other.kernel) and same_value(one.points, other.points)
     # Classes that say themselves when they are equal are asked.
     if is_dataclass(one) and getattr(type(one), "__dataclass_params__").eq:  # noqa: B009

@@ -15,9 +15,9 @@ from tvbandits.bandit.state import PosteriorInfo, State
 from tvbandits.core.arrays import Array, as_times, as_values, as_variances
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
-from tvbandits.gp.fitting.calibration import Calibration
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
+from tvbandits.gp.fitting.calibration import IntervalCalibration
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,14 @@ Expected = Callable[[State, Array, float], tuple[State, Array, Array]]
 """A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
 
-def calibrated(recipe: Recipe, state: State, told: Observations, expected: Expected) -> Calibration:
+def calibrated(
+    recipe: Recipe, state: State, told: Observations, expected: Expected
+) -> IntervalCalibration:
     """How well the deviations of a learned kernel hold, once more rewards are told.
 
     Each is held against what is said of its own time by all that was told before it, late or not: how
-    many are told at once does not matter. One where the last one was says little (see `Calibration`),
+    many are told at once does not matter. One where the last one was says little (see
+    `IntervalCalibration`),
     and before the first fit there is nothing to watch.
     """
     known, learned = state.calibration, state.model.learned
@@ -168,17 +171,17 @@ def calibrated(recipe: Recipe, state: State, told: Observations, expected: Expec
     return known
 
 
-def told_to_bank(recipe: Recipe, state: State, surface: Surface | None, now: float) -> State:
+def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, now: float) -> State:
     """The state with its bank told what it does not know yet, speaking about the time `now`.
 
     A bank of another rule, noise variance or sign starts again from everything that was told.
     """
     rule, started = recipe.posterior, time.perf_counter()
-    assert isinstance(rule, ModelBank)  # only a bank is told
+    assert isinstance(rule, ModelEnsemble)  # only a bank is told
     assert surface is not None  # and it is for candidates alone
     sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
     made_for = (rule, recipe.noise_variance, sign)
-    if not isinstance(known, BankPosterior) or known.made_for != made_for:
+    if not isinstance(known, EnsemblePosterior) or known.made_for != made_for:
         known = rule.start(state.model.kernel, surface, *made_for[1:])
     told = zip((state.rewards, state.answers), known.told, strict=True)
     rewards, answers = (each.take(slice(count, None)) for each, count in told)

@@ -1,7 +1,7 @@
 """A bandit that outlives its process: `Campaign`, on a journal in a database."""
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.following import Verified
+from tvbandits.campaign.following import VerifiedCampaign
 from tvbandits.campaign.status import Status
 from tvbandits.campaign.store.errors import (
     BusyError,
@@ -27,5 +27,5 @@ __all__ = [
     "ReplayError",
     "Status",
     "StorageError",
-    "Verified",
+    "VerifiedCampaign",
 ]

@@ -34,7 +34,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.correcting import told_again
 from tvbandits.bandit.state import Info, State
 from tvbandits.campaign.consulted import Unsaved
-from tvbandits.campaign.following import Follower, Verified, snapshot_of, verified
+from tvbandits.campaign.following import Replayer, VerifiedCampaign, snapshot_of, verified
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.status import Status, status_of, table_of, write_table
 from tvbandits.campaign.store.errors import (
@@ -77,7 +77,7 @@ class Watching:
         with self._field("clock") as said:
             self._clock = Clock(*json.loads(said)) if said else None
         self._looking = threading.RLock()
-        self._reader: Follower | None = None
+        self._reader: Replayer | None = None
         self._news: tuple[State, int, str] | None = None
         self._unsaved: Unsaved = {}
 
@@ -211,7 +211,7 @@ class Watching:
         there = file_path("path", path)
         write_table(table_of(self.journal(), self.names), there)
 
-    def verify(self) -> Verified:
+    def verify(self) -> VerifiedCampaign:
         """Play everything again from the beginning, and compare with what is on record."""
         return verified(self._store, self._asks, self._trusted)
 
@@ -253,9 +253,9 @@ class Watching:
                 self._reader = self._follower(None)
             return self._reader.bandit.recipe
 
-    def _follower(self, expert: Expert | None) -> Follower:
+    def _follower(self, expert: Expert | None) -> Replayer:
         unsaved = None if expert is None else self._unsaved
-        return Follower(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
+        return Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
 
     def _check_chain(self) -> None:
         """Whether every row is as it was written, and none is missing before a snapshot."""
@@ -268,7 +268,7 @@ class Watching:
             )
 
     @contextmanager
-    def _read(self) -> Iterator[Follower]:
+    def _read(self) -> Iterator[Replayer]:
         """A bandit that is where the journal is, apart from the one that writes."""
         with self._looking:
             if self._reader is None:
@@ -333,7 +333,7 @@ class Campaign(Watching):
         self._snapshot_every = snapshot_every
         self._expert = expert
         self._writing = threading.RLock()
-        self._writer: Follower | None = None
+        self._writer: Replayer | None = None
 
     @classmethod
     def create(
@@ -623,14 +623,14 @@ class Campaign(Watching):
                     warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=3)
             return body
 
-    def _keep(self, turn: Turn, follower: Follower) -> None:
+    def _keep(self, turn: Turn, follower: Replayer) -> None:
         """Keep a snapshot, where what the expert knows is known."""
         if follower.expert is None or follower.expert.present:
             turn.snapshot(follower.seq, follower.head, snapshot_of(follower.bandit))
             follower.snapshot = follower.seq
 
     @contextmanager
-    def _turn(self) -> Iterator[tuple[Turn, Follower]]:
+    def _turn(self) -> Iterator[tuple[Turn, Replayer]]:
         """One's turn to write, with a bandit that is where the journal is."""
         with self._writing, self._store.turn() as turn:
             if self._writer is None:

@@ -31,7 +31,7 @@ Write = Callable[[str, Mapping[str, Any]], None]
 Unsaved = dict[tuple[bytes, float], Mapping[str, Any]]
 
 
-class OnRecord:
+class JournaledExpert:
     """An expert whose questions and answers are in a journal.
 
     Parameters

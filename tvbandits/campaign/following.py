@@ -14,7 +14,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.correcting import readings_at
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.campaign.consulted import OnRecord, Unsaved, Write
+from tvbandits.campaign.consulted import JournaledExpert, Unsaved, Write
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ClosedCampaignError,
@@ -39,7 +39,7 @@ def snapshot_of(bandit: Bandit) -> bytes:
     return to_bytes({"recipe": recipe, "state": bandit.state})
 
 
-class Follower:
+class Replayer:
     """A bandit at some row of a journal.
 
     Parameters
@@ -67,7 +67,7 @@ class Follower:
         self._place = snapshot.place
         self.seq, self.head = snapshot.seq, snapshot.head
         self.snapshot = snapshot.seq
-        self.expert = OnRecord(expert, unsaved) if asks else None
+        self.expert = JournaledExpert(expert, unsaved) if asks else None
         self.open: list[Row] = []
         saved = from_bytes(snapshot.data, trusted)
         with reading(f"{self._place}: the snapshot after row {snapshot.seq}"):
@@ -223,7 +223,7 @@ assert set(OPERATIONS) == set(DONE)
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedCampaign:
     """What came of playing a whole journal again.
 
     Attributes
@@ -259,13 +259,13 @@ class Verified:
         return not self.problems
 
 
-def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> Verified:
+def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCampaign:
     """Play everything again from the beginning, and compare with what is on record."""
     operations = rows = compared = doubts = 0
     problems: list[str] = []
     try:
         first, *later = reversed(store.snapshots())
-        follower = Follower(first, asks, None, trusted)
+        follower = Replayer(first, asks, None, trusted)
         snapshots = {each.seq: each for each in later}
         journal = store.rows(first.seq, first.head)
         known = {0: first.head} | {row.seq: row.digest for row in journal}
@@ -280,7 +280,7 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> Verified:
             operations += row.kind in DONE
             # Another version may keep the same beliefs in another form.
             if row.seq in snapshots and snapshots[row.seq].made_by == __version__:
-                other = Follower(snapshots[row.seq], asks, None, trusted)
+                other = Replayer(snapshots[row.seq], asks, None, trusted)
                 compared += 1
                 if not same_state(follower.bandit.state, other.bandit.state):
                     problems.append(f"the snapshot after row {row.seq} is not what its rows give")
@@ -289,7 +289,7 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> Verified:
         raise
     except CampaignError as error:
         problems.append(str(error))
-    return Verified(rows, operations, compared, doubts, tuple(problems))
+    return VerifiedCampaign(rows, operations, compared, doubts, tuple(problems))
 
 
 def same_state(one: State, other: State) -> bool:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.campaign.following import Follower
+from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, ExpertNeededError
 from tvbandits.campaign.store.rows import DONE, Row, as_text
 from tvbandits.campaign.store.store import Turn
@@ -85,7 +85,7 @@ def expert_on_record(expert: Expert | None) -> dict[str, str]:
 class Writer:
     """Does operations in one's turn, and writes them down."""
 
-    def __init__(self, turn: Turn, follower: Follower, who: str) -> None:
+    def __init__(self, turn: Turn, follower: Replayer, who: str) -> None:
         self._turn, self._follower, self._by = turn, follower, who
         self.uncertain = False
 

@@ -18,7 +18,7 @@ from matplotlib.transforms import ScaledTranslation
 from tvbandits.comparison.summary import counted, panels_of
 from tvbandits.core.arrays import Array
 from tvbandits.datasets.tables.references import References
-from tvbandits.policies import POLICIES, Look, Policy
+from tvbandits.policies import POLICIES, PlotStyle, Policy
 from tvbandits.policies.names import imported, path_of
 from tvbandits.policies.setting import Dashes
 
@@ -122,13 +122,13 @@ def regret_figure(
     return figure
 
 
-def styles_of(policies: Iterable[str]) -> dict[str, Look]:
+def styles_of(policies: Iterable[str]) -> dict[str, PlotStyle]:
     """A style for each policy: that of its name, or the next free one.
 
     Of several settings of one policy ("name:window=40", "name:window=80"), the plain name has the
     style, or else the first of them.
     """
-    found: dict[str, Look] = {}
+    found: dict[str, PlotStyle] = {}
     names = [str(policy) for policy in policies]
     for policy in sorted(names, key=lambda name: ":" in name):
         style = _look_of(policy)
@@ -138,17 +138,17 @@ def styles_of(policies: Iterable[str]) -> dict[str, Look]:
     return found | {policy: _free_style(i) for i, policy in enumerate(others)}
 
 
-def _look_of(policy: str) -> Look | None:
+def _look_of(policy: str) -> PlotStyle | None:
     """The look of a policy's name."""
     path = path_of(policy)
     known = imported(path) if path else POLICIES.get(policy.partition(":")[0])
     return known.look if isinstance(known, Policy) else None
 
 
-def _free_style(i: int) -> Look:
+def _free_style(i: int) -> PlotStyle:
     """The i-th style that belongs to no name."""
     period = len(FREE_DASHES) * len(FREE_MARKERS)
-    return Look(
+    return PlotStyle(
         FREE_COLOURS[i % len(FREE_COLOURS)],
         FREE_DASHES[i % len(FREE_DASHES)],
         1.8 + 0.4 * (i // period),
@@ -176,7 +176,7 @@ def _draw_panel(
     axes: Axes,
     group: pd.DataFrame,
     references: References | None,
-    styles: Mapping[str, Look],
+    styles: Mapping[str, PlotStyle],
     *,
     bound: bool,
     gap: float,

@@ -29,7 +29,7 @@ WIDTH = 2.9
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class MapSnapshot:
     """One step on a network of A sites.
 
     Attributes
@@ -45,8 +45,8 @@ class Snapshot:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.comparison.sensor_map import Snapshot
-    >>> print(Snapshot("Monday", np.array([41.0, 55.0, 38.0]), asked=np.array([0]), chosen=1).best)
+    >>> from tvbandits.comparison.sensor_map import MapSnapshot
+    >>> print(MapSnapshot("Monday", np.array([41.0, 55.0, 38.0]), asked=np.array([0]), chosen=1).best)
     1
     """
 
@@ -72,7 +72,7 @@ class Snapshot:
 
 def sensor_map(
     points: Array,
-    snapshots: Sequence[Snapshot],
+    snapshots: Sequence[MapSnapshot],
     *,
     unit: str = "",
     distance_unit: str = "km",
@@ -99,9 +99,9 @@ def sensor_map(
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.comparison.sensor_map import Snapshot, sensor_map
+    >>> from tvbandits.comparison.sensor_map import MapSnapshot, sensor_map
     >>> points = np.array([[0.0, 0.0], [1.0, 0.5], [0.3, 1.0]])
-    >>> monday = Snapshot("Monday", np.array([41.0, 55.0, 38.0]), asked=np.array([0]), chosen=1)
+    >>> monday = MapSnapshot("Monday", np.array([41.0, 55.0, 38.0]), asked=np.array([0]), chosen=1)
     >>> sensor_map(points, [monday], unit="ppb").savefig("map.png")
     """
     if points.ndim != 2 or points.shape[1] != 2:
@@ -143,7 +143,7 @@ def sensor_map(
 
 
 def _draw(
-    axes: Axes, points: Array, snapshot: Snapshot, colours: ScalarMappable, unit: str
+    axes: Axes, points: Array, snapshot: MapSnapshot, colours: ScalarMappable, unit: str
 ) -> None:
     # The highest sites lie on top, where sites crowd.
     order = np.argsort(snapshot.levels)

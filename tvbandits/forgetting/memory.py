@@ -26,7 +26,7 @@ cannot move a posterior by one rounding error; the rest is for a scale that may 
 
 
 @dataclass(frozen=True)
-class Tail:
+class ActiveWindow:
     """Where what may still count begins.
 
     Attributes
@@ -46,7 +46,7 @@ class _Known:
     rewards: Observations
     answers: Observations
     aging: Aging
-    tail: Tail
+    tail: ActiveWindow
     before: float
     length: int
 
@@ -64,7 +64,7 @@ class Memory:
         aging: Aging,
         time: float,
         prior: Callable[[Observations], float],
-    ) -> Tail:
+    ) -> ActiveWindow:
         """Where what may still count begins.
 
         Parameters
@@ -77,7 +77,7 @@ class Memory:
             Largest prior variance of the reward where there are observations, in its unit squared.
         """
         if not is_final(aging):
-            return Tail()
+            return ActiveWindow()
         known = self._continued(rewards, answers, aging)
         length = len(rewards) + len(answers) - known.tail.rewards - known.tail.answers
         if length >= 2 * known.length + LOOKED_AT:
@@ -89,19 +89,19 @@ class Memory:
         """The tail as it was before, if it is one of these still."""
         known = self._known
         if known is None or known.aging is not aging or not rewards.begins_with(known.rewards):
-            return _Known(rewards, answers, aging, Tail(), -math.inf, 0)
+            return _Known(rewards, answers, aging, ActiveWindow(), -math.inf, 0)
         # Answers may have been replaced by others; rewards are told, and stay.
         same = answers.begins_with(known.answers)
         tail = known.tail if same else replace(known.tail, answers=0)
         if known.before > -math.inf:
             fresh = rewards.t[len(known.rewards) :].min(initial=math.inf)
             if min(fresh, answers.t[tail.answers :].min(initial=math.inf)) < known.before:
-                return _Known(rewards, answers, aging, Tail(), -math.inf, 0)
+                return _Known(rewards, answers, aging, ActiveWindow(), -math.inf, 0)
         return replace(known, rewards=rewards, answers=answers, tail=tail)
 
 
 def of_tail(
-    rewards: Observations, answers: Observations, tail: Tail, now: float
+    rewards: Observations, answers: Observations, tail: ActiveWindow, now: float
 ) -> tuple[Observations, Ages]:
     """The observations from the tail on, and their ages at the time `now`."""
     seen = rewards.take(slice(tail.rewards, None)).append(answers.take(slice(tail.answers, None)))
@@ -126,7 +126,7 @@ def _shortened(known: _Known, time: float, prior: Callable[[Observations], float
     # Ages are counted within the tail: all rewards before it must be older than what is in it.
     if rest.min(initial=math.inf) < before:
         return replace(known, length=len(seen))
-    tail = Tail(known.tail.rewards + more, known.tail.answers + answers)
+    tail = ActiveWindow(known.tail.rewards + more, known.tail.answers + answers)
     return replace(known, tail=tail, before=float(before), length=len(rest))
 
 

@@ -18,14 +18,14 @@ from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb
 from tvbandits.policies.registry import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES
 from tvbandits.policies.regularised_evolution import evolution
 from tvbandits.policies.removing import bolt, w_dbo
-from tvbandits.policies.setting import Look, Policy, Setting
+from tvbandits.policies.setting import PlotStyle, Policy, Setting
 from tvbandits.policies.time_as_input import boba, mk_gp_ucb, time_gp_ucb
 
 __all__ = [
     "AS_IN_THE_PAPER",
     "FIRST_COMPARISON",
     "POLICIES",
-    "Look",
+    "PlotStyle",
     "Policy",
     "Setting",
     "ada_opkb",

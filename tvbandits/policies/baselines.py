@@ -15,7 +15,7 @@ import numpy as np
 from tvbandits.core.arrays import Array, finite_number, positive_number
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.player import ModelFree
-from tvbandits.policies.setting import Look, Policy, Seed, described
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
 class Uniform(ModelFree):
@@ -152,7 +152,7 @@ UNIFORM = Policy(
     uniform,
     "a point of the domain at random",
     paper="",
-    look=Look("#767676", "-", 1.6, "o"),
+    look=PlotStyle("#767676", "-", 1.6, "o"),
     first_comparison=True,
 )
 
@@ -194,7 +194,7 @@ EPS_GREEDY = Policy(
     eps_greedy,
     "the best point so far, at random min(epsilon, decay / t)",
     paper="Auer 2002",
-    look=Look("#44607c", (0, (1, 1, 1, 3)), 2.4, "8"),
+    look=PlotStyle("#44607c", (0, (1, 1, 1, 3)), 2.4, "8"),
 )
 
 

@@ -21,7 +21,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.ensemble.rule import ModelBank
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
@@ -36,8 +36,8 @@ from tvbandits.policies.learning import (
 from tvbandits.policies.setting import (
     Common,
     Learn,
-    Look,
     Mean,
+    PlotStyle,
     Policy,
     Posterior,
     Seed,
@@ -81,8 +81,9 @@ def tv_gp_ucb(
         When to fit; only without epsilon.
     confidence : Confidence, float or str, optional
         2; 2 sqrt 2 / d where the drift is learned on a box of d > 1 coordinates.
-    posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
-        Where the drift is learned, by default `ModelBank("both")` on up to 64 candidates, with the width
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "bank", optional
+        Where the drift is learned, by default `ModelEnsemble("both")` on up to 64 candidates, with
+        the width
         of what lasts alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman
         filter, `StateSpace()`, but on a box. The exact one where it is not learned. Which is better
         where: `docs/bank-of-models.md`.
@@ -119,7 +120,7 @@ def tv_gp_ucb(
             f"kernel is None, which is for an epsilon that is not given; got {epsilon}"
         )
     common = Common(confidence, "exact" if posterior is None else posterior, mean, seed, minimise)
-    if isinstance(as_posterior(common.posterior or "exact"), ModelBank):
+    if isinstance(as_posterior(common.posterior or "exact"), ModelEnsemble):
         raise ValueError(f"a bank of models learns by itself: epsilon must be None, got {epsilon}")
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return assembled(domain, drifting, noise_variance, common)
@@ -141,7 +142,7 @@ TV_GP_UCB = Policy(
     tv_gp_ucb,
     "a kernel that forgets at rate epsilon, or learns how",
     paper="Bogunovic 2016",
-    look=Look("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
+    look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
     recommended=recommended_tv,
     first_comparison=True,
     in_the_paper="fitted=true",
@@ -216,7 +217,7 @@ UI_GP_UCB = Policy(
     ui_gp_ucb,
     "injects noise at rate, growth=wiener|linear",
     paper="Brunzema 2022",
-    look=Look("#3a86c8", (0, (3, 1)), 2.2, "*"),
+    look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
     recommended=recommended_ui,
     first_comparison=True,
 )
@@ -265,7 +266,7 @@ ET_GP_UCB = Policy(
     et_gp_ucb,
     "starts afresh when a reward is a surprise",
     paper="Brunzema 2025",
-    look=Look("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
+    look=PlotStyle("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
 )
 
 

@@ -20,8 +20,8 @@ from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
-from tvbandits.policies.ruled import ByRule, Held, Kinds, constant, finite, inward
-from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
+from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, constant, finite, inward
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
 
 
 def most_uncertain(K: Array, noise: float, count: int) -> Index:
@@ -45,7 +45,7 @@ def most_uncertain(K: Array, noise: float, count: int) -> Index:
     return rows
 
 
-class PhasedElimination(Held):
+class PhasedElimination(PolicyState):
     """The rule.
 
     Phase i = 0, 1, ... has `first` 2^i plays: the most uncertain ones of the surviving candidates, in
@@ -170,7 +170,7 @@ def r_perp(
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """R-PERP (Iwazaki & Takeno 2025): phased elimination in random order, with restarts.
 
     Parameters
@@ -203,7 +203,7 @@ def r_perp(
     noise = positive_number("noise_variance", noise_variance) / unit**2
     prior, arms = inward(mean, minimise), finite(domain, "R-PERP")
     rule = PhasedElimination(arms, kernel, noise, reset_every, first, width, prior, unit)
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
 
 
 def recommended(
@@ -223,7 +223,7 @@ POLICIES = (
         r_perp,
         "phases in random order, elimination, restarts",
         paper="Iwazaki & Takeno 2025",
-        look=Look("#045a8d", (0, (1, 2)), 2.2, "|"),
+        look=PlotStyle("#045a8d", (0, (1, 2)), 2.2, "|"),
         recommended=recommended,
     ),
 )

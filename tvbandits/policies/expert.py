@@ -21,15 +21,15 @@ from tvbandits.core.coercion import check_part, choice, function
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
-from tvbandits.gp.ensemble.rule import ModelBank
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.learning import learned_parts, seasonal_bank
 from tvbandits.policies.setting import (
     Common,
     Learn,
-    Look,
     Mean,
+    PlotStyle,
     Policy,
     Posterior,
     Season,
@@ -160,7 +160,7 @@ SPARQ_GP_UCB = Policy(
     sparq_gp_ucb,
     "asks an expert about queries * log t points",
     paper="Mauduit 2025",
-    look=Look("#000000", "-", 3.0, "X"),
+    look=PlotStyle("#000000", "-", 3.0, "X"),
     first_comparison=True,
 )
 
@@ -201,7 +201,8 @@ def frugal_gp_ucb(
     """Learn the drift, keep every answer, and ask about what could change the next decision.
 
     On candidates the model is a bank of space-time models, weighted by how well they predict (on up to
-    64, those of a network and those of a smooth function are rivals: `ModelBank("both")`); a question
+    64, those of a network and those of a smooth function are rivals: `ModelEnsemble("both")`); a
+    question
     goes where an answer helps the next decision most, every fourth where least is known, and after an
     answer the best mean is played.
 
@@ -224,7 +225,7 @@ def frugal_gp_ucb(
         How the questions are chosen, a name in `PLANS`: "next" with a bank of models, else "plausible".
     queries : QueryPlan, optional
         Instead of the plan of that name and budget.
-    posterior : Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank", optional
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "bank", optional
         A bank of models or a Kalman filter by default.
     season : float, "find", "none" or None
         Time after which a part of the reward comes again: 24 for a day where times count hours. Models
@@ -252,7 +253,7 @@ def frugal_gp_ucb(
         check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
     common = Common(confidence, posterior, mean, seed, minimise)
     start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank=True)
-    with_bank = isinstance(common.posterior, ModelBank)
+    with_bank = isinstance(common.posterior, ModelEnsemble)
     common = replace(common, posterior=seasonal_bank(common.posterior, season))
     if plan is None:
         plan = "next" if with_bank else "plausible"
@@ -283,7 +284,7 @@ FRUGAL_GP_UCB = Policy(
     frugal_gp_ucb,
     "learns the drift, and asks budget questions a step or fewer",
     paper="this package",
-    look=Look("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
+    look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
     recommended=recommended_frugal,
 )
 

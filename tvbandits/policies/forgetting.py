@@ -24,8 +24,8 @@ from tvbandits.policies import theory
 from tvbandits.policies.setting import (
     Common,
     Learn,
-    Look,
     Mean,
+    PlotStyle,
     Policy,
     Posterior,
     Seed,
@@ -72,7 +72,7 @@ GP_UCB = Policy(
     gp_ucb,
     "never forgets",
     paper="Srinivas 2010",
-    look=Look("#d55e00", "-", 1.8, "s"),
+    look=PlotStyle("#d55e00", "-", 1.8, "s"),
     first_comparison=True,
 )
 
@@ -133,7 +133,7 @@ R_GP_UCB = Policy(
     r_gp_ucb,
     "starts afresh every reset_every rewards, period=variation|bogunovic",
     paper="Bogunovic 2016",
-    look=Look("#0072b2", "--", 1.8, "D"),
+    look=PlotStyle("#0072b2", "--", 1.8, "D"),
     recommended=recommended_r,
     first_comparison=True,
 )
@@ -186,7 +186,7 @@ SW_GP_UCB = Policy(
     sw_gp_ucb,
     "the last window rewards",
     paper="Zhou & Shroff 2021",
-    look=Look("#00805d", "-.", 1.8, "^"),
+    look=PlotStyle("#00805d", "-.", 1.8, "^"),
     recommended=recommended_sw,
     first_comparison=True,
 )
@@ -250,7 +250,7 @@ W_GP_UCB = Policy(
     w_gp_ucb,
     "weights discount^age",
     paper="Deng 2022",
-    look=Look("#b8478d", ":", 2.4, "v"),
+    look=PlotStyle("#b8478d", ":", 2.4, "v"),
     recommended=recommended_w,
     first_comparison=True,
 )

@@ -17,7 +17,7 @@ from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import space_of
 from tvbandits.forgetting.aging import Window
-from tvbandits.gp.ensemble.rule import ModelBank
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.ensemble.settings import SMALL_NETWORK
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
@@ -55,9 +55,9 @@ def learned_parts(
     if kernel is not None and not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {shown(kernel)}")
     if bank and _leaves_it_to_a_bank(domain, kernel, learn, common):
-        common = replace(common, posterior=ModelBank("both"))
+        common = replace(common, posterior=ModelEnsemble("both"))
     start, every, common = _fitted(domain, kernel, as_rule(learn, default), common)
-    if not isinstance(common.posterior, ModelBank):
+    if not isinstance(common.posterior, ModelEnsemble):
         return start, every, common
     if learn:
         raise ValueError(
@@ -71,8 +71,10 @@ def seasonal_bank(posterior: Any, season: Season) -> Any:
     if isinstance(season, str) and season == "find":
         return posterior
     if season is None or (isinstance(season, str) and season == "none"):
-        return replace(posterior, season=None) if isinstance(posterior, ModelBank) else posterior
-    if not isinstance(posterior, ModelBank):
+        return (
+            replace(posterior, season=None) if isinstance(posterior, ModelEnsemble) else posterior
+        )
+    if not isinstance(posterior, ModelEnsemble):
         raise ValueError(
             f"season={shown(season)} needs a bank of models, which is played on candidates where no "
             "kernel, learn, mean or other posterior is given"
@@ -101,7 +103,7 @@ def suits_rival_models(
 
 def learned_by_rivals(domain: Domain, noise_variance: float, common: Common) -> Bandit:
     """A bank of a network's models and a function's, and a width of what lasts alone."""
-    common = replace(common, posterior=ModelBank("both", season=None))
+    common = replace(common, posterior=ModelEnsemble("both", season=None))
     start, _, common = learned_parts(domain, None, None, Every(), common)
     return assembled(domain, start, noise_variance, common, acquisition=LastingBound())
 

@@ -36,8 +36,8 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.predictive import Centre
-from tvbandits.policies.ruled import ByRule, Held, Kinds, inward
-from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, Width, described
+from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, inward
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, Width, described
 
 Base = Callable[..., Bandit]
 
@@ -124,7 +124,7 @@ def _awaiting(bandit: Bandit, out: Plays) -> Bandit:
     return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=out))
 
 
-class Master(Held):
+class Master(PolicyState):
     """The rule.
 
     Parameters
@@ -243,7 +243,7 @@ def master(
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """MASTER around a bandit (Wei & Luo 2021). With the paper's constants its tests hardly ever fire.
 
     Parameters
@@ -291,7 +291,7 @@ def master(
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
     rule = Master(make, tests, Centre(prior, unit))
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
 
 
 def recommended(
@@ -310,7 +310,7 @@ POLICIES = (
         master,
         "copies of a bandit on many scales, and two tests",
         paper="Wei & Luo 2021",
-        look=Look("#525252", (0, (8, 2, 2, 2)), 1.8, "4"),
+        look=PlotStyle("#525252", (0, (8, 2, 2, 2)), 1.8, "4"),
         recommended=recommended,
     ),
 )

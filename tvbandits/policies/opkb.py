@@ -50,8 +50,8 @@ from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.predictive import Centre, features_of
-from tvbandits.policies.ruled import ByRule, Held, Kinds, finite
-from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
+from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, finite
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, Setting, described
 
 SWEEPS, ENOUGH = 5000, 1e-11
 """Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
@@ -216,7 +216,7 @@ class Epoch:
     before: list[tuple[Array, int]] = field(default_factory=list)
 
 
-class Opkb(Held):
+class Opkb(PolicyState):
     """The rule.
 
     Parameters
@@ -372,7 +372,7 @@ def ada_opkb(
     adaptive: bool = True,
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """ADA-OPKB (Hong 2023); not `adaptive`: OPKB, for rewards that stand still.
 
     Parameters
@@ -414,7 +414,7 @@ def ada_opkb(
     flag("adaptive", adaptive)
     arms, centre = finite(domain, "OPKB"), Centre("online", scale)
     rule = Opkb(arms, kernel, constants, centre, adaptive)
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
 
 
 def recommended(
@@ -437,7 +437,7 @@ POLICIES = (
         ada_opkb,
         "solves for whom to play, replays the past, restarts",
         paper="Hong 2023",
-        look=Look("#993404", (0, (9, 2)), 1.8, "x"),
+        look=PlotStyle("#993404", (0, (9, 2)), 1.8, "x"),
         recommended=recommended,
     ),
 )

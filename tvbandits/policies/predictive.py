@@ -36,8 +36,8 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import ByRule, Held, Kinds, constant, finite, inward
-from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
+from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, constant, finite, inward
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
 
 SMALLEST = 1e-10
 """Eigenvalues below this share of the largest are left out."""
@@ -51,7 +51,7 @@ def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Filter:
+class ArmFilter:
     """The posterior of w at a time, of reward and of the constant 1, as two columns.
 
     Attributes
@@ -71,12 +71,12 @@ class Filter:
     time: float | None = None
 
     @classmethod
-    def prior(cls, features: Array, epsilon: float) -> Filter:
+    def prior(cls, features: Array, epsilon: float) -> ArmFilter:
         """Before any reward."""
         r = features.shape[1]
         return cls(features, epsilon, np.zeros((r, 2)), np.eye(r))
 
-    def at(self, t: float) -> Filter:
+    def at(self, t: float) -> ArmFilter:
         """As it is at a time, which is not earlier."""
         if self.time is None or t <= self.time:
             return replace(self, time=t if self.time is None else self.time)
@@ -85,7 +85,7 @@ class Filter:
         covariance[np.diag_indices_from(covariance)] += 1.0 - gamma**2
         return replace(self, mean=gamma * self.mean, covariance=covariance, time=t)
 
-    def observed(self, row: int, y: float, noise: float) -> Filter:
+    def observed(self, row: int, y: float, noise: float) -> ArmFilter:
         """With a reward at a candidate, at the time it speaks about."""
         h = self.features[row]
         reach = self.covariance @ h
@@ -93,7 +93,7 @@ class Filter:
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
 
-    def awaiting(self, out: Plays, domain: Candidates, noise: float) -> Filter:
+    def awaiting(self, out: Plays, domain: Candidates, noise: float) -> ArmFilter:
         """As if the mean had been observed at plays whose rewards are not told yet."""
         found = self
         for x, t in zip(out.X, out.t, strict=True):
@@ -174,7 +174,7 @@ def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
     return np.asarray(half.T @ half)
 
 
-class PredictiveSampling(Held):
+class PredictiveSampling(PolicyState):
     """The rule.
 
     Parameters
@@ -198,7 +198,7 @@ class PredictiveSampling(Held):
         "_stretch": Real,
         "_gamma": Real,
         "_future": np.ndarray,
-        "filter": Filter,
+        "filter": ArmFilter,
     }
 
     def __init__(
@@ -212,7 +212,7 @@ class PredictiveSampling(Held):
     ) -> None:
         features, values = features_of(kernel, domain.X)
         self._domain, self._noise, self._centre, self._stretch = domain, noise, centre, stretch
-        self.filter = Filter.prior(features, epsilon)
+        self.filter = ArmFilter.prior(features, epsilon)
         self._gamma = math.sqrt(1.0 - epsilon)
         self._future = future_variance(self._gamma, noise / values)
 
@@ -245,7 +245,7 @@ def predictive_sampling(
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
 
     Parameters
@@ -280,7 +280,7 @@ def predictive_sampling(
         Centre(inward(mean, minimise), unit),
         width,
     )
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
 
 
 def recommended(
@@ -299,7 +299,7 @@ POLICIES = (
         predictive_sampling,
         "draws what all future rewards would still confirm",
         paper="Liu 2023",
-        look=Look("#2f8f4a", (0, (7, 1)), 1.8, "3"),
+        look=PlotStyle("#2f8f4a", (0, (7, 1)), 1.8, "3"),
         recommended=recommended,
     ),
 )

@@ -22,9 +22,17 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.predictive import Centre, Filter, features_of, log_density
-from tvbandits.policies.ruled import ByRule, Held, Kinds, constant, finite, inward, numbers_in
-from tvbandits.policies.setting import Look, Mean, Policy, Seed, Setting, described
+from tvbandits.policies.predictive import ArmFilter, Centre, features_of, log_density
+from tvbandits.policies.ruled import (
+    Kinds,
+    PolicyAdapter,
+    PolicyState,
+    constant,
+    finite,
+    inward,
+    numbers_in,
+)
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
 
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 """The default priors: nine, three length scales times three rates of change."""
@@ -48,14 +56,14 @@ class Member:
         How many these are.
     """
 
-    filter: Filter
+    filter: ArmFilter
     log_evidence: float = 0.0
     errors: float = 0.0
     allowance: float = 0.0
     rounds: int = 0
 
 
-class SeveralPriors(Held):
+class SeveralPriors(PolicyState):
     """What both rules share: filters of all priors, told every reward.
 
     Parameters
@@ -91,10 +99,10 @@ class SeveralPriors(Held):
     ) -> None:
         features = [features_of(kernel, domain.X)[0] for kernel in kernels]
         self._domain, self._noise, self._centre, self._width = domain, noise, centre, width
-        self.members = [Member(Filter.prior(each, rate)) for each in features for rate in rates]
+        self.members = [Member(ArmFilter.prior(each, rate)) for each in features for rate in rates]
         self._steps = 0
 
-    def _at(self, p: int, now: float, out: Plays) -> Filter:
+    def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
         """The filter of a prior at a decision."""
         return self.members[p].filter.awaiting(out, self._domain, self._noise).at(now)
 
@@ -244,7 +252,7 @@ def pe_gp_ucb(
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """PE-GP-UCB (Ziomek 2025): the most optimistic of several priors, until the data speak against it.
 
     Parameters
@@ -275,7 +283,7 @@ def pe_gp_ucb(
     finite_number("delta", delta, above=0.0, high=1.0)
     width, prior = constant(confidence), inward(mean, minimise)
     parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
-    return ByRule(domain, Elimination(*parts, delta=delta), minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, Elimination(*parts, delta=delta), minimise=minimise, seed=seed)
 
 
 @described
@@ -291,7 +299,7 @@ def hp_gp_ts(
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """HP-GP-TS (Sandberg & Chehreghani 2026): Thompson sampling of the prior, then of the reward.
 
     Parameters
@@ -319,7 +327,7 @@ def hp_gp_ts(
     """
     width, prior = constant(confidence), inward(mean, minimise)
     parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
-    return ByRule(domain, PosteriorOfPriors(*parts), minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, PosteriorOfPriors(*parts), minimise=minimise, seed=seed)
 
 
 def recommended_scale(setting: Setting, scale: float | None = None) -> Mapping[str, Any]:
@@ -333,7 +341,7 @@ POLICIES = (
         pe_gp_ucb,
         "the most optimistic of several priors, with elimination",
         paper="Ziomek 2025",
-        look=Look("#ae017e", (0, (6, 2)), 1.8, "1"),
+        look=PlotStyle("#ae017e", (0, (6, 2)), 1.8, "1"),
         recommended=recommended_scale,
     ),
     Policy(
@@ -341,7 +349,7 @@ POLICIES = (
         hp_gp_ts,
         "Thompson sampling of a prior, then of the reward",
         paper="Sandberg & Chehreghani 2026",
-        look=Look("#c2488a", (0, (2, 2)), 2.0, "2"),
+        look=PlotStyle("#c2488a", (0, (2, 2)), 2.0, "2"),
         recommended=recommended_scale,
     ),
 )

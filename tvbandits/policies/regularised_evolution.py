@@ -22,7 +22,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.player import ModelFree
-from tvbandits.policies.setting import Look, Policy, Seed, described
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
 class RegularisedEvolution(ModelFree):
@@ -197,6 +197,6 @@ POLICIES = (
         evolution,
         "regularised evolution",
         paper="Real 2019",
-        look=Look("#6d4c41", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
+        look=PlotStyle("#6d4c41", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
     ),
 )

@@ -46,8 +46,8 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.maximum_likelihood import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.policies.ruled import ByRule, Held, Kinds
-from tvbandits.policies.setting import Look, Policy, Seed, Setting, described
+from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, Setting, described
 
 
 def precision(K: Array, noise: float) -> Array:
@@ -151,7 +151,7 @@ class Hyperparameters:
     noise: float = 0.01
 
 
-class Relevant(Held):
+class Relevant(PolicyState):
     """The rule of W-DBO: a dataset that loses what no longer matters.
 
     Parameters
@@ -438,7 +438,7 @@ def w_dbo(
     refit_every: int = 1,
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
 
     A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
@@ -471,7 +471,7 @@ def w_dbo(
     """
     _checked(alpha, removal, first, refit_every)
     rule = Relevant(domain, noise_variance, alpha, removal, first, refit_every)
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
 
 
 @described
@@ -485,7 +485,7 @@ def bolt(
     refit_every: int = 1,
     minimise: bool = False,
     seed: Seed = 0,
-) -> ByRule:
+) -> PolicyAdapter:
     """W-DBO with BOLT's largest size of the data (Bardou & Thiran 2025).
 
     Parameters
@@ -515,7 +515,7 @@ def bolt(
     not_negative("response", response)
     _checked(alpha, "relevance", first, refit_every)
     rule = Relevant(domain, noise_variance, alpha, "relevance", first, refit_every, response)
-    return ByRule(domain, rule, minimise=minimise, seed=seed)
+    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
 
 
 def recommended(setting: Setting, first: int | None = None) -> Mapping[str, Any]:
@@ -530,7 +530,7 @@ POLICIES = (
         w_dbo,
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
-        look=Look("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
+        look=PlotStyle("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
         recommended=recommended,
     ),
     Policy(
@@ -538,7 +538,7 @@ POLICIES = (
         bolt,
         "W-DBO with the size of the data that its response time allows",
         paper="Bardou & Thiran 2025",
-        look=Look("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "+"),
+        look=PlotStyle("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "+"),
         recommended=recommended,
     ),
 )

@@ -45,7 +45,7 @@ class Rule(Protocol):
         ...
 
 
-class Held:
+class PolicyState:
     """A rule that is saved as what it holds: `holds` names its attributes, and what each may be."""
 
     holds: ClassVar[Kinds] = {}
@@ -68,7 +68,7 @@ class Held:
         return made
 
 
-class ByRule(ModelFree):
+class PolicyAdapter(ModelFree):
     """A player whose choices are those of a rule.
 
     Parameters

@@ -31,7 +31,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import check_part, of_kind, shown
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.gp.ensemble.rule import ModelBank
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -41,7 +41,7 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 
 Width: TypeAlias = Confidence | float | str
 Posterior: TypeAlias = (
-    Exact | Nystrom | StateSpace | ModelBank | Literal["exact", "nystrom", "bank"]
+    Exact | Nystrom | StateSpace | ModelEnsemble | Literal["exact", "nystrom", "bank"]
 )
 Mean: TypeAlias = float | Literal["online"]
 Season: TypeAlias = float | Literal["find", "none"] | None
@@ -63,7 +63,7 @@ OPTIONS = {
         "The width beta of mu + beta sigma; a number is a constant width.",
     ),
     "posterior": (
-        'Exact, Nystrom, StateSpace, ModelBank, "exact", "nystrom" or "bank"',
+        'Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "bank"',
         "How the posterior is computed: exactly, on a dictionary of inducing points, for sums of "
         "space-time terms by a Kalman filter, or by a bank of such models, weighted by how well they "
         "predict.",
@@ -189,7 +189,7 @@ def assembled(
     return Bandit(recipe, seed=common.seed)
 
 
-def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace | ModelBank:
+def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace | ModelEnsemble:
     """`"exact"`, `"nystrom"`, `"bank"`, or any posterior as it is."""
     if isinstance(posterior, str):
         if posterior not in ("exact", "nystrom", "bank"):
@@ -197,7 +197,7 @@ def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace | ModelBa
                 f'posterior must be "exact", "nystrom" or "bank", got {shown(posterior)}'
             )
         if posterior == "bank":
-            return ModelBank()
+            return ModelEnsemble()
         return Exact() if posterior == "exact" else Nystrom()
     return posterior
 
@@ -280,13 +280,13 @@ Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotStyle:
     """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help.
 
     Examples
     --------
-    >>> from tvbandits.policies import Look
-    >>> look = Look("#0072b2", "--", 1.8, "D")  # colour, dashes, width and marker of a curve
+    >>> from tvbandits.policies import PlotStyle
+    >>> look = PlotStyle("#0072b2", "--", 1.8, "D")  # colour, dashes, width and marker of a curve
     """
 
     colour: str
@@ -345,7 +345,7 @@ class Policy:
     recipe: Callable[..., Player]
     summary: str
     paper: str
-    look: Look | None = None
+    look: PlotStyle | None = None
     recommended: Callable[..., Mapping[str, Any]] = field(default=nothing_more)
     widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
     first_comparison: bool = False

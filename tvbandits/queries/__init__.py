@@ -1,6 +1,6 @@
 """Which points to ask an expert about, and asking."""
 
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage, PolylogSchedule
 from tvbandits.queries.plans import (
     KDPP,
@@ -15,11 +15,11 @@ from tvbandits.queries.pool import Choice, Pool
 
 __all__ = [
     "KDPP",
-    "Beliefs",
     "Budget",
     "Choice",
     "Following",
     "GreedyVariance",
+    "JointPosterior",
     "LogSchedule",
     "OnAverage",
     "PlausibleMaximisers",

@@ -83,14 +83,14 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Consultation:
+class QueryResult:
     """One query: what was said, and the error of an expert that could not be reached."""
 
     said: Answers
     failure: Exception | None = None
 
 
-def consult(expert: Expert, points: Array, t: float) -> Consultation:
+def consult(expert: Expert, points: Array, t: float) -> QueryResult:
     """Ask, and check the form of the answer.
 
     Raises
@@ -100,7 +100,7 @@ def consult(expert: Expert, points: Array, t: float) -> Consultation:
     """
     q = len(points)
     if q == 0:
-        return Consultation(Answers.none(0))
+        return QueryResult(Answers.none(0))
     try:
         said = expert.query(points, t)
     except Exception as error:
@@ -108,8 +108,8 @@ def consult(expert: Expert, points: Array, t: float) -> Consultation:
             raise ExpertError(
                 f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
             ) from error
-        return Consultation(Answers.none(q, notes=(_described(error),)), error)
-    return Consultation(checked_answers(said, q))
+        return QueryResult(Answers.none(q, notes=(_described(error),)), error)
+    return QueryResult(checked_answers(said, q))
 
 
 def show(expert: Expert, rewards: Observations) -> None:

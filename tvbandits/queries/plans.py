@@ -16,7 +16,8 @@ The guarantee of SparQ-GP-UCB rests on a choice that sees inputs only, never val
 Which points to ask about: what the next decision hangs on, and what the model knows least about.
 
 Most questions go where an answer raises the best mean most, on average (the knowledge gradient of
-`Beliefs.gains`). It looks one decision ahead and only where the model sees a chance, so that a peak
+`JointPosterior.gains`). It looks one decision ahead and only where the model sees a chance, so that
+a peak
 that appears where all was low would never be found: every fourth question goes to the point of the
 largest deviation anywhere, in or outside of the plausible set. Values of answers over many decisions
 (lifetime knowledge gradient) instead of it did not do better on the networks it was tried on.
@@ -42,7 +43,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.linalg import first_largest
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries import k_dpp
 from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, whole
 from tvbandits.queries.pool import Choice, Pool
@@ -266,7 +267,8 @@ class PlausibleMaximisers:
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
     while the bounds hold. Among the `looked_at` plausible points that promise most (`PROMISE`), the one
-    of the largest gain is asked about (`Beliefs.gains`: how much its answer raises the best mean, on
+    of the largest gain is asked about (`JointPosterior.gains`: how much its answer raises the best
+    mean, on
     average), as if those before were known. The gain looks one decision ahead, and by itself may never
     ask about what is worth knowing for long; so every `explore_every`-th question goes to the plausible
     point of the largest deviation. It ends when the best gain falls below `tolerance` noise deviations
@@ -395,7 +397,7 @@ def _one_by_one(
     budget: Budget | int,
     pool: Pool,
     rng: np.random.Generator,
-    score: Callable[[Beliefs], Array],
+    score: Callable[[JointPosterior], Array],
 ) -> Choice:
     """The points of the largest score, each after the ones before it have been asked about."""
     N, k = _allowed(budget, pool)
@@ -455,7 +457,10 @@ class NextDecision:
 
 
 def questions(
-    beliefs: Beliefs, budget: int, asked: int = 0, discover_every: int | None = DISCOVER_EVERY
+    beliefs: JointPosterior,
+    budget: int,
+    asked: int = 0,
+    discover_every: int | None = DISCOVER_EVERY,
 ) -> Index:
     """Rows of distinct points to ask about, one after the other as if those before were known.
 
@@ -490,7 +495,7 @@ def questions(
     return np.array(chosen, dtype=np.int64)
 
 
-def _most_useful(beliefs: Beliefs, free: NDArray[np.bool_]) -> int:
+def _most_useful(beliefs: JointPosterior, free: NDArray[np.bool_]) -> int:
     """The free point whose answer raises the best mean most."""
     ranked = np.argsort(-(beliefs.mean + PROMISE * beliefs.deviation), kind="stable")
     candidates = ranked[free[ranked]][:LOOKED_AT]

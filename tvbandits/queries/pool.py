@@ -12,7 +12,7 @@ import numpy as np
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.budgets import Budget, as_budget, check_number
 
 DETERMINED = 1e-3
@@ -24,7 +24,7 @@ NOISE = 1e-6
 
 
 @dataclass(frozen=True)
-class Members:
+class CandidatePool:
     """The pool: rows of the points played, and the posterior of knowing the reward there.
 
     Attributes
@@ -41,13 +41,13 @@ class Members:
     known: ExactPosterior | None
 
     @classmethod
-    def none(cls) -> Members:
+    def none(cls) -> CandidatePool:
         """An empty pool."""
         return cls(np.empty(0, dtype=np.int64), 0, None)
 
     def grown(
         self, visited: Array, kernel: Any, inputs: Callable[[Array], Array], size: int | None
-    ) -> Members:
+    ) -> CandidatePool:
         """With those of the new points that belong to the pool.
 
         Parameters
@@ -72,7 +72,7 @@ class Members:
             if left > DETERMINED * float(kernel.diag(z)[0]):
                 rows.append(row)
                 known = _knowing(kernel, inputs(visited[rows]), known)
-        return Members(np.array(rows, dtype=np.int64), len(visited), known)
+        return CandidatePool(np.array(rows, dtype=np.int64), len(visited), known)
 
 
 def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
@@ -115,7 +115,7 @@ class Pool:
     points: Array
     told: int
     covariance: Callable[[], Array]
-    beliefs: Beliefs | None = None
+    beliefs: JointPosterior | None = None
     asked: int = 0
     decisions: int = -1
 
@@ -133,7 +133,7 @@ class Pool:
         check_number("budget", number)
         return int(number)
 
-    def believed(self) -> Beliefs:
+    def believed(self) -> JointPosterior:
         """The beliefs, for plans that cannot do without."""
         if self.beliefs is None:
             raise ValueError("this plan looks at the posterior, and the pool has no beliefs")

@@ -13,7 +13,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
-from tvbandits.campaign.service.facts import Facts, Station, in_words
+from tvbandits.campaign.service.facts import Facts, StationFacts, in_words
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, PolylogSchedule, Total
 
@@ -28,7 +28,7 @@ def campaign(folder: Path, bandit: Any = None, **about: str) -> Campaign:
     return Campaign.create(folder / "c.db", player, about=known)
 
 
-def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Station]:
+def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, StationFacts]:
     """Of a campaign in which these readings came, one a step."""
     with campaign(folder) as made:
         for name, values in history.items():
@@ -67,7 +67,7 @@ def test_a_station_that_is_stuck_or_silent(
     assert next(iter(found)) == ("mill" if troubles else "east")
 
 
-def asked(folder: Path, offset: float, pairs: int) -> list[Station]:
+def asked(folder: Path, offset: float, pairs: int) -> list[StationFacts]:
     """What is said of answers beside readings of one station: `offset` above them, and chance."""
     chance = np.random.default_rng(0).normal(0, 0.1, pairs)
     bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, budget=2)

@@ -11,14 +11,14 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import FORGETTING, THINNED_AT, Bank
+from tvbandits.gp.ensemble.bank import FORGETTING, THINNED_AT, FilterEnsemble
 from tvbandits.gp.ensemble.evidence import surprises
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of
 from tvbandits.gp.ensemble.layout import CONSTANT
 from tvbandits.gp.ensemble.settings import (
+    ModelSpec,
     Season,
-    Setting,
-    Space,
+    SpatialSpec,
     function_settings,
     network_settings,
     settings_for,
@@ -28,12 +28,25 @@ from tvbandits.queries.plans import questions
 POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
 TINY = 1e-13
 
-ROUGH = Setting(Space("identity"), Space("matern12", 0.3), 0.5, 0.4, 0.6, 0.1, 50.0, 2.0, 3.0)
-SMOOTH = Setting(
-    Space("rbf", 0.4), Space("rbf", 0.4), 0.4, 0.6, 0.1, 0.05, math.inf, 6.0, 8.0, smooth=True
+ROUGH = ModelSpec(
+    SpatialSpec("identity"), SpatialSpec("matern12", 0.3), 0.5, 0.4, 0.6, 0.1, 50.0, 2.0, 3.0
 )
-MIXED = Setting(Space("matern52", 0.2), Space("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0)
-DAY = Season(7.3, 0.6, Space("matern32", 0.4), harmonics=2, lasts=3.0)
+SMOOTH = ModelSpec(
+    SpatialSpec("rbf", 0.4),
+    SpatialSpec("rbf", 0.4),
+    0.4,
+    0.6,
+    0.1,
+    0.05,
+    math.inf,
+    6.0,
+    8.0,
+    smooth=True,
+)
+MIXED = ModelSpec(
+    SpatialSpec("matern52", 0.2), SpatialSpec("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0
+)
+DAY = Season(7.3, 0.6, SpatialSpec("matern32", 0.4), harmonics=2, lasts=3.0)
 SEASONAL = replace(ROUGH, season=DAY)
 BOTH = replace(SMOOTH, season=DAY)
 SETTINGS = {
@@ -45,7 +58,7 @@ SETTINGS = {
 }
 
 
-def dense(setting: Setting, rows: Array, times: Array) -> Array:
+def dense(setting: ModelSpec, rows: Array, times: Array) -> Array:
     """The prior covariance of the reward, written down term by term."""
     X = POINTS[rows]
     distance = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -79,7 +92,7 @@ def history(n: int = 24, seed: int = 1) -> tuple[Array, Array, Array]:
     return rng.integers(0, len(POINTS), n), times, rng.normal(0, 2, n)
 
 
-def filtered(setting: Setting, rows: Array, times: Array, y: Array) -> tuple[Filters, float]:
+def filtered(setting: ModelSpec, rows: Array, times: Array, y: Array) -> tuple[Filters, float]:
     """One model by the filter, and its log density of all that it has seen."""
     (filters,) = filters_of([setting], POINTS, 3.0)
     now, total = times[0], 0.0
@@ -124,7 +137,7 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
 
 
 @pytest.mark.parametrize("setting", [SMOOTH, SEASONAL, BOTH])
-def test_moving_twice_is_moving_once(setting: Setting) -> None:
+def test_moving_twice_is_moving_once(setting: ModelSpec) -> None:
     rows, times, y = history()
     filters, _ = filtered(setting, rows, times, y)
     twice, once = filters.moved(0.7).moved(1.6), filters.moved(2.3)
@@ -134,7 +147,7 @@ def test_moving_twice_is_moving_once(setting: Setting) -> None:
 
 def test_harmonics_are_those_of_the_periodic_kernel() -> None:
     season, phase = (
-        Season(24.0, 2.0, Space("identity"), harmonics=30),
+        Season(24.0, 2.0, SpatialSpec("identity"), harmonics=30),
         np.linspace(0, 2 * np.pi, 50),
     )
     kernel = np.exp(-2.0 * np.sin(phase / 2) ** 2 / season.length**2)
@@ -145,13 +158,15 @@ def test_harmonics_are_those_of_the_periodic_kernel() -> None:
 
 @pytest.mark.parametrize("step", [None, 0.5])
 def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
-    bank = Bank.of(POINTS, 0.04, [SEASONAL], step=step)
+    bank = FilterEnsemble.of(POINTS, 0.04, [SEASONAL], step=step)
     for t in range(6):
         bank = bank.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
     found = bank.members[0].season
     assert found is not None
     assert found.period == pytest.approx(7.3 / 0.5)
-    twin = Bank.of(POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))], step=1.0)
+    twin = FilterEnsemble.of(
+        POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))], step=1.0
+    )
     for t in range(6):
         twin = twin.observe([t], np.array([np.sin(t)]), None, float(t))
     np.testing.assert_allclose(bank.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
@@ -161,7 +176,7 @@ def test_a_day_is_found_where_there_is_one_and_not_where_there_is_none() -> None
     rng = np.random.default_rng(5)
     height, peak = rng.normal(2.0, 0.5, len(POINTS)), rng.uniform(0, 2 * np.pi, len(POINTS))
     for day, low, high in ((1.0, 0.95, 1.0), (0.0, 0.0, 0.5)):
-        bank = Bank.of(POINTS, 0.01, season=12.0)
+        bank = FilterEnsemble.of(POINTS, 0.01, season=12.0)
         for t in range(72):
             truth = day * height * np.cos(2 * np.pi * t / 12 - peak) + rng.normal(0, 0.3, len(peak))
             rows = rng.choice(len(POINTS), 4, replace=False)
@@ -178,7 +193,9 @@ def test_with_a_season_there_are_as_many_models_with_it_as_without() -> None:
         assert set(chosen[8:]) <= set(settings_for(points))
 
 
-def played(bank: Bank, steps: int, jump_at: int | None = None, wander: float = 0.1) -> Bank:
+def played(
+    bank: FilterEnsemble, steps: int, jump_at: int | None = None, wander: float = 0.1
+) -> FilterEnsemble:
     """A bank that has read some places of a drifting field at every step."""
     rng = np.random.default_rng(3)
     field = rng.normal(0, 2, len(bank.points))
@@ -195,7 +212,7 @@ def played(bank: Bank, steps: int, jump_at: int | None = None, wander: float = 0
 
 def test_a_bank_of_one_is_its_filter() -> None:
     rows, times, y = history()
-    bank = Bank.of(POINTS, 0.04, [ROUGH], step=1.0)
+    bank = FilterEnsemble.of(POINTS, 0.04, [ROUGH], step=1.0)
     for t in np.unique(times):
         bank = bank.observe(rows[times == t], y[times == t], None, float(t))
     first = times == times[0]
@@ -222,7 +239,7 @@ def test_a_bank_of_one_is_its_filter() -> None:
 def test_weights_are_the_plain_rule() -> None:
     rivals = [ROUGH, replace(ROUGH, white=0.4), replace(ROUGH, drift_scale=20.0)]
     rng = np.random.default_rng(5)
-    bank = Bank.of(POINTS, 0.04, rivals)
+    bank = FilterEnsemble.of(POINTS, 0.04, rivals)
     filters: list[Filters] = []
     score, spread = np.zeros(3), 0.0
     for t in range(12):
@@ -247,7 +264,7 @@ def test_weights_are_the_plain_rule() -> None:
 
 def test_beliefs_are_the_dense_covariances() -> None:
     rows, times, y = history()
-    bank = Bank.of(POINTS, TINY, [ROUGH], step=1.0)
+    bank = FilterEnsemble.of(POINTS, TINY, [ROUGH], step=1.0)
     for t in np.unique(times):
         bank = bank.observe(rows[times == t], y[times == t], None, float(t))
     unit = float(bank.filters[0].variance[0, 0])
@@ -264,7 +281,7 @@ def test_beliefs_are_the_dense_covariances() -> None:
 
 
 def test_beliefs_know_the_variances_of_the_present() -> None:
-    beliefs = played(Bank.of(POINTS, 0.04), 9).beliefs(10.0)
+    beliefs = played(FilterEnsemble.of(POINTS, 0.04), 9).beliefs(10.0)
     every = range(len(POINTS))
     assert beliefs.present is not None
     np.testing.assert_allclose(beliefs.present, np.diag(beliefs.among(every, every)), rtol=1e-9)
@@ -276,8 +293,8 @@ def test_beliefs_know_the_variances_of_the_present() -> None:
 
 
 def test_mixture_counts_what_members_disagree_about() -> None:
-    far = replace(ROUGH, slow_space=Space("matern12", 0.5))
-    bank = played(Bank.of(POINTS, 0.04, [ROUGH, far]), 6)
+    far = replace(ROUGH, slow_space=SpatialSpec("matern12", 0.5))
+    bank = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH, far]), 6)
     means, variances = [], []
     (both,) = bank.filters
     ahead, H = both.moved(1.0), both.layout.rows(np.arange(len(POINTS)))
@@ -294,7 +311,7 @@ def test_mixture_counts_what_members_disagree_about() -> None:
 
 def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
     stays = replace(ROUGH, slow=0.95, slow_scale=math.inf, drift=0.05, level=0.1, white=1e-4)
-    bank = Bank.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
+    bank = FilterEnsemble.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
     before, after = played(bank, 40, wander=0.0), played(bank, 44, jump_at=41, wander=0.0)
     assert before.weights[[each.hazard > 0 for each in before.members]].sum() < 0.6
     assert after.weights[[each.hazard > 0 for each in after.members]].sum() > 0.95
@@ -329,8 +346,8 @@ def test_a_surprise_is_held_against_the_mixture() -> None:
 
 
 def test_large_innovations_widen_the_deviations() -> None:
-    bank = played(Bank.of(POINTS, 0.04, [ROUGH]), 40)
-    jumped = played(Bank.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
+    bank = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
+    jumped = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
     assert jumped.surprise > 1.5 * bank.surprise
     wide, t = replace(bank, surprise=4.0), bank.time + 1.0
     np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * bank.predict(t).deviation)
@@ -340,7 +357,7 @@ def test_large_innovations_widen_the_deviations() -> None:
 def test_a_step_in_parts_is_the_step() -> None:
     rng = np.random.default_rng(8)
     # The scale is told the parts one by one, so that a noise in its unit must not matter.
-    whole = parts = played(Bank.of(POINTS, TINY, [ROUGH, SMOOTH]), 5)
+    whole = parts = played(FilterEnsemble.of(POINTS, TINY, [ROUGH, SMOOTH]), 5)
     y = rng.normal(0, 2, 3)
     whole = whole.observe([1, 5, 6], y, None, 6.0)
     parts = parts.observe([1], y[:1], None, 6.0).observe([5, 6], y[1:], None, 6.0)
@@ -349,7 +366,7 @@ def test_a_step_in_parts_is_the_step() -> None:
 
 
 def test_a_bank_that_was_stored_goes_on_bit_for_bit() -> None:
-    bank = played(Bank.of(POINTS, 0.04), 7)
+    bank = played(FilterEnsemble.of(POINTS, 0.04), 7)
     again = pickle.loads(pickle.dumps(bank))
     one, other = (each.observe([2], np.array([1.0]), None, 8.0) for each in (bank, again))
     assert np.array_equal(one.predict(9.0).mean, other.predict(9.0).mean)
@@ -357,21 +374,21 @@ def test_a_bank_that_was_stored_goes_on_bit_for_bit() -> None:
 
 def test_large_banks_are_thinned_and_cost_stops_growing() -> None:
     grid = np.linspace(0, 1, 101)[:, None]
-    bank = played(Bank.of(grid, 0.04, capacity=60_000), THINNED_AT[-1] + 2)
+    bank = played(FilterEnsemble.of(grid, 0.04, capacity=60_000), THINNED_AT[-1] + 2)
     numbers = sum(each.covariance.size for each in bank.filters)
     assert numbers <= 60_000
     assert len(bank.weights) == len(bank.members) >= 1
 
 
 def test_no_reading_changes_nothing() -> None:
-    bank = played(Bank.of(POINTS, 0.04), 3)
+    bank = played(FilterEnsemble.of(POINTS, 0.04), 3)
     assert bank.observe([1, 2], np.array([np.nan, np.nan]), None, 9.0) is bank
 
 
 def test_a_new_peak_is_found() -> None:
     x = np.linspace(-50, 50, 51)
     rng = np.random.default_rng(0)
-    bank, asked = Bank.of(x[:, None], 0.01), 0
+    bank, asked = FilterEnsemble.of(x[:, None], 0.01), 0
     for t in range(1, 101):
         height = 2.0 * np.clip((t - 40) / 20, 0, 1)
         truth = np.exp(-0.05 * (x - 10) ** 2) + height * np.exp(-0.05 * (x + 35) ** 2)
@@ -386,7 +403,7 @@ def test_a_new_peak_is_found() -> None:
 
 
 def test_questions_are_distinct_and_discover() -> None:
-    beliefs = played(Bank.of(POINTS, 0.04), 6).beliefs(7.0)
+    beliefs = played(FilterEnsemble.of(POINTS, 0.04), 6).beliefs(7.0)
     for asked in range(4):
         rows = questions(beliefs, 5, asked)
         assert len(set(rows.tolist())) == 5
@@ -403,7 +420,7 @@ def test_settings_suit_the_number_of_points() -> None:
 
 
 def test_errors_say_what_is_wrong() -> None:
-    bank = played(Bank.of(POINTS, 0.04, [ROUGH]), 3)
+    bank = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 3)
     with pytest.raises(ValueError, match=r"times from t = 3\.0 on, got t = 2"):
         bank.observe([0], np.ones(1), None, 2.0)
     with pytest.raises(ValueError, match=r"rows must lie in 0 to 8, got \[9\]"):
@@ -413,11 +430,11 @@ def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="variances positive and finite"):
         bank.observe([0], np.ones(1), -1.0, 4.0)
     with pytest.raises(ValueError, match="observe\\(\\) comes first"):
-        Bank.of(POINTS, 0.04).predict(1.0)
+        FilterEnsemble.of(POINTS, 0.04).predict(1.0)
     with pytest.raises(ValueError, match="slow and drift must not both be 0"):
         replace(ROUGH, slow=0.0, drift=0.0)
     with pytest.raises(ValueError, match="shape must be one of"):
-        Space("cube")  # type: ignore[arg-type]
+        SpatialSpec("cube")  # type: ignore[arg-type]
 
 
 def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:
@@ -438,7 +455,7 @@ def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:
 def test_a_function_is_not_taken_for_flat_where_one_point_is_played() -> None:
     """Its first readings say how far it varies; 150 of its peak alone leave most of that."""
     x, rng = np.linspace(0.0, 1.0, 80)[:, None], np.random.default_rng(5)
-    bank = Bank.of(x, 0.01)
+    bank = FilterEnsemble.of(x, 0.01)
     for t in range(170):
         row = int(rng.integers(80)) if t < 20 else 40
         truth = np.sin(9.0 * x[row, 0])
@@ -450,7 +467,7 @@ def test_a_function_is_not_taken_for_flat_where_one_point_is_played() -> None:
 @pytest.mark.parametrize("noise", [1e-12, 0.01, 1e12])
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e3])
 def test_told_a_constant_it_expects_that_constant(noise: float, value: float) -> None:
-    bank = Bank.of(POINTS, noise)
+    bank = FilterEnsemble.of(POINTS, noise)
     for t in range(40):
         bank = bank.observe([t % 4], np.array([value]), None, float(t))
         forecast = bank.predict(t + 1.0)

@@ -10,12 +10,12 @@ import pytest
 
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.recent import WINDOW, Readings, Recent, faded, moved
-from tvbandits.gp.ensemble.settings import Setting, Space
+from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
-EVERYWHERE = Space("matern12", 0.4)
+EVERYWHERE = SpatialSpec("matern12", 0.4)
 
 
 def reading(rng: np.random.Generator, n: int = 2) -> Readings:
@@ -29,20 +29,20 @@ def history(steps: int, seed: int = 0) -> list[tuple[float, Readings]]:
 
 
 def told(seen: list[tuple[float, Readings]], start: Recent | None = None) -> Recent:
-    recent = Recent(Bank.of(POINTS, 0.1)) if start is None else start
+    recent = Recent(FilterEnsemble.of(POINTS, 0.1)) if start is None else start
     for t, each in seen:
         recent = recent.observed(t, each)
     return recent
 
 
-def straight(seen: list[tuple[float, Readings]]) -> Bank:
-    bank = Bank.of(POINTS, 0.1)
+def straight(seen: list[tuple[float, Readings]]) -> FilterEnsemble:
+    bank = FilterEnsemble.of(POINTS, 0.1)
     for t, each in seen:
         bank = bank.observe(*each, t)
     return bank
 
 
-def same(one: Bank, other: Bank) -> bool:
+def same(one: FilterEnsemble, other: FilterEnsemble) -> bool:
     return same_value(one, other)
 
 
@@ -113,8 +113,8 @@ def test_a_reading_from_long_ago_counts_as_a_noisier_one() -> None:
 
 @pytest.mark.parametrize("smooth", [False, True])
 def test_fading_is_the_conditional_variance(smooth: bool) -> None:
-    one = Setting(EVERYWHERE, EVERYWHERE, 0.0, 1.0, 0.0, 0.0, np.inf, 4.0, 3.0, smooth)
-    bank = Bank.of(POINTS, 0.1, (one,), step=1.0).observe([0], np.array([1.0]), None, 0.0)
+    one = ModelSpec(EVERYWHERE, EVERYWHERE, 0.0, 1.0, 0.0, 0.0, np.inf, 4.0, 3.0, smooth)
+    bank = FilterEnsemble.of(POINTS, 0.1, (one,), step=1.0).observe([0], np.array([1.0]), None, 0.0)
     (unit,) = bank.filters[0].variance
     x = 3.0 / 4.0 * (np.sqrt(3.0) if smooth else 1.0)
     r = (1.0 + x if smooth else 1.0) * np.exp(-x)  # Matern-3/2 or -1/2 over three steps
@@ -142,7 +142,7 @@ def test_moving_on_changes_no_forecast() -> None:
     ):
         np.testing.assert_allclose(one, other, rtol=1e-9)
     assert moved(bank, bank.time) is bank
-    none = Bank.of(POINTS, 0.1)
+    none = FilterEnsemble.of(POINTS, 0.1)
     assert moved(none, 3.0) is none
 
 

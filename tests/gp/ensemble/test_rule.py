@@ -11,11 +11,11 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
-from tvbandits.gp.ensemble.bank import Bank
-from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank
-from tvbandits.gp.ensemble.settings import Setting, Space
+from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
+from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 from tvbandits.gp.kernels.additive import structured_kernel
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
@@ -31,16 +31,16 @@ def observations(steps: int = 12, seed: int = 0) -> Observations:
     return Observations(POINTS[rows], t, y, np.full(len(t), 0.01))
 
 
-def start() -> BankPosterior:
-    return ModelBank().start(KERNEL, Surface(KERNEL, POINTS), 0.01)
+def start() -> EnsemblePosterior:
+    return ModelEnsemble().start(KERNEL, CandidateGrid(KERNEL, POINTS), 0.01)
 
 
-def made(now: float = 13.0) -> BankPosterior:
+def made(now: float = 13.0) -> EnsemblePosterior:
     return start().observed(observations(), NONE, now)
 
 
-def straight() -> Bank:
-    bank, seen = Bank.of(POINTS, 0.01), observations()
+def straight() -> FilterEnsemble:
+    bank, seen = FilterEnsemble.of(POINTS, 0.01), observations()
     for t in np.unique(seen.t):
         some = seen.take(seen.t == t)
         rows = [int((x == POINTS).all(axis=1).argmax()) for x in some.X]
@@ -155,10 +155,12 @@ def test_points_between_the_candidates() -> None:
 
 def test_points_are_told_by_dense_kriging() -> None:
     """One model, one shape: the textbook's simple kriging around the mean of the candidates."""
-    space = Space("matern12", 0.5)
-    one = Setting(space, space, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0)
-    rule = ModelBank((one,))
-    posterior = rule.start(KERNEL, Surface(KERNEL, POINTS), 0.01).observed(observations(), NONE, 13)
+    space = SpatialSpec("matern12", 0.5)
+    one = ModelSpec(space, space, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0)
+    rule = ModelEnsemble((one,))
+    posterior = rule.start(KERNEL, CandidateGrid(KERNEL, POINTS), 0.01).observed(
+        observations(), NONE, 13
+    )
     extent = np.ptp(POINTS, axis=0).max()
     X = np.array([[1.0, 1.0], [2.5, 4.0]])
     distance = lambda A, B: np.linalg.norm(A[:, None] - B[None], axis=2)  # noqa: E731
@@ -217,7 +219,7 @@ def test_what_was_observed_lately() -> None:
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: ModelBank(capacity=0), "capacity must be a whole number"),
+        (lambda: ModelEnsemble(capacity=0), "capacity must be a whole number"),
         (lambda: made().rows(np.array([[9.0, 9.0]])), r"observes candidates, got the point \[9"),
     ],
 )

@@ -11,9 +11,9 @@ from tvbandits import Answers, Bandit, Candidates, load, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.gp.ensemble.bank import CAPACITY, Bank
+from tvbandits.gp.ensemble.bank import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.recent import Readings, Recent
-from tvbandits.gp.ensemble.rule import BankPosterior, ModelBank, started
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
 from tvbandits.gp.ensemble.seasons import LAST, LOOKED_AT, PAGE, Diary, diary_of, told
 from tvbandits.gp.ensemble.settings import SMALL_NETWORK, function_settings, settings_for
 
@@ -36,7 +36,7 @@ def reading(t: float, unit: float = 1.0, seasonal: bool = True) -> Readings:
 def run(
     times: Array, unit: float = 1.0, *, seasonal: bool = True
 ) -> list[tuple[Recent, Diary | None]]:
-    bank = Bank.of(POINTS, 0.05)
+    bank = FilterEnsemble.of(POINTS, 0.05)
     at: tuple[Recent, Diary | None] = Recent(bank), diary_of(bank)
     out = []
     for t in times:
@@ -62,7 +62,7 @@ def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: flo
 def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
     recent, diary = run(np.arange(1.0, 70.0))[-1]
     assert diary is not None
-    knew = Recent(Bank.of(POINTS, 0.05, season=diary.period))
+    knew = Recent(FilterEnsemble.of(POINTS, 0.05, season=diary.period))
     for t in np.arange(1.0, 70.0):
         knew = knew.observed(float(t), reading(float(t)))
     assert same_value(recent.latest, knew.latest)
@@ -88,7 +88,7 @@ def test_of_both_a_season_takes_a_networks_models() -> None:
 
 def test_where_there_is_none_the_bank_is_as_it_always_was() -> None:
     recent, diary = run(np.arange(1.0, 60.0), seasonal=False)[-1]
-    plain = Recent(Bank.of(POINTS, 0.05))
+    plain = Recent(FilterEnsemble.of(POINTS, 0.05))
     for t in np.arange(1.0, 60.0):
         plain = plain.observed(float(t), reading(float(t), seasonal=False))
     assert diary is not None
@@ -111,7 +111,7 @@ def test_one_that_proves_to_be_none_is_given_up() -> None:
 
 
 def test_readings_that_come_late_are_told_again_at_their_own_time() -> None:
-    bank = Bank.of(POINTS, 0.05)
+    bank = FilterEnsemble.of(POINTS, 0.05)
     diary = diary_of(bank)
     assert diary is not None
     for t in (1.0, 3.0, 2.0, 5.0, 4.0):
@@ -141,7 +141,7 @@ def test_steps_that_are_no_steps_have_no_period() -> None:
 
 
 def test_nothing_is_kept_for_ever() -> None:
-    diary = Diary(Bank.of(POINTS, 0.05), steps=LAST, latest=float(LAST))
+    diary = Diary(FilterEnsemble.of(POINTS, 0.05), steps=LAST, latest=float(LAST))
     diary = replace(diary, pages=(np.tile([[1.0, 0.0, 0.5, 0.05]], (5, 1)),))
     recent, closed = told(Recent(diary.bank), diary, LAST + 1.0, reading(LAST + 1.0))
     assert closed is None
@@ -150,7 +150,7 @@ def test_nothing_is_kept_for_ever() -> None:
 
 
 def test_pages_hold_what_was_read_in_order() -> None:
-    diary = diary_of(Bank.of(POINTS, 0.05))
+    diary = diary_of(FilterEnsemble.of(POINTS, 0.05))
     assert diary is not None
     for t in np.arange(1.0, 400.0):
         diary = diary.with_readings(t, reading(t))
@@ -166,8 +166,8 @@ def test_pages_hold_what_was_read_in_order() -> None:
 
 def test_many_points_are_not_looked_through() -> None:
     line = np.linspace(0, 1, SMALL_NETWORK + 1)[:, None]
-    assert diary_of(Bank.of(line, 0.05)) is None
-    assert diary_of(Bank.of(line[1:], 0.05)) is not None
+    assert diary_of(FilterEnsemble.of(line, 0.05)) is None
+    assert diary_of(FilterEnsemble.of(line[1:], 0.05)) is not None
 
 
 # --- in a bandit ----------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def played(bandit: Bandit, first: int, last: int) -> list[Array]:
 
 def season_of(bandit: Bandit) -> float | None:
     posterior = bandit.state.posterior
-    assert isinstance(posterior, BankPosterior)
+    assert isinstance(posterior, EnsemblePosterior)
     return None if posterior.diary is None else posterior.diary.period
 
 
@@ -212,18 +212,18 @@ def test_a_bandit_that_was_put_away_goes_on_bit_for_bit(tmp_path: object) -> Non
 
 
 def test_who_names_one_or_none_gets_that() -> None:
-    assert frugal().recipe.posterior == ModelBank("both", season="find")
+    assert frugal().recipe.posterior == ModelEnsemble("both", season="find")
     for none in (None, "none"):
-        assert frugal(season=none).recipe.posterior == ModelBank("both", season=None)
-    six = ModelBank(season=6.0)
+        assert frugal(season=none).recipe.posterior == ModelEnsemble("both", season=None)
+    six = ModelEnsemble(season=6.0)
     assert frugal(posterior=six).recipe.posterior == six
-    assert frugal(posterior=six, season=None).recipe.posterior == ModelBank(season=None)
+    assert frugal(posterior=six, season=None).recipe.posterior == ModelEnsemble(season=None)
     none = frugal(season=None)
     played(none, 1, 40)
     assert season_of(none) is None
     # A fitted kernel has no season to be found, and says nothing of it.
-    assert not isinstance(frugal(learn=True).recipe.posterior, ModelBank)
+    assert not isinstance(frugal(learn=True).recipe.posterior, ModelEnsemble)
     with pytest.raises(
         ValueError, match=r"season must be a positive number, .* or None, got 'yearly'"
     ):
-        ModelBank(season="yearly")  # type: ignore[arg-type]
+        ModelEnsemble(season="yearly")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import sleeping
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.sleeping import TURN
 
 GRID = np.linspace(0.0, 1.0, 70)[:, None]
@@ -22,10 +22,13 @@ def wave(t: float) -> Array:
 
 
 def played(
-    steps: int = STEPS, jump_at: int | None = None, bank: Bank | None = None, begin: int = 1
-) -> Bank:
+    steps: int = STEPS,
+    jump_at: int | None = None,
+    bank: FilterEnsemble | None = None,
+    begin: int = 1,
+) -> FilterEnsemble:
     """Three readings of a wave a step; at a jump it turns over."""
-    rng, bank = np.random.default_rng([4, begin]), bank or Bank.of(GRID, 0.01)
+    rng, bank = np.random.default_rng([4, begin]), bank or FilterEnsemble.of(GRID, 0.01)
     for t in range(begin, begin + steps):
         rows = rng.choice(len(GRID), 3, replace=False)
         sign = -1.0 if jump_at is not None and t >= jump_at else 1.0
@@ -35,7 +38,7 @@ def played(
     return bank
 
 
-def asleep(bank: Bank) -> int:
+def asleep(bank: FilterEnsemble) -> int:
     return sum(len(each.filters) for each in bank._sleep.sleepers)
 
 

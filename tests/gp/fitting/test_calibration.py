@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvbandits.gp.fitting.calibration import FADING, LARGEST, PRIOR_COUNT, Calibration
+from tvbandits.gp.fitting.calibration import FADING, LARGEST, PRIOR_COUNT, IntervalCalibration
 
 modest = settings(deadline=None, max_examples=40)
 ERRORS = st.lists(st.tuples(st.floats(-20, 20), st.floats(0.01, 10)), max_size=30)
@@ -16,7 +16,7 @@ ERRORS = st.lists(st.tuples(st.floats(-20, 20), st.floats(0.01, 10)), max_size=3
 @modest
 @given(ERRORS)
 def test_it_is_the_faded_mean_square_with_a_prior_count(told: list[tuple[float, float]]) -> None:
-    known = Calibration()
+    known = IntervalCalibration()
     for error, variance in told:
         known = known.after(error, variance)
     z = np.array([error / math.sqrt(variance) for error, variance in reversed(told)])
@@ -26,7 +26,7 @@ def test_it_is_the_faded_mean_square_with_a_prior_count(told: list[tuple[float, 
 
 
 def test_errors_as_large_as_expected_change_nothing() -> None:
-    known = Calibration()
+    known = IntervalCalibration()
     for sign in (1.0, -1.0) * 50:
         known = known.after(2.0 * sign, 4.0)
         assert known.widening == pytest.approx(1.0, rel=1e-12)
@@ -34,7 +34,7 @@ def test_errors_as_large_as_expected_change_nothing() -> None:
 
 @pytest.mark.parametrize("factor", [1.5, 3.0])
 def test_deviations_that_are_too_small_by_a_factor_are_widened_by_it(factor: float) -> None:
-    rng, known, found = np.random.default_rng(0), Calibration(), []
+    rng, known, found = np.random.default_rng(0), IntervalCalibration(), []
     for error in factor * rng.standard_normal(4000):
         known = known.after(error, 1.0)
         found.append(known.widening)
@@ -44,7 +44,7 @@ def test_deviations_that_are_too_small_by_a_factor_are_widened_by_it(factor: flo
 
 
 def test_one_outlier_is_no_bad_model() -> None:
-    known = Calibration()
+    known = IntervalCalibration()
     for error in np.resize([1.0, -1.0], 60):
         known = known.after(error, 1.0)
     assert known.after(1e6, 1.0).widening < 1.35

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import lognorm, norm, yeojohnson
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import POWERS, Bank
+from tvbandits.gp.ensemble.bank import POWERS, FilterEnsemble
 from tvbandits.gp.fitting.powers import Transform
 
 Y = np.linspace(-9.0, 30.0, 79)
@@ -51,13 +51,13 @@ def test_what_no_one_has_seen_does_not_count() -> None:
     assert variance[0] < 36.0
 
 
-def told(power_of_ten: float, seed: int, flip: float = 1.0) -> tuple[Bank, Array]:
+def told(power_of_ten: float, seed: int, flip: float = 1.0) -> tuple[FilterEnsemble, Array]:
     """A bank that has read a skewed field, in some unit, and one step more of the field."""
     rng = np.random.default_rng(seed)
     points = rng.uniform(0, 5, (8, 2))
     site, unit = rng.normal(0, 0.5, 8), 10.0**power_of_ten
     powers = POWERS if flip > 0 else tuple(2.0 - power for power in POWERS)
-    bank = Bank.of(points, 1e-4 * unit**2, powers=powers)
+    bank = FilterEnsemble.of(points, 1e-4 * unit**2, powers=powers)
     fields = lognorm.rvs(0.7, size=(41, 8), random_state=rng) * np.exp(site) * unit * flip
     for t, field in enumerate(fields[:-1]):
         rows = rng.choice(8, 4, replace=False)

@@ -14,7 +14,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import advance, inputs, is_space_time
 from tvbandits.gp.posteriors import cholesky
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ROTATE_FROM, ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
 
@@ -74,7 +74,7 @@ class Run:
         return self.time + rng.random()
 
 
-def assert_same(made: ExactPosterior, data: Data, surface: Surface, now: float) -> None:
+def assert_same(made: ExactPosterior, data: Data, surface: CandidateGrid, now: float) -> None:
     """As a posterior from scratch, and on its surface as at those points."""
     fresh = Factored().condition(made.kernel, data, surface=surface, now=now)
     for a, b in zip(made.on_surface(), fresh.on_surface(), strict=True):
@@ -96,7 +96,7 @@ def test_appending_equals_a_new_start_and_never_factors(
     kernel: Kernel, late: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(kernel, 1, late=late)
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     factored, made = Count(monkeypatch, "cholesky"), None
     for step in range(150):
         now = run.step()
@@ -119,7 +119,7 @@ def test_appending_without_a_surface(kernel: Kernel, monkeypatch: pytest.MonkeyP
     assert factored.calls == 1
     assert made is not None
     assert made.surface is None
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
     assert factored.calls == 1  # only the surface is new
     assert_same(made, run.all, surface, now)
@@ -128,7 +128,7 @@ def test_appending_without_a_surface(kernel: Kernel, monkeypatch: pytest.MonkeyP
 def test_several_rows_at_once_and_none_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = SHRINKING["drift"]
     run, made = Run(kernel, 3), None
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     factored = Count(monkeypatch, "cholesky")
     for count in (3, 1, 0, 7, 0, 12):
         for _ in range(count):
@@ -146,7 +146,7 @@ def test_points_of_the_surface_need_no_triangular_solve(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, made = Run(kernel, 4, elsewhere=0.0, late=0.0), None
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     solved = Count(monkeypatch, "solve_lower")
     for step in range(60):
         run.step()
@@ -164,7 +164,7 @@ def test_thousands_of_steps_of_fast_forgetting(epsilon: float) -> None:
     kernel = OnSpace(RBF(0.3)) * Drift(epsilon)
     rng = np.random.default_rng(5)
     points = rng.random((6, 2))
-    surface, steps = Surface(kernel, points), 2000
+    surface, steps = CandidateGrid(kernel, points), 2000
     Z = np.column_stack([points[rng.integers(6, size=steps)], np.arange(steps) + rng.random(steps)])
     Y, variance = rng.standard_normal((steps, 2)), 10 ** rng.uniform(-3, 1, steps)
     made: ExactPosterior | None = None
@@ -189,7 +189,7 @@ def test_thousands_of_steps_of_fast_forgetting(epsilon: float) -> None:
 def test_a_gap_beyond_the_range_of_a_float() -> None:
     kernel = OnSpace(RBF(0.3)) * Drift(0.5)
     run = Run(kernel, 6)
-    surface, made = Surface(kernel, run.points), None
+    surface, made = CandidateGrid(kernel, run.points), None
     for _ in range(5):
         now = run.step()
         made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
@@ -205,7 +205,7 @@ def test_a_gap_beyond_the_range_of_a_float() -> None:
 def test_a_present_before_some_observations(kernel: Kernel) -> None:
     """A posterior may speak about a time before some of its data, then about later ones."""
     run = Run(kernel, 7)
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     for _ in range(8):
         run.step()
     made = None
@@ -225,7 +225,7 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
     length, run = 120, Run(kernel, 8, elsewhere=1.0)
     for _ in range(length):
         run.step()
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     made = Factored().condition(kernel, run.all, surface=surface, now=run.time)
     factored, rotated = Count(monkeypatch, "cholesky"), Count(monkeypatch, "drop_rows")
     for step in range(1, 181):
@@ -242,9 +242,9 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
 
 
 @pytest.mark.parametrize(
-    "surface", [None, Surface(RBF(0.2), np.random.default_rng(0).random((9, 2)))]
+    "surface", [None, CandidateGrid(RBF(0.2), np.random.default_rng(0).random((9, 2)))]
 )
-def test_a_long_window_with_repeated_points(surface: Surface | None) -> None:
+def test_a_long_window_with_repeated_points(surface: CandidateGrid | None) -> None:
     """Points recur, so that where the window starts must be found by more than one row."""
     rng = np.random.default_rng(9)
     points = np.random.default_rng(0).random((9, 2))
@@ -387,7 +387,7 @@ def snapshot(made: ExactPosterior, Z: Array) -> list[Array]:
 @pytest.mark.parametrize("kernel", [RBF(0.2), SHRINKING["drift"]], ids=["space", "drift"])
 def test_older_posteriors_stay_as_they_were(kernel: Kernel) -> None:
     run = Run(kernel, 13)
-    surface, made = Surface(kernel, run.points), None
+    surface, made = CandidateGrid(kernel, run.points), None
     history: list[tuple[ExactPosterior, list[Array]]] = []
     where = inputs(kernel, run.points[:3] + 0.01, 7.0)
     for _ in range(40):
@@ -402,7 +402,7 @@ def test_older_posteriors_stay_as_they_were(kernel: Kernel) -> None:
 @pytest.mark.parametrize("kernel", [RBF(0.2), SHRINKING["drift"]], ids=["space", "drift"])
 def test_two_futures_of_one_posterior(kernel: Kernel) -> None:
     run = Run(kernel, 14)
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     for _ in range(10):
         now = run.step()
     root = Factored().condition(kernel, run.all, surface=surface, now=now)
@@ -425,7 +425,7 @@ def test_two_futures_of_one_posterior(kernel: Kernel) -> None:
 @pytest.mark.parametrize("predicted_first", [False, True])
 def test_a_pickled_posterior_continues_bit_for_bit(kernel: Kernel, predicted_first: bool) -> None:
     run = Run(kernel, 15)
-    surface, made = Surface(kernel, run.points), None
+    surface, made = CandidateGrid(kernel, run.points), None
     where = inputs(kernel, run.points[:3] + 0.01, 7.0)
     for _ in range(30):
         now = run.step()
@@ -433,7 +433,7 @@ def test_a_pickled_posterior_continues_bit_for_bit(kernel: Kernel, predicted_fir
     assert made is not None
     if predicted_first:
         made.predict(where)
-    again, fresh_surface = pickle.loads(pickle.dumps(made)), Surface(kernel, run.points)
+    again, fresh_surface = pickle.loads(pickle.dumps(made)), CandidateGrid(kernel, run.points)
     for _ in range(150):
         now = run.step()
         data = run.all if len(run.all) < 140 else run.all.rows(len(run.all) - 139)
@@ -452,7 +452,7 @@ def test_a_pickled_posterior_continues_bit_for_bit(kernel: Kernel, predicted_fir
 def test_kernel_rows_of_a_surface(kernel: Kernel) -> None:
     rng = np.random.default_rng(16)
     points = rng.random((7, 2))
-    surface = Surface(kernel, points)
+    surface = CandidateGrid(kernel, points)
     Z = inputs(kernel, rng.random((9, 2)), 5 * rng.random(9))
     at = inputs(kernel, points, 6.5)
     for rows in (Z[:4], Z[[1, 5, 1]], Z, Z[:0]):
@@ -478,7 +478,7 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_pure_space_kernel_is_evaluated_once_for_each_input(evaluations: list[int]) -> None:
-    surface = Surface(RBF(0.2), np.random.default_rng(17).random((7, 2)))
+    surface = CandidateGrid(RBF(0.2), np.random.default_rng(17).random((7, 2)))
     Z = np.random.default_rng(18).random((5, 2))
     surface.rows(Z[[0, 1, 0]], 0.0)
     surface.rows(Z, 1.0)

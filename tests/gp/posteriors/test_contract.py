@@ -21,7 +21,7 @@ from tests.oracles.sparse import Sparse
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.exact import Exact
 
@@ -123,7 +123,7 @@ class Setting:
         self.kernel = (
             KERNELS[kernel] if scale == 1.0 else ConstantKernel(scale**2) * KERNELS[kernel]
         )
-        self.surface = Surface(self.kernel, POINTS)
+        self.surface = CandidateGrid(self.kernel, POINTS)
         rng = np.random.default_rng(7)
         # Every point once, some of them again, and again at the same time.
         rows = np.r_[rng.permutation(12), rng.integers(12, size=10)]

@@ -21,7 +21,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors import nystrom
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.drifting import DriftPosterior
@@ -125,7 +125,7 @@ def test_it_is_the_exact_posterior_on_a_dictionary_of_all_points(
     kernel: Kernel, on_surface: bool
 ) -> None:
     run, rng = Run(3), np.random.default_rng(0)
-    surface = Surface(kernel, run.points) if on_surface else None
+    surface = CandidateGrid(kernel, run.points) if on_surface else None
     made: DriftPosterior | None = None
     for step in range(40):
         now = run.step()
@@ -146,7 +146,7 @@ def test_it_is_the_exact_posterior_on_a_dictionary_of_all_points(
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(KERNELS)))
 def test_step_by_step_is_all_at_once(seed: int, name: str) -> None:
     kernel, run = KERNELS[name], Run(seed, late=0.2)
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     made: DriftPosterior | None = None
     for _ in range(3):
         now = run.steps(int(run.rng.integers(1, 25)))
@@ -171,7 +171,7 @@ def test_rows_of_a_batch_may_come_in_any_order() -> None:
 
 def test_what_is_known_goes_on_where_it_can() -> None:
     kernel, run = KERNELS["drift"], Run(5)
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     now = run.steps(20)
     calls: list[Data] = []
 
@@ -224,7 +224,7 @@ def test_what_is_known_goes_on_where_it_can() -> None:
 @every_kernel
 def test_a_long_history_leaves_no_trace_of_rounding(kernel: Kernel) -> None:
     run, rng = Run(11, points=6), np.random.default_rng(0)
-    surface, made = Surface(kernel, run.points), None
+    surface, made = CandidateGrid(kernel, run.points), None
     for _ in range(6):
         now = run.steps(60)
         made = EVERY_POINT.condition(
@@ -244,7 +244,7 @@ def test_extreme_noise(noise: float) -> None:
     Z = at(np.repeat(run.points, 4, axis=0), 1.0)
     data = Data(Z, np.repeat(np.arange(5.0), 4)[:, None], np.full(20, noise))
     made = filtered(
-        EVERY_POINT.condition(kernel, data, surface=Surface(kernel, run.points), now=2.0)
+        EVERY_POINT.condition(kernel, data, surface=CandidateGrid(kernel, run.points), now=2.0)
     )
     means, variance = made.on_surface()
     expected = exact(kernel, data).predict(at(run.points, 2.0))
@@ -261,7 +261,7 @@ def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
     lowest = ROUNDING * float(kernel.diag(at(points[:1], 0.0))[0])
     Z = np.vstack([at(np.repeat(points, 5, axis=0), t) for t in range(4)])
     Y = np.column_stack([10 * np.random.default_rng(0).standard_normal(60), np.ones(60)])
-    surface = Surface(kernel, points)
+    surface = CandidateGrid(kernel, points)
     for noise, jitter in ((1e-18, lowest), (0.25 * lowest, 0.75 * lowest), (2.0 * lowest, 0.0)):
         made, raised = (
             filtered(
@@ -300,7 +300,7 @@ def test_what_is_no_longer_heard_moves_nothing() -> None:
 
 def test_before_any_observation() -> None:
     kernel, run = KERNELS["scaled"], Run(0)
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     made = filtered(EVERY_POINT.condition(kernel, run.data, surface=surface, now=5.0))
     assert (made.size, made.dictionary_size, made.log_det_ratio) == (0, 0, 0.0)
     assert made.condition_number == 1.0
@@ -350,7 +350,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(
 ) -> None:
     run = Run(6, late=0.2)
     end = max(run.steps(30), run.time)
-    surface = Surface(kernel, run.points) if on_surface else None
+    surface = CandidateGrid(kernel, run.points) if on_surface else None
     oracle = exact(kernel, run.data)
     scale = float(kernel.diag(np.zeros((1, 3)))[0])
     close: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-8 * scale}
@@ -411,7 +411,7 @@ def test_a_bandit_speaks_about_the_past() -> None:
 @every_kernel
 def test_shrunk_is_one_more_observation_of_unknown_value(kernel: Kernel) -> None:
     run = Run(7)
-    surface = Surface(kernel, run.points)
+    surface = CandidateGrid(kernel, run.points)
     now = run.steps(25)
     made = filtered(EVERY_POINT.condition(kernel, run.data, surface=surface, now=now))
     z = at(made.dictionary.rows.Z[3:4], now)
@@ -500,7 +500,7 @@ def test_a_growing_dictionary_keeps_variances_near_the_exact_ones(space: Kernel,
     # taken to be of the dictionary alone: variances may err on either side.
     rng, kernel = np.random.default_rng(seed), OnSpace(space) * Drift(0.003)
     points = rng.random((100, 2))
-    surface, part = Surface(kernel, points), Nystrom(oversampling=2.0)
+    surface, part = CandidateGrid(kernel, points), Nystrom(oversampling=2.0)
     Z = np.column_stack([points[rng.integers(100, size=400)], np.arange(400.0)])
     Y = np.sin(5 * Z[:, :1]) + 2.0 * rng.standard_normal((400, 1))
     made, ratios, errors, sizes = None, [], [], []

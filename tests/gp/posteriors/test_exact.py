@@ -17,7 +17,7 @@ from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors import exact
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import FEW, LARGEST_SPAN, Exact, spanning
@@ -52,7 +52,7 @@ def assert_same(made: Any, fresh: ExactPosterior, at: Array) -> None:
 
 def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int = 10) -> list[Any]:
     """A run whose weights change at every step; returns the posteriors."""
-    surface, rng = Surface(kernel, points), np.random.default_rng(4)
+    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(4)
     unit = float(kernel.diag(points[:1])[0])
     X = points[rng.integers(len(points), size=steps)]
     y, v = rng.standard_normal(steps) * np.sqrt(unit), rng.uniform(0.005, 0.05, steps)
@@ -81,7 +81,7 @@ def test_a_spanning_dictionary_is_exact(kernel: Kernel, points: Array, map_: Agi
 
 @pytest.mark.parametrize(("kernel", "points"), HIGH_RANK.values(), ids=HIGH_RANK.keys())
 def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> None:
-    assert spanning(Surface(kernel, points)) is None
+    assert spanning(CandidateGrid(kernel, points)) is None
     posteriors = play(kernel, points, Linear(0.1), 100)
     assert all(isinstance(p, ExactPosterior) for p in posteriors)
 
@@ -89,7 +89,7 @@ def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> N
 def test_rank_decides_up_to_its_limit() -> None:
     """Of unrelated points each is a direction of its own."""
     for n, spanned in ((LARGEST_SPAN, True), (LARGEST_SPAN + 1, False)):
-        surface = Surface(RBF(0.01), np.arange(float(n))[:, None])
+        surface = CandidateGrid(RBF(0.01), np.arange(float(n))[:, None])
         found = spanning(surface)
         assert (found is not None) == spanned
         assert found is None or found.size == n
@@ -97,7 +97,7 @@ def test_rank_decides_up_to_its_limit() -> None:
 
 @pytest.mark.parametrize(("kernel", "points"), LOW_RANK.values(), ids=LOW_RANK.keys())
 def test_a_span_leaves_nothing(kernel: Kernel, points: Array) -> None:
-    surface = Surface(kernel, points)
+    surface = CandidateGrid(kernel, points)
     span = spanning(surface)
     assert span is not None
     assert span.surface is not None
@@ -123,7 +123,7 @@ def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
 
 def test_observations_off_the_surface_are_factored() -> None:
     kernel, points = LOW_RANK["square"]
-    surface, rng = Surface(kernel, points), np.random.default_rng(0)
+    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
     X = points[rng.permutation(len(points))[:100]]
     Y, v = rng.standard_normal((100, 2)), rng.uniform(0.01, 0.1, 100)
     on = Exact().condition(kernel, Data(X, Y, v), surface=surface)
@@ -142,7 +142,7 @@ def test_observations_off_the_surface_are_factored() -> None:
     assert isinstance(Exact().condition(kernel, Data(X, Y, v)), ExactPosterior)
     moving = OnSpace(kernel) * Drift(0.01)
     data = Data(inputs(moving, X, np.arange(100.0)), Y, v)
-    made = Exact().condition(moving, data, surface=Surface(moving, points), now=100.0)
+    made = Exact().condition(moving, data, surface=CandidateGrid(moving, points), now=100.0)
     assert isinstance(made, ExactPosterior)
 
 
@@ -150,7 +150,7 @@ def test_observations_off_the_surface_are_factored() -> None:
 def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
     """Fewer than a factorisation minds, or than the span has points, however often observed."""
     kernel, rng = RBF(length), np.random.default_rng(0)
-    surface = Surface(kernel, LINE)
+    surface = CandidateGrid(kernel, LINE)
     span = spanning(surface)
     assert span is not None
     assert max(span.size, FEW) == enough
@@ -163,7 +163,7 @@ def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
 
 def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     kernel, points = LOW_RANK["square"]
-    surface, rng = Surface(kernel, points), np.random.default_rng(0)
+    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
     X = points[rng.permutation(len(points))[:130]]
     data = Data(X, rng.standard_normal((130, 2)), rng.uniform(0.01, 0.1, 130))
     p: Any = None
@@ -193,7 +193,7 @@ def test_the_span_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
     original = exact.spanning
 
-    def counting(surface: Surface) -> ExactPosterior | None:
+    def counting(surface: CandidateGrid) -> ExactPosterior | None:
         nonlocal calls
         calls += 1
         return original(surface)

@@ -10,14 +10,14 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact, spanning_state
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 
 
-def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, Surface, Data]:
+def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, CandidateGrid, Data]:
     """Observations in order of time at points of a line."""
     rng = np.random.default_rng(11)
     kernel = space_time(RBF(8.0)) * Drift(epsilon, "fixed")
@@ -26,7 +26,7 @@ def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, Surface, 
     Z = np.column_stack([points[rng.integers(60, size=n)], times])
     y = np.sin(Z[:, 0] / 8 + times / 50) + noise**0.5 * rng.standard_normal(n)
     data = Data(Z, np.column_stack([y, np.ones(n)]), np.full(n, noise))
-    return kernel, Surface(kernel, points), data
+    return kernel, CandidateGrid(kernel, points), data
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3])
@@ -53,7 +53,7 @@ def test_few_observations_are_factored_and_so_are_features_without_end() -> None
     assert isinstance(few, ExactPosterior)
     rough = space_time(Matern(1e-3, nu=0.5)) * Drift(0.03, "fixed")
     points = np.random.default_rng(0).random((300, 1))
-    assert spanning_state(Surface(rough, points)) is None
+    assert spanning_state(CandidateGrid(rough, points)) is None
     assert isinstance(Exact().condition(kernel, data, surface=None, now=1e3), ExactPosterior)
 
 
@@ -79,7 +79,7 @@ def test_rows_that_repeat_are_merged_in_the_end() -> None:
     rng = np.random.default_rng(2)
     points = np.linspace(0.0, 1.0, 20)[:, None]
     kernel = RBF(0.3)
-    surface = Surface(kernel, points)
+    surface = CandidateGrid(kernel, points)
     data = Data(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
     made: Any = None
     largest = 0

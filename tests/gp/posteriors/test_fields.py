@@ -15,7 +15,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.predictions import Bound, Field
+from tvbandits.gp.posteriors.predictions import Bound, SmoothPosterior
 
 BOX = Box(np.array([[-1.0, 1.0], [0.0, 10.0], [5.0, 6.0]]))
 
@@ -33,8 +33,8 @@ def at(X: np.ndarray, t: float) -> np.ndarray:
     return np.column_stack([X, np.full(len(X), t)])
 
 
-def field_of(given: ExactPosterior, now: float) -> Field:
-    field = Field.of(given, now)
+def field_of(given: ExactPosterior, now: float) -> SmoothPosterior:
+    field = SmoothPosterior.of(given, now)
     assert field is not None
     return field
 
@@ -89,15 +89,15 @@ def test_a_bound_may_take_its_variance_from_more_points() -> None:
     ],
 )
 def test_other_kernels_have_none(kernel: Any) -> None:
-    assert Field.of(posterior(kernel), 31.0) is None
+    assert SmoothPosterior.of(posterior(kernel), 31.0) is None
 
 
 def test_nor_has_what_an_inverse_would_be_too_coarse_for() -> None:
-    assert Field.of(posterior(box_kernel(BOX), noise=1e-14), 31.0) is not None
+    assert SmoothPosterior.of(posterior(box_kernel(BOX), noise=1e-14), 31.0) is not None
     kernel = ConstantKernel(1.0) * OnSpace(Coordinates([50.0, 500.0, 50.0])) * OnTime(Matern(1e4))
-    assert Field.of(posterior(kernel, noise=1e-12), 31.0) is None
+    assert SmoothPosterior.of(posterior(kernel, noise=1e-12), 31.0) is None
 
 
 def test_at_the_time_of_an_observation_noise_that_it_shares_has_no_field() -> None:
     # What is different at every place and time is known at the points told at this very time.
-    assert Field.of(posterior(box_kernel(BOX)), 29.0) is None
+    assert SmoothPosterior.of(posterior(box_kernel(BOX)), 29.0) is None

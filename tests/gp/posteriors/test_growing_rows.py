@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvbandits.gp.posteriors.candidate_cache import GrowingRows
+from tvbandits.gp.posteriors.candidate_cache import AppendBuffer
 
 
 def test_views_never_change_and_equal_plain_stacking() -> None:
     rng = np.random.default_rng(0)
     plain = rng.standard_normal((3, 4))
-    view = GrowingRows.of(plain)
+    view = AppendBuffer.of(plain)
     seen = [(view, plain)]
     for _ in range(100):
         row = rng.standard_normal(4)
@@ -26,7 +26,7 @@ def test_views_never_change_and_equal_plain_stacking() -> None:
 def test_triangles_grow_in_both_directions() -> None:
     rng = np.random.default_rng(1)
     L = np.tril(rng.standard_normal((60, 60)))
-    view = GrowingRows.of(L[:2, :2], square=True)
+    view = AppendBuffer.of(L[:2, :2], square=True)
     for n in range(2, 60):
         view = view.append(L[n, : n + 1])
         assert np.array_equal(view.array, L[: n + 1, : n + 1])
@@ -37,7 +37,7 @@ def test_triangles_grow_in_both_directions() -> None:
 def test_any_tree_of_appends(parents: list[int], square: bool, first: int) -> None:
     """Each step appends to some earlier view: all views stay what they were."""
     start = np.tril(np.full((first, first if square else 3), -1.0))
-    views, plains = [GrowingRows.of(start, square=square)], [start]
+    views, plains = [AppendBuffer.of(start, square=square)], [start]
     for number, parent in enumerate(parents):
         at = parent % len(views)
         n = len(plains[at])
@@ -51,7 +51,7 @@ def test_any_tree_of_appends(parents: list[int], square: bool, first: int) -> No
 
 
 def test_appending_to_the_newest_view_copies_nothing() -> None:
-    view = GrowingRows.of(np.zeros((100, 2)))
+    view = AppendBuffer.of(np.zeros((100, 2)))
     grown = view.append(np.ones(2))
     assert np.shares_memory(view.array, grown.array)
     assert not np.shares_memory(view.append(np.ones(2)).array, grown.array)
@@ -59,14 +59,14 @@ def test_appending_to_the_newest_view_copies_nothing() -> None:
 
 def test_the_source_is_copied() -> None:
     rows = np.zeros((2, 2))
-    view = GrowingRows.of(rows)
+    view = AppendBuffer.of(rows)
     rows[:] = 7.0
     assert not view.array.any()
 
 
 @pytest.mark.parametrize("square", [False, True])
 def test_only_the_rows_of_a_view_are_pickled(square: bool) -> None:
-    old = GrowingRows.of(np.tril(np.ones((5, 5))), square=square)
+    old = AppendBuffer.of(np.tril(np.ones((5, 5))), square=square)
     old.append(np.full(6 if square else 5, 12345.678))
     stored = pickle.dumps(old)
     again = pickle.loads(stored)

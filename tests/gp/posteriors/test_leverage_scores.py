@@ -17,7 +17,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.posteriors import nystrom
 from tvbandits.gp.posteriors import nystrom as bless
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.nystrom import Nystrom, leverage_dictionary, leverage_scores
@@ -240,7 +240,7 @@ def test_it_is_used_for_many_new_inputs_at_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(nystrom, "leverage_dictionary", counted)
     rng = np.random.default_rng(0)
     kernel, Z = RBF(0.2), rng.random((2000, 2))
-    surface, part = Surface(kernel, Z[:50]), Nystrom()
+    surface, part = CandidateGrid(kernel, Z[:50]), Nystrom()
 
     def condition(n: int, previous: NystromPosterior | None) -> NystromPosterior:
         data = Data(Z[:n], np.ones((n, 1)), np.full(n, 1.0))

@@ -15,7 +15,7 @@ from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Linear
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import RandomPoints
@@ -38,7 +38,7 @@ class Looking:
 
     def __init__(self) -> None:
         self.pools: list[Pool] = []
-        self.seen: list[Beliefs] = []
+        self.seen: list[JointPosterior] = []
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
         self.pools.append(pool)

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Matern
 
 from tests.oracles.dense import Dense
 from tvbandits.core.arrays import Array
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -23,7 +23,7 @@ Y, NOISE = 1e3 + 7 * RNG.standard_normal(18), RNG.uniform(0.5, 3.0, 18)
 ORIGIN, CENTRE, SCALE = float(Y[0]), 995.0, 6.0
 
 
-def view(part: Any, surface: Surface | None) -> View:
+def view(part: Any, surface: CandidateGrid | None) -> View:
     values = np.stack([Y - ORIGIN, np.ones(18)], axis=1)
     p = part.condition(KERNEL, Data(X, values, NOISE / SCALE**2), surface=surface)
     return View(p, surface, lambda points: points, CENTRE, SCALE, ORIGIN)
@@ -38,7 +38,7 @@ def expected(at: Array) -> tuple[Array, Array]:
 @pytest.mark.parametrize("part", [Exact(), Nystrom(1e6)], ids=["exact", "sparse"])
 @pytest.mark.parametrize("finite", [True, False])
 def test_unit_and_prior_mean(part: Any, finite: bool) -> None:
-    made = view(part, Surface(KERNEL, POINTS) if finite else None)
+    made = view(part, CandidateGrid(KERNEL, POINTS) if finite else None)
     # The candidates themselves, a copy of them, and points that are none.
     for at in (POINTS, POINTS.copy(), POINTS[3:5] + 0.01):
         mean, deviation = made.predict(at)
@@ -50,7 +50,7 @@ def test_unit_and_prior_mean(part: Any, finite: bool) -> None:
 
 
 def test_a_sparse_mean_leaves_the_variances_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = view(Nystrom(1e6), Surface(KERNEL, POINTS))
+    made = view(Nystrom(1e6), CandidateGrid(KERNEL, POINTS))
 
     def refuse(*_: object) -> None:
         raise AssertionError("a variance was computed")

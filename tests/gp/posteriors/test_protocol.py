@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -42,8 +42,8 @@ def told(kernel: Any, n: int = 12) -> Data:
     return Data(Z, np.column_stack([rng.standard_normal(n), np.ones(n)]), rng.uniform(0.1, 1.0, n))
 
 
-def conditioned(rule: PosteriorRule, kernel: Any) -> tuple[Posterior, Surface]:
-    surface = Surface(kernel, POINTS)
+def conditioned(rule: PosteriorRule, kernel: Any) -> tuple[Posterior, CandidateGrid]:
+    surface = CandidateGrid(kernel, POINTS)
     return rule.condition(kernel, told(kernel), surface=surface, now=NOW), surface
 
 
@@ -97,7 +97,7 @@ def test_without_fixed_points_there_is_nothing_to_say_about_them(
     if isinstance(rule, StateSpace):
         rule = StateSpace(anchors=POINTS)
     made = rule.condition(kernel, told(kernel), now=NOW)
-    surface, rng = Surface(kernel, POINTS), np.random.default_rng(0)
+    surface, rng = CandidateGrid(kernel, POINTS), np.random.default_rng(0)
     for ask in (
         made.on_surface,
         made.means_on_surface,

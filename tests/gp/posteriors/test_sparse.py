@@ -22,7 +22,7 @@ from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import advance, inputs
 from tvbandits.gp.posteriors import sparse
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
@@ -194,7 +194,7 @@ def test_points_without_prior_variance_alone() -> None:
 
 
 def test_no_observations() -> None:
-    surface = Surface(ROUGH, np.random.default_rng(0).random((6, 2)))
+    surface = CandidateGrid(ROUGH, np.random.default_rng(0).random((6, 2)))
     empty = Data(np.empty((0, 2)), np.empty((0, 2)), np.empty(0))
     p = Nystrom().condition(ROUGH, empty, surface=surface)
     assert (p.size, p.dictionary_size, p.log_det_ratio, p.condition_number) == (0, 0, 0.0, 1.0)
@@ -217,7 +217,7 @@ def test_without_fixed_points_there_is_nothing_to_say_about_them() -> None:
 def test_one_imagined_observation_shrinks_as_a_real_one(kernel: Kernel) -> None:
     rng = np.random.default_rng(6)
     data = some(rng, kernel, 12)
-    surface = Surface(kernel, rng.random((9, 2)))
+    surface = CandidateGrid(kernel, rng.random((9, 2)))
     p = on(kernel, data, rng.random(12) < 0.5, surface=surface, now=10.0)
     z = surface.at(10.0)[4:5]
     larger = Data(
@@ -250,7 +250,7 @@ class Stream:
 
     def __init__(self, kernel: Kernel, seed: int, map_: Aging, *, elsewhere: float = 0.2) -> None:
         self.kernel, self.rng, self.map = kernel, np.random.default_rng(seed), map_
-        self.surface = Surface(kernel, self.rng.random((15, 2)))
+        self.surface = CandidateGrid(kernel, self.rng.random((15, 2)))
         self.elsewhere = elsewhere
         self.seen = Observations.empty(2)
 
@@ -277,7 +277,7 @@ class Stream:
         return Data(Z, np.stack([seen.y[used], np.ones(used.sum())], axis=1), variance[used]), now
 
 
-def assert_surface_is(p: NystromPosterior, surface: Surface, now: float) -> None:
+def assert_surface_is(p: NystromPosterior, surface: CandidateGrid, now: float) -> None:
     at = surface.at(now)
     upper, fresh = (part.copy() for part in p.upper_variances())
     exact = dense(p).variance(at)
@@ -470,7 +470,7 @@ def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> No
         X = points[np.r_[np.arange(80), rng.integers(0, 80, 40)]]
         y = np.sin(6.0 * X[:, 0]) + np.sqrt(noise) * rng.standard_normal(120)
         data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
-        made = rule.condition(kernel, data, surface=Surface(kernel, points))
+        made = rule.condition(kernel, data, surface=CandidateGrid(kernel, points))
         exact = Factored().condition(kernel, data)
         means, variance = made.on_surface()
         expected, right = exact.predict(points)

@@ -15,9 +15,9 @@ from tests.oracles.dense import Dense
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.kalman import ROUNDING, Filter, Rows
+from tvbandits.gp.posteriors.kalman import ROUNDING, FeatureRows, Filter
 from tvbandits.gp.posteriors.state_space import STRIDE, StateSpace, StateSpacePosterior
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
@@ -71,7 +71,7 @@ def at(t: float, rows: Any = slice(None)) -> Array:
 def test_it_is_the_exact_posterior(name: str, late: bool) -> None:
     kernel, data = KERNELS[name], sample(40, 1, late)
     now = float(data.Z[:, -1].max()) + 1.5
-    surface = Surface(kernel, POINTS)
+    surface = CandidateGrid(kernel, POINTS)
     made = StateSpace().condition(kernel, data, surface=surface, now=now)
     means, covariance = dense(kernel, data, at(now))
     tolerance: Any = {"rtol": 2e-4, "atol": 2e-3}  # features leave out 1e-4 of the variance
@@ -107,7 +107,7 @@ def test_few_points_leave_nothing_out(name: str) -> None:
 @settings(deadline=None, max_examples=25)
 def test_told_step_by_step_is_told_at_once(cut: int, seed: int) -> None:
     kernel, data = KERNELS["all"], sample(40, seed)
-    surface = Surface(kernel, POINTS)
+    surface = CandidateGrid(kernel, POINTS)
     rule = StateSpace()
     first = Data(data.Z[:cut], data.Y[:cut], data.variance[:cut])
     early = rule.condition(kernel, first, surface=surface, now=float(data.Z[:, -1].max()))
@@ -123,7 +123,7 @@ def test_told_step_by_step_is_told_at_once(cut: int, seed: int) -> None:
 
 def test_it_starts_again_where_it_must() -> None:
     kernel, data = KERNELS["all"], sample(30, 3)
-    surface, rule = Surface(kernel, POINTS), StateSpace()
+    surface, rule = CandidateGrid(kernel, POINTS), StateSpace()
     made = rule.condition(kernel, data, surface=surface, now=99.0)
     other = kernel.clone_with_theta(kernel.theta + 0.1)
     changed = Data(data.Z, data.Y, data.variance * 2)
@@ -138,7 +138,7 @@ def test_it_starts_again_where_it_must() -> None:
 def test_shrinking_is_observing(name: str) -> None:
     kernel, data = KERNELS[name], sample(20, 5)
     now = float(data.Z[:, -1].max()) + 1.0
-    surface = Surface(kernel, POINTS)
+    surface = CandidateGrid(kernel, POINTS)
     made = StateSpace().condition(kernel, data, surface=surface, now=now)
     z = at(now, [7])
     smaller = made.shrunk(z, 0.3, surface)
@@ -162,7 +162,7 @@ def test_a_point_beyond_the_features_keeps_its_variance() -> None:
 def test_a_very_long_history_stays_healthy() -> None:
     kernel, data = KERNELS["all"], sample(2000, 7)
     now = float(data.Z[:, -1].max())
-    made = StateSpace().condition(kernel, data, surface=Surface(kernel, POINTS), now=now)
+    made = StateSpace().condition(kernel, data, surface=CandidateGrid(kernel, POINTS), now=now)
     means, covariance = dense(kernel, data, at(now))
     np.testing.assert_allclose(made.on_surface()[1], np.diag(covariance), rtol=1e-3)
     np.testing.assert_allclose(made.on_surface()[0], means, atol=2e-3)
@@ -201,7 +201,7 @@ def test_only_the_noise_that_needs_it_is_raised() -> None:
     assert StateSpace(anchors=POINTS).condition(kernel, data, now=99.0).jitter == 0.0
     variance = data.variance.copy()
     variance[4] = 1e-15
-    surface, rule = Surface(kernel, POINTS), StateSpace(anchors=POINTS)
+    surface, rule = CandidateGrid(kernel, POINTS), StateSpace(anchors=POINTS)
     tiny = Data(data.Z, data.Y, variance)
     made = rule.condition(kernel, tiny, surface=surface, now=99.0)
     assert 0.0 < made.jitter <= ROUNDING
@@ -238,7 +238,7 @@ def test_a_move_is_the_transition_of_every_term(name: str, h: float) -> None:
 def test_no_observation_is_the_prior() -> None:
     kernel = KERNELS["all"]
     none = Data(np.empty((0, 3)), np.empty((0, 2)), np.empty(0))
-    made = StateSpace().condition(kernel, none, surface=Surface(kernel, POINTS), now=4.0)
+    made = StateSpace().condition(kernel, none, surface=CandidateGrid(kernel, POINTS), now=4.0)
     means, variances = made.on_surface()
     np.testing.assert_array_equal(means, 0.0)
     np.testing.assert_allclose(variances, kernel.diag(at(4.0)))
@@ -259,7 +259,7 @@ def among_few(n: int, seed: int) -> Data:
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) -> None:
     kernel, data = KERNELS[name], among_few(n, 8)
-    rule, surface, made = StateSpace(anchors=FEW), Surface(kernel, FEW), None
+    rule, surface, made = StateSpace(anchors=FEW), CandidateGrid(kernel, FEW), None
     start, end = data.Z[0, -1], data.Z[-1, -1]
     close: Any = {"rtol": 1e-7, "atol": 1e-8}
     late = end - 0.3 * (end - start) / n
@@ -291,7 +291,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
 def test_shrinking_at_an_earlier_time(name: str) -> None:
     kernel, data = KERNELS[name], among_few(20, 4)
     now = float(data.Z[12, -1]) - 0.4
-    surface = Surface(kernel, FEW)
+    surface = CandidateGrid(kernel, FEW)
     made = StateSpace().condition(kernel, data, surface=surface, now=now)
     z, Z = np.array([[*FEW[2], now]]), np.column_stack([FEW, np.full(6, now)])
     smaller = made.shrunk(z, 0.3, surface)
@@ -306,7 +306,7 @@ def test_shrinking_at_an_earlier_time(name: str) -> None:
 
 def test_a_late_reward_goes_back_to_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, n = KERNELS["all"], 5 * STRIDE
-    data, rule, surface = among_few(n, 3), StateSpace(), Surface(KERNELS["all"], FEW)
+    data, rule, surface = among_few(n, 3), StateSpace(), CandidateGrid(KERNELS["all"], FEW)
     made: StateSpacePosterior | None = None
     for count in range(1, n + 1):
         some = Data(data.Z[:count], data.Y[:count], data.variance[:count])
@@ -316,7 +316,7 @@ def test_a_late_reward_goes_back_to_what_was_kept(monkeypatch: pytest.MonkeyPatc
     taken: list[int] = []
     correct = Filter.correct
 
-    def counted(self: Filter, rows: Rows, i: int) -> Any:
+    def counted(self: Filter, rows: FeatureRows, i: int) -> Any:
         taken.append(i)
         return correct(self, rows, i)
 

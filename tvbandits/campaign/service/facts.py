@@ -26,7 +26,7 @@ SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
 
 
 @dataclass(frozen=True)
-class Station:
+class StationFacts:
     """A place that has been read, and what is wrong with it, if anything is."""
 
     name: str
@@ -149,7 +149,7 @@ class Facts:
         return np.asarray(X[np.argsort(t, kind="stable")])
 
     @cached_property
-    def stations(self) -> list[Station]:
+    def stations(self) -> list[StationFacts]:
         """Every place with a row in the history, those in trouble first."""
         if not len(self.history):
             return []
@@ -158,7 +158,7 @@ class Facts:
         found = [self._station(np.flatnonzero(which == i)) for i in range(which.max() + 1)]
         return sorted(found, key=lambda each: (not each.troubles, each.name))
 
-    def _station(self, rows: Index) -> Station:
+    def _station(self, rows: Index) -> StationFacts:
         table = self.history.iloc[rows]
         name = self.name_of(self.coordinates[rows[0]])
         played = table[table["kind"] != "pending"]
@@ -167,7 +167,7 @@ class Facts:
         last = values[-1] if len(values) else float("nan")
         time = float(played["time"].max()) if len(played) else float("nan")
         failed = int((played["kind"] == "failed").sum())
-        return Station(name, len(read), failed, time, float(last), _troubles(played))
+        return StationFacts(name, len(read), failed, time, float(last), _troubles(played))
 
     @cached_property
     def spent(self) -> list[tuple[str, object]]:

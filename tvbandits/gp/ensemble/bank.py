@@ -28,18 +28,18 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.evidence import (
     FORGETTING,
     NEGLIGIBLE,
-    Step,
+    EvidenceStep,
     checked,
     difference_errors,
     evidence_of,
     surprises,
 )
 from tvbandits.gp.ensemble.filters import Filters, filters_of
-from tvbandits.gp.ensemble.settings import SMALL_NETWORK, Setting, elapsed, in_steps, settings_for
+from tvbandits.gp.ensemble.settings import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
 from tvbandits.gp.ensemble.sleeping import STARTLING, TURN, Missed, Sleep, thinned
 from tvbandits.gp.ensemble.views import Forecast, Heard, Mixture, mixtures_of
 from tvbandits.gp.fitting.powers import Transform
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 POWERS = (1.0, 0.5, 0.0)
 """Of the transforms that a network's rewards may need, for a longer upper tail; the first says what the
@@ -63,8 +63,8 @@ WATCHED = 0.05
 
 
 @dataclass(frozen=True)
-class Bank:
-    """Weighted Kalman filters on fixed points. Made by `Bank.of`; every change makes a new one.
+class FilterEnsemble:
+    """Weighted Kalman filters on fixed points. `FilterEnsemble.of` makes it; changes make a new one.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Bank:
     """
 
     points: Array
-    settings: tuple[Setting, ...]
+    settings: tuple[ModelSpec, ...]
     noise_variance: float
     step: float = float("nan")
     capacity: int = CAPACITY
@@ -115,7 +115,7 @@ class Bank:
     seen: tuple[float, float] = (0.0, 0.0)
     _score: Array = field(default_factory=lambda: np.zeros((0, 1)))
     _error_variance: Array = field(default_factory=lambda: np.zeros(1))
-    _present: Step = field(default_factory=lambda: Step(()))
+    _present: EvidenceStep = field(default_factory=lambda: EvidenceStep(()))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
     _learned_at: int = 0
     _sleep: Sleep = field(default_factory=Sleep)
@@ -129,13 +129,13 @@ class Bank:
         cls,
         points: Array,
         noise_variance: float,
-        settings: Sequence[Setting] | None = None,
+        settings: Sequence[ModelSpec] | None = None,
         *,
         step: float | None = None,
         capacity: int = CAPACITY,
         powers: Sequence[float] | None = None,
         season: float | None = None,
-    ) -> Bank:
+    ) -> FilterEnsemble:
         """Before any observation.
 
         Parameters
@@ -171,7 +171,7 @@ class Bank:
         return cls(points, chosen, float(noise_variance), unit, capacity, powers=tried, guess=guess)
 
     @property
-    def members(self) -> tuple[Setting, ...]:
+    def members(self) -> tuple[ModelSpec, ...]:
         """The models that are awake, in the order of `weights`."""
         return tuple(each for filters in self.filters for each in filters.settings)
 
@@ -216,7 +216,7 @@ class Bank:
 
     def observe(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
-    ) -> Bank:
+    ) -> FilterEnsemble:
         """With readings of some points at a time, not before the latest; NaN is no reading.
 
         Parameters
@@ -269,7 +269,7 @@ class Bank:
             )
         return self._heard(t, present=False).forecast()
 
-    def beliefs(self, t: float, beta: float = 2.0) -> Beliefs:
+    def beliefs(self, t: float, beta: float = 2.0) -> JointPosterior:
         """About the decision at the time t, and how readings now would change them.
 
         The noise of a reading is the sensor's and the white part: neither tells about the next step.
@@ -284,7 +284,7 @@ class Bank:
         mixtures = self._mixtures(t, present)
         return Heard.of(mixtures, self.transforms, self.seen, self.origin, self.widening)
 
-    def _in_unit(self, origin: float, variance: float) -> Bank:
+    def _in_unit(self, origin: float, variance: float) -> FilterEnsemble:
         unit = math.sqrt(variance)
         transforms = tuple(Transform(power, unit) for power in self.powers)
         settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
@@ -298,7 +298,7 @@ class Bank:
         learns = len(self.powers) > 1 or self.guess > 1
         return learns and self.steps < UNIT_LEARNED_AT[-1]
 
-    def _anew(self) -> Bank:
+    def _anew(self) -> FilterEnsemble:
         """Begun again in a unit and around an origin that all readings so far suggest."""
         y = np.concatenate([values for _, values, _, _ in self._early])
         noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
@@ -308,7 +308,7 @@ class Bank:
             steps=0,
             surprise=1.0,
             _early=(),
-            _present=Step(()),
+            _present=EvidenceStep(()),
             _learned_at=self.steps + 1,
         )
         bank = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise))
@@ -316,10 +316,10 @@ class Bank:
             bank = bank.observe(index, values, variances, t)
         return bank
 
-    def _fresh(self) -> Step:
-        return Step(tuple(filters.mean for filters in self.filters))
+    def _fresh(self) -> EvidenceStep:
+        return EvidenceStep(tuple(filters.mean for filters in self.filters))
 
-    def _at(self, t: float) -> Bank:
+    def _at(self, t: float) -> FilterEnsemble:
         """Moved to a time; what was observed before becomes evidence."""
         if t == self.time:
             return self
@@ -341,7 +341,7 @@ class Bank:
             surprise=surprise,
             _score=FORGETTING * self._score + evidence,
             _error_variance=error_variance,
-            _present=Step(()),
+            _present=EvidenceStep(()),
         )
         bank = bank._thinned()._rested(self, error_variance)
         h = (t - self.time) / step
@@ -363,14 +363,14 @@ class Bank:
         evidence = evidence_of(density, squares, variance + self.noise_variance)
         return evidence, np.asarray(variance)
 
-    def _thinned(self) -> Bank:
+    def _thinned(self) -> FilterEnsemble:
         """Without its lighter half, if it is too large and the time has come."""
         if self.steps not in THINNED_AT:
             return self
         filters, score = thinned(self.filters, self._score, self.capacity)
         return replace(self, filters=filters, _score=score)
 
-    def _rested(self, before: Bank, error_variance: Array) -> Bank:
+    def _rested(self, before: FilterEnsemble, error_variance: Array) -> FilterEnsemble:
         """Who sleeps from now on; `before` is the bank at the end of the step that is over."""
         if self.steps < UNIT_LEARNED_AT[-1]:
             return self

@@ -21,13 +21,11 @@ LARGEST_SURPRISE = 25.0
 
 
 @dataclass(frozen=True)
-class Step:
+class EvidenceStep:
     """What was observed at the present time, until the next: the evidence of one step.
 
     `before` are the states (M, S, K) that were expected.
     """
-
-    __word__ = "EvidenceStep"
 
     before: tuple[Array, ...]
     rows: tuple[int, ...] = ()
@@ -55,7 +53,7 @@ def checked(
 
 
 def difference_errors(
-    present: Step, filters: Sequence[Filters], z: Array, score: Array
+    present: EvidenceStep, filters: Sequence[Filters], z: Array, score: Array
 ) -> tuple[Array, Array]:
     """Squared errors of differences between the points of one step, for each member and transform.
 

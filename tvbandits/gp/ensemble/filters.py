@@ -25,7 +25,7 @@ from scipy.special import gammaln
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.layout import Layout, kind
-from tvbandits.gp.ensemble.settings import Setting, in_steps
+from tvbandits.gp.ensemble.settings import ModelSpec, in_steps
 
 MEMORY = 400.0
 """How many innovations the scale remembers."""
@@ -99,7 +99,7 @@ class Filters:
         return len(self.mean)
 
     @property
-    def settings(self) -> tuple[Setting, ...]:
+    def settings(self) -> tuple[ModelSpec, ...]:
         """The models."""
         return self.layout.settings
 
@@ -322,7 +322,7 @@ def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
 
 
 def filters_of(
-    settings: Sequence[Setting],
+    settings: Sequence[ModelSpec],
     points: Array,
     variance: float,
     transforms: int = 1,
@@ -343,7 +343,7 @@ def filters_of(
     """
     distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
     extent = float(np.ptp(points, axis=0).max()) or 1.0
-    groups: dict[object, list[Setting]] = {}
+    groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
     return tuple(

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.ensemble.layout import Layout
-from tvbandits.gp.ensemble.settings import Setting, elapsed
+from tvbandits.gp.ensemble.settings import ModelSpec, elapsed
 from tvbandits.gp.posteriors.kalman import LATER, predictable, told_by_later
 
 TENTH = math.log(1.1)
@@ -26,13 +26,13 @@ KEPT = 48
 class _Model:
     """One model on some points; two are the same that have the same setting on the same points."""
 
-    setting: Setting
+    setting: ModelSpec
     shape: tuple[int, ...]
     points: bytes
     layout: Layout = field(compare=False, repr=False)
 
 
-def lasting_share(bank: Bank, t: float) -> Array:
+def lasting_share(bank: FilterEnsemble, t: float) -> Array:
     """Share (A,) of the deviation of what can be learned that rewards after a decision would tell.
 
     The reward of the next decision is expected anew once all places were read for 32 steps: how far
@@ -56,7 +56,7 @@ def lasting_share(bank: Bank, t: float) -> Array:
     return np.asarray(np.sqrt(np.minimum(share, 1.0)))
 
 
-def single(bank: Bank, member: int, t: float) -> Filters:
+def single(bank: FilterEnsemble, member: int, t: float) -> Filters:
     """One of the models that are awake, alone, moved to a time."""
     for filters in bank.filters:
         if member < len(filters):
@@ -65,7 +65,7 @@ def single(bank: Bank, member: int, t: float) -> Filters:
     return filters.take(np.array([member])).moved(elapsed(bank.time, t, bank.step))
 
 
-def predictable_part(bank: Bank, one: Filters) -> Array:
+def predictable_part(bank: FilterEnsemble, one: Filters) -> Array:
     """How far (S, S) rewards after a decision would move what a single model expects of its state then.
 
     In units of its squared scale; see `gp.filtering.future.predictable`.

@@ -18,7 +18,7 @@ from scipy.linalg import block_diag
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.settings import Setting, Space
+from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 
 CONSTANT = 25.0
 """Prior variance of the constant, in units of the squared prior deviation: next to unknown."""
@@ -73,7 +73,7 @@ class Layout:
         Prior variance that the features leave out, at each point.
     """
 
-    settings: tuple[Setting, ...]
+    settings: tuple[ModelSpec, ...]
     basis: Array
     fold: Array
     drift: int
@@ -86,7 +86,7 @@ class Layout:
     )
 
     @classmethod
-    def of(cls, settings: Sequence[Setting], distance: Array, extent: float) -> Layout:
+    def of(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
         """Of settings with the same `kind`, on points at distances (A, A)."""
         first = settings[0]
         if is_rough(first, len(distance)):
@@ -103,7 +103,7 @@ class Layout:
         return cls._with(settings, (slow,) if same else (slow, drift), seasonal, prior, left)
 
     @classmethod
-    def _rough(cls, settings: Sequence[Setting], distance: Array, extent: float) -> Layout:
+    def _rough(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
         """Each point is a feature of its own, so that settings with different spaces share a layout."""
         prior = np.array(
             [
@@ -122,7 +122,7 @@ class Layout:
     @classmethod
     def _with(
         cls,
-        settings: Sequence[Setting],
+        settings: Sequence[ModelSpec],
         made: Sequence[Array],
         seasonal: tuple[Array, Array],
         prior: Array,
@@ -199,7 +199,7 @@ class Layout:
         rows = np.flatnonzero(self.hazard > 0)
         return rows, self.take(rows)
 
-    def _of(self, settings: tuple[Setting, ...], prior: Array, left: Array) -> Layout:
+    def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
         parts = self.basis, self.fold, self.drift, self.derivative, self.season
         made = Layout(settings, *parts, prior, left)
@@ -340,7 +340,7 @@ class Layout:
 
 
 def features(
-    space: Space, distance: Array, extent: float, at_most: int = MOST_FEATURES
+    space: SpatialSpec, distance: Array, extent: float, at_most: int = MOST_FEATURES
 ) -> tuple[Array, Array]:
     """Features (A, r) by pivoted Cholesky, and the variance (A,) that they leave out."""
     K = space.correlation(distance, extent)
@@ -349,7 +349,7 @@ def features(
     return np.asarray(made.G.T), np.asarray(made.residual)
 
 
-def season_features(setting: Setting, distance: Array, extent: float) -> tuple[Array, Array]:
+def season_features(setting: ModelSpec, distance: Array, extent: float) -> tuple[Array, Array]:
     """Features (A, s) of a season of variance 1, half of it shared, and the variance they leave."""
     points = len(distance)
     if setting.season is None:
@@ -358,12 +358,12 @@ def season_features(setting: Setting, distance: Array, extent: float) -> tuple[A
     return math.sqrt(0.5) * np.column_stack([np.ones((points, 1)), made]), 0.5 * left
 
 
-def _harmonics(settings: Sequence[Setting]) -> Array:
+def _harmonics(settings: Sequence[ModelSpec]) -> Array:
     """Variances (M, harmonics) of settings that have seasons with as many of them."""
     return np.array([each.season.variances for each in settings if each.season is not None])
 
 
-def is_rough(setting: Setting, points: int) -> bool:
+def is_rough(setting: ModelSpec, points: int) -> bool:
     """Whether no features could be left out: each point would need nearly one of its own."""
     rough = {"identity", "matern12"}
     return (
@@ -371,14 +371,14 @@ def is_rough(setting: Setting, points: int) -> bool:
     )
 
 
-def kind(setting: Setting, points: int) -> object:
+def kind(setting: ModelSpec, points: int) -> object:
     """Settings of one kind have the same features, and can share a layout."""
     spaces = None if is_rough(setting, points) else (setting.slow_space, setting.drift_space)
     season = setting.season
     return spaces, setting.smooth, season and (season.space, season.harmonics)
 
 
-def _prior(setting: Setting, slow: Array, drift: Array) -> Array:
+def _prior(setting: ModelSpec, slow: Array, drift: Array) -> Array:
     """Covariance of a state whose slow part and drift have these correlations between features."""
     parts = [np.diag([CONSTANT, setting.level]), setting.slow * slow, setting.drift * drift]
     if setting.smooth:

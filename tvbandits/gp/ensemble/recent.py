@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.settings import elapsed
 
 WINDOW = 8
@@ -23,7 +23,7 @@ WINDOW = 8
 
 
 class Readings(NamedTuple):
-    """Values of some points at one time: what one call of `Bank.observe` takes.
+    """Values of some points at one time: what one call of `FilterEnsemble.observe` takes.
 
     Attributes
     ----------
@@ -50,22 +50,22 @@ class Recent:
         What was observed at each of them, in the order it is taken.
     """
 
-    before: Bank
+    before: FilterEnsemble
     times: tuple[float, ...] = ()
     parts: tuple[tuple[Readings, ...], ...] = ()
     # The bank after each of the times: made again where it is not there.
-    _after: list[Bank] = field(default_factory=list, repr=False, compare=False)
+    _after: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
         return {**self.__dict__, "_after": []}
 
     @property
-    def latest(self) -> Bank:
+    def latest(self) -> FilterEnsemble:
         """The bank with everything that was observed."""
         return self._banks()[-1] if self.times else self.before
 
-    def at(self, t: float) -> Bank:
+    def at(self, t: float) -> FilterEnsemble:
         """What was known at a time: the bank without what was observed later, as far back as is kept."""
         later = sum(s > t for s in self.times)
         known = len(self.times) - later
@@ -115,7 +115,7 @@ class Recent:
         before = self.before.observe(rows, values, noise, self.before.time)
         return Recent(before, self.times, self.parts)
 
-    def _banks(self) -> list[Bank]:
+    def _banks(self) -> list[FilterEnsemble]:
         """The bank after each of the times."""
         known = self._after
         while len(known) < len(self.times):
@@ -126,7 +126,7 @@ class Recent:
         return known
 
 
-def moved(bank: Bank, t: float) -> Bank:
+def moved(bank: FilterEnsemble, t: float) -> FilterEnsemble:
     """The bank at a later time without an observation, for questions about that time."""
     if not bank.filters or t <= bank.time:
         return bank
@@ -134,7 +134,7 @@ def moved(bank: Bank, t: float) -> Bank:
     return replace(bank, time=t, filters=tuple(each.moved(h) for each in bank.filters))
 
 
-def faded(bank: Bank, age: float, variance: Array) -> Array:
+def faded(bank: FilterEnsemble, age: float, variance: Array) -> Array:
     """Noise variances (n,) with which readings of some time ago speak about the present.
 
     A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,

@@ -22,21 +22,21 @@ from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.bank import CAPACITY, GUESS_OF_A_FUNCTION, Bank
+from tvbandits.gp.ensemble.bank import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
 from tvbandits.gp.ensemble.settings import (
     SMALL_NETWORK,
-    Setting,
+    ModelSpec,
     function_settings,
     network_settings,
 )
 from tvbandits.gp.ensemble.views import Forecast
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
 
-Models = Sequence[Setting] | Literal["both"] | None
+Models = Sequence[ModelSpec] | Literal["both"] | None
 """The models; None: those that suit the number of points; "both": a network's and a function's."""
 
 
@@ -51,7 +51,7 @@ def check_models(settings: Models, season: float | Literal["find"] | None) -> No
         raise ValueError(f'settings must be models, "both" or None, got {shown(settings)}')
     if are_given(settings):
         given = settings if isinstance(settings, Sequence) else ()
-        if not given or not all(isinstance(each, Setting) for each in given):
+        if not given or not all(isinstance(each, ModelSpec) for each in given):
             raise ValueError(
                 f'settings must be models (Setting), at least one, "both" or None, got {shown(settings)}'
             )
@@ -68,7 +68,7 @@ def check_models(settings: Models, season: float | Literal["find"] | None) -> No
 
 def started(
     points: Array, noise_variance: float, settings: Models, capacity: int, season: float | None
-) -> Bank:
+) -> FilterEnsemble:
     """Before any observation.
 
     With "both", up to 64 points may be places of a network or lie on a smooth function: the models of
@@ -76,8 +76,8 @@ def started(
     season is taken for a network.
     """
     if not isinstance(settings, str):
-        return Bank.of(points, noise_variance, settings, capacity=capacity, season=season)
-    bank = Bank.of(points, noise_variance, capacity=capacity, season=season)
+        return FilterEnsemble.of(points, noise_variance, settings, capacity=capacity, season=season)
+    bank = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
     if season is not None or len(points) > SMALL_NETWORK:
         return bank
     rivals = network_settings() + function_settings()
@@ -88,11 +88,11 @@ RIDGE = 1e-6
 """Of the correlations between candidates, where another point is told from them."""
 
 SHOWN = 5
-"""Members of the largest weight that `BankPosterior.heaviest` names."""
+"""Members of the largest weight that `EnsemblePosterior.heaviest` names."""
 
 
 @dataclass(frozen=True)
-class ModelBank:
+class ModelEnsemble:
     """The rule: a bank of space-time models on the candidates, weighted by how well they predict.
 
     Parameters
@@ -109,9 +109,9 @@ class ModelBank:
     Examples
     --------
     >>> from tvbandits import Candidates, policies
-    >>> from tvbandits.gp.ensemble.rule import ModelBank
+    >>> from tvbandits.gp.ensemble.rule import ModelEnsemble
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.tv_gp_ucb(sites, None, 0.01, posterior=ModelBank())
+    >>> bandit = policies.tv_gp_ucb(sites, None, 0.01, posterior=ModelEnsemble())
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -119,7 +119,7 @@ class ModelBank:
     10 [2.]
     """
 
-    settings: tuple[Setting, ...] | Literal["both"] | None = None
+    settings: tuple[ModelSpec, ...] | Literal["both"] | None = None
     capacity: int = CAPACITY
     season: float | Literal["find"] | None = "find"
 
@@ -128,8 +128,8 @@ class ModelBank:
         check_models(self.settings, self.season)
 
     def start(
-        self, kernel: Any, surface: Surface, noise_variance: float, sign: float = 1.0
-    ) -> BankPosterior:
+        self, kernel: Any, surface: CandidateGrid, noise_variance: float, sign: float = 1.0
+    ) -> EnsemblePosterior:
         """Before any observation.
 
         Parameters
@@ -148,12 +148,12 @@ class ModelBank:
         looks = self.season == "find" and not are_given(self.settings)
         diary = seasons.diary_of(bank) if looks else None
         made_for = self, noise_variance, sign
-        return BankPosterior(kernel, surface, Recent(bank), made_for, diary=diary)
+        return EnsemblePosterior(kernel, surface, Recent(bank), made_for, diary=diary)
 
 
 @dataclass(frozen=True)
-class BankPosterior:
-    """What a bank says at one time. Made by `ModelBank`; keeps to `gp.posteriors.protocol.Posterior`.
+class EnsemblePosterior:
+    """What an ensemble says at one time: a `Posterior` of `gp.posteriors.protocol`.
 
     Means have one column, variances are in the unit of reward squared.
 
@@ -175,13 +175,13 @@ class BankPosterior:
     """
 
     kernel: Any
-    surface: Surface
+    surface: CandidateGrid
     recent: Recent
-    made_for: tuple[ModelBank, float, float]
+    made_for: tuple[ModelEnsemble, float, float]
     told: tuple[int, int] = (0, 0)
     now: float = 0.0
     diary: seasons.Diary | None = None
-    imagined: Beliefs | None = field(default=None, repr=False, compare=False)
+    imagined: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
@@ -190,16 +190,18 @@ class BankPosterior:
 
     # --- what it learns -------------------------------------------------------------------------------
 
-    def at(self, now: float) -> BankPosterior:
+    def at(self, now: float) -> EnsemblePosterior:
         """The same about another time."""
         return self if now == self.now else self._with(self.recent, self.diary, self.told, now)
 
     def _with(
         self, recent: Recent, diary: seasons.Diary | None, told: tuple[int, int], now: float
-    ) -> BankPosterior:
-        return BankPosterior(self.kernel, self.surface, recent, self.made_for, told, now, diary)
+    ) -> EnsemblePosterior:
+        return EnsemblePosterior(self.kernel, self.surface, recent, self.made_for, told, now, diary)
 
-    def observed(self, rewards: Observations, answers: Observations, now: float) -> BankPosterior:
+    def observed(
+        self, rewards: Observations, answers: Observations, now: float
+    ) -> EnsemblePosterior:
         """With rewards and answers that it does not know yet, about the time `now`."""
         fresh = rewards.append(answers)
         recent, diary = self.recent, self.diary
@@ -220,7 +222,7 @@ class BankPosterior:
     # --- what it believes -----------------------------------------------------------------------------
 
     @cached_property
-    def bank(self) -> Bank:
+    def bank(self) -> FilterEnsemble:
         """The bank, as it was at the time `now` if that has passed."""
         return self.recent.at(self.now)
 
@@ -247,7 +249,9 @@ class BankPosterior:
         _, weights, units = self._weighted
         return math.sqrt(float(weights @ units))
 
-    def beliefs(self, about: float, beta: float, noise_variance: float | None = None) -> Beliefs:
+    def beliefs(
+        self, about: float, beta: float, noise_variance: float | None = None
+    ) -> JointPosterior:
         """About all candidates at the time `now`, and what readings of the time `about` would change."""
         bank = self.recent.at(max(about, self.recent.latest.time))
         if not bank.filters:
@@ -259,7 +263,7 @@ class BankPosterior:
         more = noise_variance - bank.noise_variance
         return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
-    def _unread(self, beta: float, noise: float) -> Beliefs:
+    def _unread(self, beta: float, noise: float) -> JointPosterior:
         """Before any observation."""
         points, kernel = self.surface.at(0.0), self.kernel
 
@@ -270,14 +274,14 @@ class BankPosterior:
             return np.asarray(kernel(points[list(rows)], points))
 
         forecast = self.forecast
-        return Beliefs(forecast.mean, forecast.learnable, beta, noise, reach, among)
+        return JointPosterior(forecast.mean, forecast.learnable, beta, noise, reach, among)
 
     @cached_property
-    def _now(self) -> Beliefs:
+    def _now(self) -> JointPosterior:
         """About the time `now`, and what readings of that time would change."""
         return self.beliefs(self.now, 1.0) if self.imagined is None else self.imagined
 
-    def view(self, surface: Surface | None, inputs: Callable[[Array], Array]) -> View:
+    def view(self, surface: CandidateGrid | None, inputs: Callable[[Array], Array]) -> View:
         """Itself in the unit of reward, which is its own."""
         white = self.bank.widening**2 * self.white
         return View(self, surface, inputs, centre=0.0, scale=1.0, origin=0.0, white=white)
@@ -372,13 +376,13 @@ class BankPosterior:
         left = covariance[self.rows(Z1[:, :d])] if one is None else one @ covariance
         return np.asarray(left[:, self.rows(Z2[:, :d])] if other is None else left @ other.T)
 
-    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> BankPosterior:  # noqa: ARG002
+    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> EnsemblePosterior:  # noqa: ARG002
         """The same with one more reading of a candidate `z` (1, p), its value unknown."""
         (row,) = self.rows(z[:, : self.surface.points.shape[1]])
         known = replace(self._now, noise_variance=noise + self.white).after(int(row))
         return replace(self, imagined=known)
 
-    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
         everyone = range(len(self.surface.points))
         root = linalg.square_root(self._now.among(everyone, everyone))
@@ -389,7 +393,7 @@ class BankPosterior:
         return math.nan
 
     @property
-    def heaviest(self) -> tuple[tuple[float, Setting], ...]:
+    def heaviest(self) -> tuple[tuple[float, ModelSpec], ...]:
         """Weight and setting of the members that count most."""
         members, weights, _ = self._weighted
         if not self.bank.filters:
@@ -428,7 +432,7 @@ class BankPosterior:
         return np.asarray(reach), left
 
     @cached_property
-    def _weighted(self) -> tuple[tuple[Setting, ...], Array, Array]:
+    def _weighted(self) -> tuple[tuple[ModelSpec, ...], Array, Array]:
         """Members, their weights and squared scales; before any observation all alike."""
         bank = self.bank
         if not bank.filters:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble import periods
-from tvbandits.gp.ensemble.bank import Bank
+from tvbandits.gp.ensemble.bank import FilterEnsemble
 from tvbandits.gp.ensemble.recent import Readings, Recent
 from tvbandits.gp.ensemble.settings import SMALL_NETWORK
 
@@ -56,7 +56,7 @@ class Diary:
         The latest of them.
     """
 
-    bank: Bank
+    bank: FilterEnsemble
     period: float | None = None
     pages: tuple[Array, ...] = ()
     steps: int = 0
@@ -98,7 +98,7 @@ class Diary:
         """A bank with that season, that knows all readings."""
         bank = empty = self.bank
         if self.period is not None:
-            bank = Bank.of(
+            bank = FilterEnsemble.of(
                 empty.points, empty.noise_variance, capacity=empty.capacity, season=self.period
             )
         told, recent = self.entries, Recent(bank)
@@ -128,7 +128,7 @@ def _steps(times: Array) -> tuple[float, Index] | None:
     return (step, after.astype(np.int64)) if regular and after[-1] <= 2 * LAST else None
 
 
-def diary_of(bank: Bank) -> Diary | None:
+def diary_of(bank: FilterEnsemble) -> Diary | None:
     """An empty one, for a bank whose season is to be found; None: it is not looked for one.
 
     On a function of many points a season would take more features than a step can afford.

@@ -33,7 +33,7 @@ them are taken for a grid on a smooth function."""
 
 
 @dataclass(frozen=True)
-class Space:
+class SpatialSpec:
     """A correlation over points.
 
     Attributes
@@ -42,8 +42,6 @@ class Space:
     length : float
         Length scale, as a share of the largest extent of the points; of no meaning to "identity".
     """
-
-    __word__ = "ModelSpace"
 
     shape: Shape
     length: float = 1.0
@@ -86,7 +84,7 @@ class Season:
 
     period: float
     variance: float
-    space: Space
+    space: SpatialSpec
     harmonics: int = 3
     length: float = 0.7
     lasts: float = 20.0
@@ -104,7 +102,7 @@ class Season:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ModelSpec:
     """One model of a bank; time scales count in steps.
 
     Attributes
@@ -124,10 +122,8 @@ class Setting:
         What comes again.
     """
 
-    __word__ = "ModelSetting"
-
-    slow_space: Space
-    drift_space: Space
+    slow_space: SpatialSpec
+    drift_space: SpatialSpec
     slow: float
     drift: float
     level: float
@@ -155,7 +151,7 @@ class Setting:
             raise ValueError(f"hazard must lie in [0, 1), got {self.hazard}")
 
 
-def network_settings() -> tuple[Setting, ...]:
+def network_settings() -> tuple[ModelSpec, ...]:
     """For places of a network: 24 rough models with slow means and white noise, and 6 lasting ones.
 
     Places differ for good, alone or with their neighbours; weather is local or wide, and forgotten in
@@ -168,18 +164,27 @@ def network_settings() -> tuple[Setting, ...]:
     ten steps, and next to nothing is new every time.
     """
     rough = tuple(
-        Setting(slow, Space("matern12", length), mean, drift, 0.7, white, 200.0, scale, 3.0)
+        ModelSpec(slow, SpatialSpec("matern12", length), mean, drift, 0.7, white, 200.0, scale, 3.0)
         for slow, length, scale, (mean, drift, white) in product(
-            (Space("identity"), Space("matern12", 0.1)),
+            (SpatialSpec("identity"), SpatialSpec("matern12", 0.1)),
             (0.1, 0.3, 1.0),
             (1.0, 3.0),
             ((0.35, 0.45, 0.2), (0.6, 0.3, 0.1)),
         )
     )
-    alone = Space("identity")
+    alone = SpatialSpec("identity")
     lasting = tuple(
-        Setting(
-            alone, Space("matern12", length), 0.5, drift, 1.0, white, 200.0, scale, 20.0, smooth
+        ModelSpec(
+            alone,
+            SpatialSpec("matern12", length),
+            0.5,
+            drift,
+            1.0,
+            white,
+            200.0,
+            scale,
+            20.0,
+            smooth,
         )
         for length, (scale, drift, white, smooth) in product(
             (0.3, 1.0),
@@ -196,38 +201,38 @@ NOTHING = 1e-4
 """Share of the white part of a function that is known up to the noise of its readings."""
 
 
-def function_settings() -> tuple[Setting, ...]:
+def function_settings() -> tuple[ModelSpec, ...]:
     """For many points on a smooth function: 40 models, eight of which hardly drift at all.
 
     Half of the others hold a static part as large as the drift. The eight come in twins, one of which
     may start afresh.
     """
     drifting = tuple(
-        _on(Space("rbf", length), slow, 1.0 - slow, scale, smooth=smooth)
+        _on(SpatialSpec("rbf", length), slow, 1.0 - slow, scale, smooth=smooth)
         for length, (scale, smooth), slow in product(
             LENGTHS, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
         )
     )
     lasting = tuple(
-        _on(Space("rbf", length), 0.95, 0.05, 20.0, hazard=hazard)
+        _on(SpatialSpec("rbf", length), 0.95, 0.05, 20.0, hazard=hazard)
         for length, hazard in product(LENGTHS, (0.0, 0.01))
     )
     return drifting + lasting
 
 
 def _on(
-    space: Space,
+    space: SpatialSpec,
     slow: float,
     drift: float,
     scale: float,
     *,
     smooth: bool = False,
     hazard: float = 0.0,
-) -> Setting:
-    return Setting(space, space, slow, drift, 0.1, NOTHING, math.inf, scale, 10.0, smooth, hazard)
+) -> ModelSpec:
+    return ModelSpec(space, space, slow, drift, 0.1, NOTHING, math.inf, scale, 10.0, smooth, hazard)
 
 
-def settings_for(points: Array, season: float | None = None) -> tuple[Setting, ...]:
+def settings_for(points: Array, season: float | None = None) -> tuple[ModelSpec, ...]:
     """`network_settings` for a few points (A, d), `function_settings` for many.
 
     With a season, a period in the unit of time: eight of them with a season, and the same without. All
@@ -238,22 +243,22 @@ def settings_for(points: Array, season: float | None = None) -> tuple[Setting, .
     if season is None:
         return chosen
     plain = tuple(filter(_holds_a_network if network else _holds_a_function, chosen))
-    again = Season(season, 0.5, Space("matern32", 0.3))
+    again = Season(season, 0.5, SpatialSpec("matern32", 0.3))
     return (*(replace(each, season=again) for each in plain), *plain)
 
 
-def _holds_a_network(setting: Setting) -> bool:
+def _holds_a_network(setting: ModelSpec) -> bool:
     """Eight of the network's: places differ alone, weather is not the most local and lasts."""
     wide = setting.drift_space.length >= 0.3 and setting.slow_space.shape == "identity"
     return wide and setting.drift_scale >= 3.0 and not setting.smooth
 
 
-def _holds_a_function(setting: Setting) -> bool:
+def _holds_a_function(setting: ModelSpec) -> bool:
     """Eight of the function's: half of it stays, the other half lasts twenty steps."""
     return setting.slow == 0.5 and setting.drift_scale == 20.0
 
 
-def in_steps(settings: Sequence[Setting], step: float) -> tuple[Setting, ...]:
+def in_steps(settings: Sequence[ModelSpec], step: float) -> tuple[ModelSpec, ...]:
     """With seasons in steps of such a length; nothing else depends on it."""
     return tuple(
         each

@@ -14,7 +14,7 @@ import numpy as np
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.fitting.powers import Transform
-from tvbandits.gp.posteriors.lookahead import Beliefs
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Heard:
             self.widening * np.sqrt(learnable + apart),
         )
 
-    def beliefs(self, noise_variance: float, beta: float) -> Beliefs:
+    def beliefs(self, noise_variance: float, beta: float) -> JointPosterior:
         """About the time ahead, and what readings now, with the sensor's noise, would change."""
         forecast = self.forecast()
         mean = forecast.mean - self.origin
@@ -236,7 +236,7 @@ class Heard:
             return out
 
         answers = np.asarray(noise), reach, among, np.asarray(present)
-        return Beliefs(forecast.mean, forecast.learnable, beta, *answers)
+        return JointPosterior(forecast.mean, forecast.learnable, beta, *answers)
 
 
 def _moments(

@@ -21,7 +21,7 @@ LARGEST = 25.0
 
 
 @dataclass(frozen=True)
-class Calibration:
+class IntervalCalibration:
     """A faded mean of squared standardised innovations: errors of predictions made before the reward.
 
     With z_i = (y_i - mu_i) / sqrt(sigma_i^2 + noise_i) of the watched rewards, the latest first, and
@@ -37,7 +37,7 @@ class Calibration:
     squares: float = 0.0
     count: float = 0.0
 
-    def after(self, error: float, variance: float) -> Calibration:
+    def after(self, error: float, variance: float) -> IntervalCalibration:
         """With one more reward.
 
         Parameters
@@ -48,7 +48,7 @@ class Calibration:
             Of the error, as it was expected: with the noise of the reading.
         """
         kept, square = 1.0 - FADING, min(error**2 / variance, LARGEST)
-        return Calibration(kept * self.squares + square, kept * self.count + 1.0)
+        return IntervalCalibration(kept * self.squares + square, kept * self.count + 1.0)
 
     @property
     def widening(self) -> float:

@@ -27,7 +27,7 @@ class _Buffer:
 
 
 @dataclass(frozen=True)
-class GrowingRows:
+class AppendBuffer:
     """The first `n` rows of a shared buffer; `append` returns a longer view.
 
     A view never changes: rows are written only behind the last one that any view has seen, and a
@@ -44,7 +44,7 @@ class GrowingRows:
     square: bool = False
 
     @classmethod
-    def of(cls, rows: Array, *, square: bool = False) -> GrowingRows:
+    def of(cls, rows: Array, *, square: bool = False) -> AppendBuffer:
         """A copy of `rows` with room behind it."""
         n = len(rows)
         capacity = max(16, n + n // 2)
@@ -58,16 +58,16 @@ class GrowingRows:
         """The rows, without a copy: shape (n, columns), or (n, n) where square."""
         return self.buffer.data[: self.n, : self.n if self.square else None]
 
-    def append(self, row: Array) -> GrowingRows:
+    def append(self, row: Array) -> AppendBuffer:
         """These rows and one more, of shape (columns,), or (n + 1,) where square."""
         grown = self
         if not self._taken():
-            grown = GrowingRows.of(self.array, square=self.square)
+            grown = AppendBuffer.of(self.array, square=self.square)
             grown._taken()
         buffer = grown.buffer
         buffer.data[self.n, : len(row)] = row
         buffer.free.append(self.n + 1)
-        return GrowingRows(buffer, self.n + 1, self.square)
+        return AppendBuffer(buffer, self.n + 1, self.square)
 
     def _taken(self) -> bool:
         """Take the row after the last one to be written, unless another did, or there is none."""
@@ -89,18 +89,18 @@ class GrowingRows:
         return {"rows": self.array.copy(), "square": self.square}
 
     @classmethod
-    def __restored__(cls, rows: Array, square: bool) -> GrowingRows:
+    def __restored__(cls, rows: Array, square: bool) -> AppendBuffer:
         return cls.of(rows, square=square)
 
 
-def _rebuilt(rows: Array, square: bool) -> GrowingRows:
-    return GrowingRows.of(rows, square=square)
+def _rebuilt(rows: Array, square: bool) -> AppendBuffer:
+    return AppendBuffer.of(rows, square=square)
 
 
 T = TypeVar("T")
 
 
-class Surface:
+class CandidateGrid:
     """The fixed points at which a posterior is wanted again and again, and kernel rows to them.
 
     Rows of a kernel that does not see time are kept: each input is evaluated once.
@@ -115,9 +115,9 @@ class Surface:
         self.kernel, self.points = kernel, points
         self.space_time = is_space_time(kernel)
         # Which rows are known, and they: one value, so that neither is ever there without the other.
-        self._known: tuple[dict[bytes, int], GrowingRows] = (
+        self._known: tuple[dict[bytes, int], AppendBuffer] = (
             {},
-            GrowingRows.of(np.empty((0, len(points)))),
+            AppendBuffer.of(np.empty((0, len(points)))),
         )
         self._remembered: dict[Any, Any] = {}
 
@@ -157,7 +157,7 @@ class Surface:
         """Whether all inputs, given as the bytes of their coordinates, are points of the surface."""
         return self._points_by_key.keys() >= set(keys)
 
-    def remember(self, make: Callable[[Surface], T]) -> T:
+    def remember(self, make: Callable[[CandidateGrid], T]) -> T:
         """`make(self)`, computed once."""
         if make not in self._remembered:
             self._remembered[make] = make(self)
@@ -171,21 +171,21 @@ class Surface:
 
 
 @dataclass(frozen=True)
-class OnSurface:
+class GridPosterior:
     """A posterior's view of the fixed points: V = L^-1 k(Z, points), and what follows from it.
 
     All of it speaks about the time `now`; for a kernel that only shrinks covariances as time goes on,
     later times cost one number (`shrink`), which multiplies every row of V.
     """
 
-    V: GrowingRows
+    V: AppendBuffer
     now: float
     shrink: float
     means: Array  # (A, c): V^T L^-1 Y, without `shrink`
     explained: Array  # (A,): squared column lengths of V, without `shrink`
     prior: Array  # (A,)
 
-    def moved(self, kernel: Any, Z: Array, now: float) -> OnSurface | None:
+    def moved(self, kernel: Any, Z: Array, now: float) -> GridPosterior | None:
         """The same for a later time, if the kernel allows it; `Z` are the inputs of the rows."""
         if now == self.now:
             return self
@@ -199,17 +199,17 @@ class OnSurface:
         moved = replace(self, now=now, shrink=self.shrink * factor)
         return moved._rescaled() if moved.shrink < 1e-6 else moved
 
-    def _rescaled(self) -> OnSurface:
+    def _rescaled(self) -> GridPosterior:
         """Fold `shrink` into the rows, so that new rows need not be divided by a tiny number."""
         return replace(
             self,
-            V=GrowingRows.of(self.V.array * self.shrink),
+            V=AppendBuffer.of(self.V.array * self.shrink),
             shrink=1.0,
             means=self.means * self.shrink,
             explained=self.explained * self.shrink**2,
         )
 
-    def appended(self, row: Array, weights: Array) -> OnSurface:
+    def appended(self, row: Array, weights: Array) -> GridPosterior:
         """With one more row of V (speaking about `now`) and its weights (c,)."""
         row = row / self.shrink
         return replace(

@@ -29,7 +29,7 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance, is_space_time
-from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
+from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED
 
@@ -53,14 +53,14 @@ class ExactPosterior:
     kernel: Any
     data: Data
     rows: Data  # what was factored: `data`, with observations of one input merged
-    factor: GrowingRows  # L
-    weights: GrowingRows  # L^-1 Y of `rows`, (u, c)
+    factor: AppendBuffer  # L
+    weights: AppendBuffer  # L^-1 Y of `rows`, (u, c)
     log_det_ratio: float
     """log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
     jitter: float
     """What had to be added to the diagonal for the factorisation; 0 in good health."""
     merged_log_density: Array  # (c,): what merging takes out of the log evidence
-    surface: OnSurface | None
+    surface: GridPosterior | None
     extended: bool = False
     """Whether it came from an earlier posterior, row by row."""
     merged: int = 0
@@ -114,7 +114,7 @@ class ExactPosterior:
         V1, V2 = (linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
         return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
 
-    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> ExactPosterior:
+    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> ExactPosterior:
         """The same with one more observation at the input `z` (1, p), its value unknown.
 
         Variances are those of the larger set; means are of no use.
@@ -141,7 +141,7 @@ class ExactPosterior:
         on = self.fixed_points
         return on.means * on.shrink
 
-    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
         """Centred joint draws at the fixed points, shape (count, A), in O(A^3)."""
         Z = surface.at(self.fixed_points.now)
         # Where much is known, what is left is near rounding of the prior: that is the yardstick.
@@ -151,7 +151,7 @@ class ExactPosterior:
         return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
 
     @property
-    def fixed_points(self) -> OnSurface:
+    def fixed_points(self) -> GridPosterior:
         """What is kept about the fixed points."""
         if self.surface is None:
             raise ValueError(UNCONDITIONED)
@@ -174,7 +174,7 @@ class Factored:
         kernel: Any,
         data: Data,
         *,
-        surface: Surface | None = None,
+        surface: CandidateGrid | None = None,
         now: float = 0.0,
         previous: ExactPosterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
@@ -200,7 +200,7 @@ class Factored:
         return factor(kernel, data, surface, now) if route is None else route
 
 
-def factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> ExactPosterior:
+def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
     rows, merged_log_density = Groups.of(data.Z).merge(data)
     K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
@@ -210,8 +210,8 @@ def factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> Exac
         kernel=kernel,
         data=data,
         rows=rows,
-        factor=GrowingRows.of(made.L, square=True),
-        weights=GrowingRows.of(linalg.solve_lower(made.L, rows.Y)),
+        factor=AppendBuffer.of(made.L, square=True),
+        weights=AppendBuffer.of(linalg.solve_lower(made.L, rows.Y)),
         log_det_ratio=linalg.log_determinant(made.L) - float(np.log(rows.variance).sum()),
         jitter=made.jitter,
         merged_log_density=merged_log_density,
@@ -224,7 +224,9 @@ def factor(kernel: Any, data: Data, surface: Surface | None, now: float) -> Exac
     return posterior
 
 
-def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> OnSurface | None:
+def _spread(
+    posterior: ExactPosterior, surface: CandidateGrid | None, now: float
+) -> GridPosterior | None:
     """V = L^-1 k(Z, points) and what follows from it, by one triangular solve."""
     if surface is None:
         return None
@@ -232,14 +234,16 @@ def _spread(posterior: ExactPosterior, surface: Surface | None, now: float) -> O
     prior = surface.prior_variance(now)
     if posterior.size == 0:
         empty = np.empty((0, len(prior)))
-        return OnSurface(GrowingRows.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior)
+        return GridPosterior(
+            AppendBuffer.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior
+        )
     V = linalg.solve_lower(posterior._lower, surface.rows(posterior.rows.Z, now))
     explained = np.einsum("ij,ij->j", V, V)
-    return OnSurface(GrowingRows.of(V), now, 1.0, V.T @ W, explained, prior)
+    return GridPosterior(AppendBuffer.of(V), now, 1.0, V.T @ W, explained, prior)
 
 
 def extend(
-    previous: ExactPosterior, data: Data, surface: Surface | None, now: float
+    previous: ExactPosterior, data: Data, surface: CandidateGrid | None, now: float
 ) -> ExactPosterior | None:
     """Condition by forgetting the oldest rows of `previous` and appending new ones, or None."""
     dropped = _dropped(previous.data, data)
@@ -298,19 +302,21 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
     W = np.ascontiguousarray(carried[:, : W.shape[1]])
     if on is not None:
         V = np.ascontiguousarray(carried[:, W.shape[1] :])
-        on = replace(on, V=GrowingRows.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
+        on = replace(on, V=AppendBuffer.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
     kept = rows.rows(count)
     return replace(
         posterior,
         rows=kept,
-        factor=GrowingRows.of(L, square=True),
-        weights=GrowingRows.of(W),
+        factor=AppendBuffer.of(L, square=True),
+        weights=AppendBuffer.of(W),
         log_det_ratio=linalg.log_determinant(L) - float(np.log(kept.variance).sum()),
         surface=on,
     )
 
 
-def _append(posterior: ExactPosterior, row: Data, surface: Surface | None) -> ExactPosterior | None:
+def _append(
+    posterior: ExactPosterior, row: Data, surface: CandidateGrid | None
+) -> ExactPosterior | None:
     """Add one observation: a row of L, of L^-1 Y and of V."""
     kernel, on = posterior.kernel, posterior.surface
     below = _solved_column(posterior, row.Z, surface)
@@ -343,7 +349,7 @@ def _append(posterior: ExactPosterior, row: Data, surface: Surface | None) -> Ex
     )
 
 
-def _solved_column(posterior: ExactPosterior, z: Array, surface: Surface | None) -> Array:
+def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid | None) -> Array:
     """L^-1 k(Z, z) for one input z (1, p): at hand in V where z is one of the fixed points."""
     kernel, on = posterior.kernel, posterior.surface
     if surface is not None and on is not None:

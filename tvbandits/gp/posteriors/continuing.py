@@ -25,7 +25,7 @@ class _Absorbed:
     posterior: Posterior
 
 
-class Continuing:
+class FilterCache:
     """Remembers which observations a filter knows. All it keeps can be computed again."""
 
     def __init__(self) -> None:

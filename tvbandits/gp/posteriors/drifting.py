@@ -22,10 +22,10 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.structure import advance
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.kalman import Filter, Rows, lowest_noise, recall
+from tvbandits.gp.posteriors.kalman import FeatureRows, Filter, lowest_noise, recall
 
 
 @dataclass(frozen=True)
@@ -201,14 +201,14 @@ class DriftPosterior:
     def _model(self) -> Weights:
         return Weights(self.kernel, self.dictionary.size)
 
-    def _as_rows(self, data: Data, H: Array) -> tuple[Rows, float]:
+    def _as_rows(self, data: Data, H: Array) -> tuple[FeatureRows, float]:
         """Observations seen through `H` (n, m), and the most that a noise was raised by."""
         lowest = lowest_noise(self._model, H)
         noise = np.maximum(data.variance, lowest)
         raised = float((lowest - data.variance).max(initial=0.0))
-        return Rows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
+        return FeatureRows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
 
-    def _history(self) -> Rows:
+    def _history(self) -> FeatureRows:
         """All observations in order of time, each seen by the inducing points that there were then."""
         order = np.argsort(self.data.Z[:, -1], kind="stable")
         data = Data(self.data.Z[order], self.data.Y[order], self.data.variance[order])
@@ -280,7 +280,7 @@ class DriftPosterior:
         """Means (A, c) at the fixed points, at the time `now`."""
         return self.on_surface()[0]
 
-    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the fixed points at the time `now`, shape (count, A).
 
         What is known of the weights has decayed since the latest observation, by rho, and new variance
@@ -312,7 +312,7 @@ class DriftPosterior:
             known = decays * (z1 @ beyond @ z2.T)
         return np.asarray(self.kernel(Z1, Z2) - known)
 
-    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> DriftPosterior:  # noqa: ARG002
+    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> DriftPosterior:  # noqa: ARG002
         """The same with one more observation at the input `z` (1, p), its value unknown.
 
         Variances are those of the larger set; means stay.

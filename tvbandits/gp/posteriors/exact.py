@@ -21,10 +21,10 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import terms_of
-from tvbandits.gp.posteriors.candidate_cache import GrowingRows, OnSurface, Surface
+from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor, without_repeats
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
-from tvbandits.gp.posteriors.features import Space
+from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
@@ -62,7 +62,7 @@ class Exact:
         kernel: Any,
         data: Data,
         *,
-        surface: Surface | None = None,
+        surface: CandidateGrid | None = None,
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
@@ -94,7 +94,7 @@ class Exact:
         return assemble(kernel, data, groups, span, sparse, now, lowest=SPAN_TOLERANCE, exact=True)
 
 
-def _state(data: Data, surface: Surface | None) -> Space | None:
+def _state(data: Data, surface: CandidateGrid | None) -> SpaceFeatures | None:
     """The state of a filter, where that is the cheaper way to the exact posterior.
 
     A row of a factor of n rows costs n (n + A) for A fixed points. Of a state of m numbers a step costs
@@ -104,24 +104,24 @@ def _state(data: Data, surface: Surface | None) -> Space | None:
     if surface is None or not surface.space_time or n < FEW:
         return None
     A = len(surface.points)
-    state: Space | None = surface.remember(spanning_state)
+    state: SpaceFeatures | None = surface.remember(spanning_state)
     if state is None or n * (n + A) <= (A + 4) * len(state.prior) ** 2:
         return None
     return state
 
 
-def spanning_state(surface: Surface) -> Space | None:
+def spanning_state(surface: CandidateGrid) -> SpaceFeatures | None:
     """A state whose features hold all points of the surface to rounding, if a small one does."""
     terms = terms_of(surface.kernel)
     if terms is None:
         return None
-    space = Space.of(terms, surface.points, SPAN_TOLERANCE, LARGEST_SPAN)
+    space = SpaceFeatures.of(terms, surface.points, SPAN_TOLERANCE, LARGEST_SPAN)
     _, left = space.observe(surface.points)
     spans = float(left.max()) <= 2 * SPAN_TOLERANCE * float(surface.prior_variance(0.0).max())
     return space if spans and len(space.prior) <= LARGEST_SPAN else None
 
 
-def spanning(surface: Surface) -> ExactPosterior | None:
+def spanning(surface: CandidateGrid) -> ExactPosterior | None:
     """A dictionary whose span holds all points of the surface to rounding, if a small one does.
 
     It is the pivoted Cholesky factor of the prior covariance: its pivots are the inducing points, its
@@ -146,13 +146,13 @@ def spanning(surface: Surface) -> ExactPosterior | None:
         kernel=kernel,
         data=data,
         rows=data,
-        factor=GrowingRows.of(np.tril(G[:, made.pivots].T), square=True),
-        weights=GrowingRows.of(nothing),
+        factor=AppendBuffer.of(np.tril(G[:, made.pivots].T), square=True),
+        weights=AppendBuffer.of(nothing),
         log_det_ratio=0.0,
         jitter=0.0,
         merged_log_density=np.empty(0),
-        surface=OnSurface(
-            GrowingRows.of(G),
+        surface=GridPosterior(
+            AppendBuffer.of(G),
             0.0,
             1.0,
             np.empty((len(points), 0)),

@@ -21,7 +21,7 @@ class ExpensiveWarning(UserWarning):
     """A bandit goes on, but its steps will take long or much memory; the message says what helps."""
 
 
-class Forewarning:
+class CostWarning:
     """Warns once, as soon as the cost can be foreseen."""
 
     def __init__(self) -> None:

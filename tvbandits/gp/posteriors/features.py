@@ -78,7 +78,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Space:
+class SpaceFeatures:
     """The state of all terms: what observes it, how it moves, and its prior.
 
     The state of a term of order p with r features are p blocks of r numbers: values, then derivatives.
@@ -94,8 +94,6 @@ class Space:
         Its variances; the prior covariance is diagonal.
     """
 
-    __word__ = "FeatureSpace"
-
     terms: tuple[Term, ...]
     features: tuple[Features, ...]
     starts: tuple[int, ...]
@@ -108,7 +106,7 @@ class Space:
         points: Array,
         tolerance: float = TOLERANCE,
         largest: int = LARGEST_RANK,
-    ) -> Space:
+    ) -> SpaceFeatures:
         """Of some terms, with features made on `points` (A, d)."""
         made: dict[str, Features] = {}
         for term in terms:

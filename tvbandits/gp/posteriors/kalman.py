@@ -53,7 +53,7 @@ class StateModel(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class FeatureRows:
     """Rewards as a filter sees them, in order of time.
 
     Attributes
@@ -97,8 +97,6 @@ class Filter:
         log det(K + Sigma) - log det Sigma.
     """
 
-    __word__ = "KalmanFilter"
-
     model: StateModel
     mean: Array
     covariance: Array
@@ -119,7 +117,7 @@ class Filter:
             self.mean, self.covariance = self.model.advanced(self.mean, self.covariance, h)
             self.time = t
 
-    def correct(self, rows: Rows, i: int) -> tuple[Array, Array, float]:
+    def correct(self, rows: FeatureRows, i: int) -> tuple[Array, Array, float]:
         """Take in row i, of the present; returns P h / sqrt(spread) (m,), error (c,) and spread."""
         h, noise = rows.H[i], float(rows.noise[i])
         reach = self.covariance @ h
@@ -133,7 +131,7 @@ class Filter:
         self.log_det_ratio += math.log(spread / noise) + math.log(noise / told)
         return reach, error, spread
 
-    def run(self, rows: Rows) -> Filter:
+    def run(self, rows: FeatureRows) -> Filter:
         """Take in all rows, none of which is before the present."""
         for i, t in enumerate(rows.times):
             self.move(float(t))
@@ -142,7 +140,7 @@ class Filter:
 
 
 def recall(
-    start: Filter, rows: Rows, times: Array, H: Array, *, joint: bool = False
+    start: Filter, rows: FeatureRows, times: Array, H: Array, *, joint: bool = False
 ) -> tuple[Array, Array]:
     """Means and (co)variances of values H s at any times, given all rows: smoothing.
 
@@ -222,7 +220,7 @@ class _Carried:
             self.D[before, fresh] = self.D[fresh, before].T
         self.count = end
 
-    def correct(self, rows: Rows, i: int) -> None:
+    def correct(self, rows: FeatureRows, i: int) -> None:
         """Take in row i, of the present."""
         n = self.count
         told = self.across[:, :n].T @ rows.H[i]
@@ -236,7 +234,9 @@ class _Carried:
             self.D[:n, :n] -= np.outer(told, told)
 
 
-def _carried(start: Filter, rows: Rows, times: Array, H: Array, joint: bool) -> tuple[Array, Array]:
+def _carried(
+    start: Filter, rows: FeatureRows, times: Array, H: Array, joint: bool
+) -> tuple[Array, Array]:
     """`recall` of values in order of time."""
     q, (m, columns) = len(times), start.mean.shape
     values = _Carried(

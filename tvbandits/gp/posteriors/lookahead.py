@@ -17,7 +17,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class JointPosterior:
     """Mean and deviation of the reward at some points at the time of the next decision.
 
     An answer speaks about the reward now, the decision is made later: how much the one tells about the
@@ -43,9 +43,9 @@ class Beliefs:
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.gp.posteriors.lookahead import Beliefs
+    >>> from tvbandits.gp.posteriors.lookahead import JointPosterior
     >>> covariance = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> beliefs = Beliefs(
+    >>> beliefs = JointPosterior(
     ...     np.array([0.2, 0.0]), np.ones(2), 2.0, 0.25,
     ...     reach=lambda rows: covariance[list(rows)],
     ...     among=lambda rows, others: covariance[np.ix_(rows, others)],
@@ -78,10 +78,10 @@ class Beliefs:
         """Lower confidence bounds, shape (N,)."""
         return np.asarray(self.mean - self.beta * self.deviation)
 
-    def take(self, rows: Index) -> Beliefs:
+    def take(self, rows: Index) -> JointPosterior:
         """About some of the points alone, before any of them was asked about."""
         reach, among = self.reach, self.among
-        return Beliefs(
+        return JointPosterior(
             self.mean[rows],
             self.deviation[rows],
             self.beta,
@@ -120,7 +120,7 @@ class Beliefs:
         variance = np.maximum(variance, 0.0) + noise
         return covariance / np.sqrt(variance)[:, None], variance, below
 
-    def after(self, row: int) -> Beliefs:
+    def after(self, row: int) -> JointPosterior:
         """The beliefs once point `row` has been asked about: means stay, deviations shrink.
 
         The observations so far and the points asked about together have a covariance matrix whose

@@ -32,7 +32,7 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number
 from tvbandits.gp.kernels.structure import is_space_time, separate
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored, embed
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.drifting import DriftPosterior
@@ -203,7 +203,7 @@ class Nystrom:
         kernel: Any,
         data: Data,
         *,
-        surface: Surface | None = None,
+        surface: CandidateGrid | None = None,
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,
@@ -244,7 +244,7 @@ class Nystrom:
         self,
         kernel: Any,
         rows: Data,
-        surface: Surface | None,
+        surface: CandidateGrid | None,
         now: float,
         previous: NystromPosterior | None,
         rng: np.random.Generator,
@@ -293,7 +293,11 @@ class Nystrom:
 
 
 def _on_points(
-    kernel: Any, Z: Array, surface: Surface | None, now: float, previous: ExactPosterior | None
+    kernel: Any,
+    Z: Array,
+    surface: CandidateGrid | None,
+    now: float,
+    previous: ExactPosterior | None,
 ) -> ExactPosterior:
     """The noise-free process on inducing points; its noise is what a root needs at the least."""
     noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
@@ -301,7 +305,7 @@ def _on_points(
     return Factored().condition(kernel, data, surface=surface, now=now, previous=previous)
 
 
-def _moved(dictionary: ExactPosterior, surface: Surface | None, now: float) -> ExactPosterior:
+def _moved(dictionary: ExactPosterior, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """The same inducing points, embedding the fixed points at another time."""
     return Factored().condition(
         dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
@@ -327,7 +331,7 @@ class Growing:
         self,
         kernel: Any,
         data: Data,
-        surface: Surface | None,
+        surface: CandidateGrid | None,
         now: float,
         previous: Posterior | None,
         rng: np.random.Generator,
@@ -359,7 +363,11 @@ class Growing:
         return replace(made, data=data, joined=joined, now=now)
 
     def _observed(
-        self, made: DriftPosterior, row: Data, points: Surface | None, rng: np.random.Generator
+        self,
+        made: DriftPosterior,
+        row: Data,
+        points: CandidateGrid | None,
+        rng: np.random.Generator,
     ) -> DriftPosterior:
         """With one observation more, whose point may join the dictionary."""
         x, t = row.Z[:, :-1], float(row.Z[0, -1])
@@ -377,7 +385,7 @@ class Growing:
         return made.observed(row, z)
 
 
-def _nothing(kernel: Any, data: Data, points: Surface | None, now: float) -> DriftPosterior:
+def _nothing(kernel: Any, data: Data, points: CandidateGrid | None, now: float) -> DriftPosterior:
     """Before any observation, with an empty dictionary."""
     space = separate(kernel)
     none = Data(np.empty((0, data.Z.shape[1] - 1)), np.empty((0, 0)), np.empty(0))
@@ -385,7 +393,7 @@ def _nothing(kernel: Any, data: Data, points: Surface | None, now: float) -> Dri
     return DriftPosterior.prior(kernel, space, data.Y.shape[1], empty, now)
 
 
-def _embedding(dictionary: ExactPosterior, x: Array, points: Surface | None) -> Array:
+def _embedding(dictionary: ExactPosterior, x: Array, points: CandidateGrid | None) -> Array:
     """z(x) for one point x (1, d), shape (m,): at hand where x is one of the fixed points."""
     where = None if points is None else points.index(x[0])
     if where is None or dictionary.surface is None:
@@ -393,7 +401,9 @@ def _embedding(dictionary: ExactPosterior, x: Array, points: Surface | None) -> 
     return np.ascontiguousarray(dictionary.surface.V.array[:, where])
 
 
-def _joined(dictionary: ExactPosterior, x: Array, points: Surface | None) -> ExactPosterior | None:
+def _joined(
+    dictionary: ExactPosterior, x: Array, points: CandidateGrid | None
+) -> ExactPosterior | None:
     """The dictionary with one point more; None where its root would not stay the same."""
     noise = 1e-12 * np.asarray(dictionary.kernel.diag(x))
     before = dictionary.data
@@ -408,6 +418,6 @@ def _joined(dictionary: ExactPosterior, x: Array, points: Surface | None) -> Exa
     return grown if same and grown.size == m + 1 else None
 
 
-def _over_points(surface: Surface) -> Surface:
+def _over_points(surface: CandidateGrid) -> CandidateGrid:
     """The surface of the part over points."""
-    return Surface(separate(surface.kernel), surface.points)
+    return CandidateGrid(separate(surface.kernel), surface.points)

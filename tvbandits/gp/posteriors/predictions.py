@@ -27,7 +27,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.coordinates import ROOT, Coordinates, matern
 from tvbandits.gp.kernels.space_time import OnSpace
 from tvbandits.gp.kernels.terms import leaves_of
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
@@ -42,7 +42,7 @@ CHUNK = 128
 
 
 @dataclass(frozen=True)
-class Field:
+class SmoothPosterior:
     """What a posterior says at one time.
 
     Attributes
@@ -69,7 +69,7 @@ class Field:
     answers: Array
 
     @classmethod
-    def of(cls, posterior: Posterior, now: float) -> Field | None:
+    def of(cls, posterior: Posterior, now: float) -> SmoothPosterior | None:
         """Of a posterior, if it is exact and of such a kernel."""
         if not isinstance(posterior, ExactPosterior) or posterior.size == 0:
             return None
@@ -186,8 +186,8 @@ class Bound:
     constant, times : float
     """
 
-    about_mean: Field
-    about_variance: Field
+    about_mean: SmoothPosterior
+    about_variance: SmoothPosterior
     columns: Array
     constant: float
     times: float
@@ -262,7 +262,7 @@ class View:
     """
 
     posterior: Posterior
-    surface: Surface | None
+    surface: CandidateGrid | None
     inputs: Callable[[Array], Array]
     centre: float
     scale: float
@@ -311,16 +311,16 @@ class View:
     def smooth_bound(self, posterior: Posterior, times: float) -> Bound | None:
         """Mean + times * the deviation in prior units that another posterior has; None: no slopes."""
         own = self._field
-        other = None if own is None else Field.of(posterior, self.now)
+        other = None if own is None else SmoothPosterior.of(posterior, self.now)
         return None if own is None or other is None else self._bound_of(own, other, times)
 
     @cached_property
-    def _field(self) -> Field | None:
+    def _field(self) -> SmoothPosterior | None:
         if self.surface is not None or not math.isfinite(self.now):
             return None
-        return Field.of(self.posterior, self.now)
+        return SmoothPosterior.of(self.posterior, self.now)
 
-    def _bound_of(self, mean: Field, variance: Field, times: float) -> Bound:
+    def _bound_of(self, mean: SmoothPosterior, variance: SmoothPosterior, times: float) -> Bound:
         columns = np.array([1.0, self.origin - self.centre])
         return Bound(mean, variance, columns, self.centre, times)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
 
 UNCONDITIONED = "this posterior was conditioned without fixed points"
@@ -90,7 +90,7 @@ class Posterior(Protocol):
         """Means (A, c) of `on_surface`, without the variances where those cost more."""
         ...
 
-    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
         """Centred draws at the fixed points, shape (count, A): the first value column less its mean.
 
         Each value has the variance of `on_surface`. What a dictionary or features leave out of the
@@ -102,7 +102,7 @@ class Posterior(Protocol):
         """Posterior covariance (n1, n2) between kernel inputs `Z1` and `Z2`."""
         ...
 
-    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> Posterior:
+    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> Posterior:
         """The same with one more observation at the input `z` (1, p), its value unknown.
 
         Variances are those of the larger set; means are of no use.
@@ -130,7 +130,7 @@ class PosteriorRule(Protocol):
         kernel: Any,
         data: Data,
         *,
-        surface: Surface | None = None,
+        surface: CandidateGrid | None = None,
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.posteriors.candidate_cache import OnSurface, Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED
@@ -143,7 +143,7 @@ class NystromPosterior:
         half1, half2 = (linalg.solve_lower(self.factor, z.T) for z in (z1, z2))
         return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
 
-    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> NystromPosterior:  # noqa: ARG002
+    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> NystromPosterior:  # noqa: ARG002
         """The same with one more observation at the input `z` (1, p), its value unknown.
 
         Variances are those of the larger set; means stay.
@@ -209,7 +209,7 @@ class NystromPosterior:
         on = self._on
         return np.asarray(on.V.array[:, points].T * on.shrink)
 
-    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the fixed points, shape (count, A), in O(m A) each.
 
         f(x) = z(x)^T w + e(x) with w ~ N(0, V^-1), and e(x) ~ N(0, k(x, x) - z(x)^T z(x)) for each point
@@ -220,7 +220,7 @@ class NystromPosterior:
         return self.times_embedding(w) + beyond_dictionary(self.dictionary, count, rng)
 
     @property
-    def _on(self) -> OnSurface:
+    def _on(self) -> GridPosterior:
         return self.dictionary.fixed_points
 
     @property

@@ -23,10 +23,10 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.gp.kernels.terms import terms_of
-from tvbandits.gp.posteriors.candidate_cache import Surface
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.features import Space
-from tvbandits.gp.posteriors.kalman import Filter, Rows, lowest_noise, recall
+from tvbandits.gp.posteriors.features import SpaceFeatures
+from tvbandits.gp.posteriors.kalman import FeatureRows, Filter, lowest_noise, recall
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Posterior
 
 STRIDE = 64
@@ -66,7 +66,7 @@ class StateSpace:
         kernel: Any,
         data: Data,
         *,
-        surface: Surface | None = None,
+        surface: CandidateGrid | None = None,
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
@@ -83,7 +83,7 @@ class StateSpace:
         """
         return filtered(kernel, data, surface, now, previous, lambda: self._space(kernel, surface))
 
-    def _space(self, kernel: Any, surface: Surface | None) -> Space:
+    def _space(self, kernel: Any, surface: CandidateGrid | None) -> SpaceFeatures:
         terms = terms_of(kernel)
         if terms is None:
             raise ValueError(
@@ -95,16 +95,16 @@ class StateSpace:
             raise ValueError(
                 "a domain that is not finite needs anchors: StateSpace(anchors=points)"
             )
-        return Space.of(terms, points)
+        return SpaceFeatures.of(terms, points)
 
 
 def filtered(
     kernel: Any,
     data: Data,
-    surface: Surface | None,
+    surface: CandidateGrid | None,
     now: float,
     previous: Posterior | None,
-    space: Callable[[], Space],
+    space: Callable[[], SpaceFeatures],
 ) -> StateSpacePosterior:
     """Condition on `data`, in any order, from `previous` where it only has to be told the rest.
 
@@ -122,7 +122,7 @@ def filtered(
     return StateSpacePosterior(
         kernel=kernel,
         data=Data(none, np.empty((0, columns)), np.empty(0)),
-        sight=Sight(made, surface),
+        sight=ObservationModel(made, surface),
         mean=prior.mean,
         covariance=prior.covariance,
         last=prior.time,
@@ -133,21 +133,21 @@ def filtered(
 
 
 @dataclass(frozen=True)
-class Sight:
+class ObservationModel:
     """What observes a state at points: looked up at the fixed points, where there are any."""
 
-    space: Space
-    surface: Surface | None
+    space: SpaceFeatures
+    surface: CandidateGrid | None
 
     @cached_property
     def on_surface(self) -> tuple[Array, Array]:
-        """`Space.observe` of the fixed points."""
+        """`SpaceFeatures.observe` of the fixed points."""
         if self.surface is None:
             raise ValueError(UNCONDITIONED)
         return self.space.observe(self.surface.points)
 
     def rows(self, X: Array) -> tuple[Array, Array]:
-        """`Space.observe` of points (n, d)."""
+        """`SpaceFeatures.observe` of points (n, d)."""
         if self.surface is None:
             return self.space.observe(X)
         points = self.surface.points
@@ -189,7 +189,7 @@ class StateSpacePosterior:
 
     kernel: Any
     data: Data
-    sight: Sight
+    sight: ObservationModel
     mean: Array
     covariance: Array
     last: float
@@ -204,7 +204,7 @@ class StateSpacePosterior:
         return {**self.__dict__, "kept": ()}
 
     @property
-    def space(self) -> Space:
+    def space(self) -> SpaceFeatures:
         """The state of all terms."""
         return self.sight.space
 
@@ -228,7 +228,7 @@ class StateSpacePosterior:
         """Largest over smallest variance of the state in units of its prior: a lower estimate."""
         return linalg.spread_of(np.diagonal(self.covariance) / self.space.prior)
 
-    def continues(self, kernel: Any, data: Data, surface: Surface | None) -> bool:
+    def continues(self, kernel: Any, data: Data, surface: CandidateGrid | None) -> bool:
         """Whether data (sorted by time) begin with what is known, and go on from there in time."""
         same = self.kernel is kernel or bool(self.kernel == kernel)
         if not same or self.sight.surface is not surface or not data.starts_with(self.data):
@@ -274,14 +274,14 @@ class StateSpacePosterior:
         mean, P, products = self.mean.copy(), self.covariance.copy(), self.products.copy()
         return Filter(self.space, mean, P, self.last, products, self.log_det_ratio)
 
-    def _as_rows(self, data: Data) -> tuple[Rows, float]:
+    def _as_rows(self, data: Data) -> tuple[FeatureRows, float]:
         """Observations as the filter sees them, and the most that a noise was raised by."""
         H, left = self.sight.rows(data.Z[:, :-1])
         # Below the rounding of the prior variance a noise would be lost, and the filter with it.
         lowest = lowest_noise(self.space, H)
         noise = np.maximum(data.variance + left, lowest)
         raised = float((lowest - data.variance - left).max(initial=0.0))
-        return Rows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
+        return FeatureRows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
 
     def _recalled(self, times: Array, H: Array, *, joint: bool = False) -> tuple[Array, Array]:
         """Means and (co)variances of values H s of the state at any times, of all observations."""
@@ -319,7 +319,7 @@ class StateSpacePosterior:
         H, _ = self.sight.on_surface
         return np.asarray(H @ self._present[0])
 
-    def samples(self, surface: Surface, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the fixed points at the time `now`, shape (count, A).
 
         The state is drawn jointly; what the features leave out, for each point on its own.
@@ -353,7 +353,7 @@ class StateSpacePosterior:
                 out[np.ix_(one, other)] = block if s <= t else block.T
         return out + apart
 
-    def shrunk(self, z: Array, noise: float, surface: Surface | None) -> StateSpacePosterior:  # noqa: ARG002
+    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> StateSpacePosterior:  # noqa: ARG002
         """The same with one more observation at the input `z` (1, p), its value unknown.
 
         Variances are those of the larger set; means stay.
