@@ -49,7 +49,11 @@ def planned(make: Callable[[int], QueryPlan]) -> Ask:
     """A plan with the bank's beliefs and all of its points in the pool."""
 
     def ask(
-        bank: FilterEnsemble, t: float, answers: int, asked: int, rng: np.random.Generator
+        bank: FilterEnsemble,
+        t: float,
+        answers: int,
+        asked: int,
+        rng: np.random.Generator,
     ) -> Index:
         pool = Pool(
             bank.points, bank.steps, lambda: np.eye(len(bank.points)), bank.beliefs(t), asked
@@ -66,7 +70,11 @@ def lifetime(discover_every: int | None) -> Ask:
     """
 
     def ask(
-        bank: FilterEnsemble, t: float, answers: int, asked: int, rng: np.random.Generator
+        bank: FilterEnsemble,
+        t: float,
+        answers: int,
+        asked: int,
+        rng: np.random.Generator,  # noqa: ARG001
     ) -> Index:
         ahead = [bank.beliefs(t + h - 1.0) for h in AHEAD]
         rows: list[int] = []

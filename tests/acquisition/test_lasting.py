@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Bandit, Candidates, Recipe, load, policies
 from tvbandits.acquisition.rules import LastingBound
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.bank import GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.lasting import TENTH, lasting_share
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.ensemble.settings import (
@@ -215,6 +215,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     assert isinstance(known, EnsemblePosterior)
     assert known.bank.settings == network_settings() + function_settings()
     assert known.bank.powers == FilterEnsemble.of(SITES.X, 0.01).powers
+    assert known.bank.guess == GUESS_OF_A_FUNCTION
     many = policies.tv_gp_ucb(
         Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelEnsemble("both")
     )

@@ -28,8 +28,11 @@ from tvbandits.campaign import (
     NoCampaignError,
     StorageError,
 )
+from tvbandits.campaign.consulted import JournaledExpert
+from tvbandits.campaign.following import Replayer
+from tvbandits.campaign.store.rows import Row
 from tvbandits.core.files import reading_limits
-from tvbandits.core.protocols import Answers, ExpertError
+from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, CallableExpert
 
 
@@ -119,6 +122,43 @@ def test_the_same_reading_in_another_form_is_the_same(
             campaign.tell(first[0], 0.4, *first[2:], key="k")
         with pytest.raises(ConflictError, match="the key 'k' is taken"):
             campaign.tell(*first[:2], 2.0, key="k")
+
+
+def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> None:
+    expert, spent = (Budgeted(CallableExpert(truth, 0.02), total=9) for _ in range(2))
+    spent.query(LINE.X[:4], 1.0)
+    body = {"meant": {}, "consulted": {"knows": state_of(spent)}, "failed": {"error": "none"}}
+    with Campaign.create(tmp_path / "campaign.db", asking(expert)) as campaign:
+        follower = Replayer(campaign._store.snapshot(), True, expert, {})
+        for seq, kind in enumerate(body, 1):
+            follower.follow(Row(seq, kind, None, "", "", body[kind]))
+    assert state_of(expert) == state_of(spent)
+
+
+@pytest.mark.parametrize("again", [1.0, 2.0])
+def test_an_answer_that_could_not_be_written_answers_its_own_question_only(again: float) -> None:
+    expert = Known()
+    record, full = JournaledExpert(expert), [True]
+
+    def write(kind: str, body: Any) -> None:  # noqa: ARG001
+        if kind == "consulted" and full:
+            raise StorageError("the disk is full")
+
+    record.prepare((), write)
+    with pytest.raises(StorageError, match="the disk is full"):
+        record.query(LINE.X[:2], 1.0)
+    full.clear()
+    record.prepare((), write)
+    record.query(LINE.X[:2], again)
+    assert [t for _, t in expert.asked] == ([1.0] if again == 1.0 else [1.0, 2.0])
+
+
+def test_the_first_snapshot_is_kept_and_the_latest(tmp_path: Path) -> None:
+    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
+        with campaign._store.turn() as turn:
+            for seq in range(1, 9):
+                turn.snapshot(seq, "", b"")
+        assert [each.seq for each in campaign._store.snapshots()] == [0, 6, 7, 8]
 
 
 def test_the_same_call_again_counts_once(tmp_path: Path) -> None:

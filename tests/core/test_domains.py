@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
 from tvbandits.core.box import Box, as_bounds
+from tvbandits.core.box_search import _inward
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 
@@ -326,6 +327,12 @@ def test_box_is_as_good_as_a_dense_grid(d: int, length_scale: float) -> None:
     grid = Candidates.grid([(0, 1)] * d, per_axis)
     values = np.concatenate([surface(X) for X in np.array_split(grid.X, 20)])
     check_maximum(Box([(0, 1)] * d), surface, values.max(), np.ptp(values), seed=1)
+
+
+def test_no_slope_leads_out_of_the_cube() -> None:
+    at = np.array([[0.0, 1.0, 0.0, 1.0, 0.5, 0.5]])
+    slope = np.array([[-1.0, 2.0, 3.0, -4.0, 5.0, np.inf]])
+    np.testing.assert_array_equal(_inward(at, slope), [[0.0, 0.0, 3.0, -4.0, 5.0, 0.0]])
 
 
 def test_a_plateau_gives_a_uniform_point() -> None:

@@ -18,6 +18,8 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import RandomPoints
 
 DOMAIN = Candidates(np.sort(np.random.default_rng(5).uniform(0, 10, 60))[:, None])
 KERNEL, NOISE, DELTA, BETA = RBF(1.3), 0.02, 0.1, 2.0
@@ -156,6 +158,19 @@ def test_rewards_are_counted_since_the_last_reset() -> None:
         bandit.tell(DOMAIN.X[[30]], [0.1], t)
     # The reward that was the event is the first since.
     assert counts == [3, 2, 3, 2, 3]
+
+
+@pytest.mark.parametrize("most", [None, 3])
+def test_an_event_forgets_answers_too(most: int | None) -> None:
+    asking = Asking(RandomPoints(1), None, about="domain", reuse_answers=True, most_answers=most)
+    bandit = Bandit(replace(make().recipe, asking=asking))
+    bandit.tell(DOMAIN.X[[30]], [0.1], 1)
+    bandit.answer(DOMAIN.X[[10, 40]], [0.2, 0.3], 1.0)
+    bandit.tell(DOMAIN.X[[30]], [9.0], 2)
+    bandit.answer(DOMAIN.X[[11, 41]], [0.2, 0.3], 2.0)
+    bandit.ask(3)
+    # In use are the event and what was answered since, whatever was there and is not kept.
+    assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 3)
 
 
 def test_a_resumed_run_is_the_uninterrupted_one() -> None:

@@ -23,6 +23,7 @@ from tvbandits.gp.ensemble.settings import (
     network_settings,
     settings_for,
 )
+from tvbandits.gp.ensemble.sleeping import thinned
 from tvbandits.queries.plans import questions
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
@@ -317,16 +318,20 @@ def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
     assert after.weights[[each.hazard > 0 for each in after.members]].sum() > 0.95
 
 
-def test_a_soft_reset_draws_the_state_to_the_prior() -> None:
+@pytest.mark.parametrize(("where", "hazard"), [("far from both", 0.05), ("between", 0.2)])
+def test_a_soft_reset_draws_the_state_to_the_prior(where: str, hazard: float) -> None:
     """By the chance that nothing started afresh: nu mean, nu^2 covariance + (1 - nu^2) prior."""
     rows, times, y = history()
     plain, _ = filtered(ROUGH, rows, times, y)
-    soft = replace(plain, layout=filters_of([replace(ROUGH, hazard=0.05)], POINTS, 3.0)[0].layout)
-    told = np.array([4, 7]), np.array([[4.0], [-3.0]]), np.full(2, 0.1)
-    fresh = plain.restarted()
+    soft = replace(plain, layout=filters_of([replace(ROUGH, hazard=hazard)], POINTS, 3.0)[0].layout)
+    place, fresh = np.array([4, 7]), plain.restarted()
+    H = plain.layout.rows(place)
+    near = H @ (0.95 * plain.mean[0] + 0.05 * fresh.mean[0])
+    values = near if where == "between" else np.array([[4.0], [-3.0]])
+    told = place, values, np.full(2, 0.1)
     goes_on, starts = (each.observed(*told)[1].log_density[0, 0] for each in (plain, fresh))
-    nu = 1.0 / (1.0 + 0.05 / 0.95 * math.exp(starts - goes_on))
-    assert 0.6 < nu < 0.9
+    nu = 1.0 / (1.0 + hazard / (1.0 - hazard) * math.exp(starts - goes_on))
+    assert 0.6 < nu < 0.97
     after, _ = soft.observed(*told)
     drawn = replace(
         plain,
@@ -336,6 +341,17 @@ def test_a_soft_reset_draws_the_state_to_the_prior() -> None:
     expected, _ = drawn.observed(*told)
     np.testing.assert_allclose(after.mean, expected.mean, rtol=1e-9)
     np.testing.assert_allclose(after.covariance, expected.covariance, rtol=1e-9)
+    if where == "between":  # what is off least says how large the scale is
+        np.testing.assert_allclose(after.squares, expected.squares, rtol=1e-9)
+
+
+def test_noise_below_rounding_of_the_prior_is_raised() -> None:
+    (filters,) = filters_of([replace(ROUGH, white=1e-14)], POINTS, 1.0)
+    told = np.array([3]), np.zeros((1, 1)), np.full(1, 1e-16)
+    filters, _ = filters.observed(*told)
+    _, seen = filters.observed(*told)
+    # What is left to know of the place is the noise of the first reading.
+    np.testing.assert_allclose(seen.variances[0], 2 * filters.floor * filters.variance, rtol=1e-3)
 
 
 def test_a_surprise_is_held_against_the_mixture() -> None:
@@ -378,6 +394,24 @@ def test_large_banks_are_thinned_and_cost_stops_growing() -> None:
     numbers = sum(each.covariance.size for each in bank.filters)
     assert numbers <= 60_000
     assert len(bank.weights) == len(bank.members) >= 1
+
+
+@pytest.mark.parametrize(("share", "left"), [(1.0, 8), (0.8, 6), (0.1, 4)])
+def test_what_does_not_fit_goes_but_no_more_than_half(share: float, left: int) -> None:
+    models = [replace(ROUGH, drift_scale=1.0 + i) for i in range(8)]
+    (filters,) = filters_of(models, POINTS, 1.0)
+    (kept,), score = thinned(
+        [filters], np.arange(8.0)[:, None], int(share * filters.covariance.size)
+    )
+    np.testing.assert_array_equal(score[:, 0], np.arange(8.0)[-left:])
+    assert kept.settings == tuple(models[-left:])
+
+
+def test_the_range_of_readings_is_that_of_all() -> None:
+    bank = FilterEnsemble.of(POINTS, 0.04, [ROUGH])
+    for t, y in enumerate((1.0, -4.0, 5.0, 2.0)):
+        bank = bank.observe([0], np.array([y]), None, float(t))
+    assert (bank.origin, bank.seen) == (1.0, (-5.0, 4.0))
 
 
 def test_no_reading_changes_nothing() -> None:

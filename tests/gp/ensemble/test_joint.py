@@ -38,7 +38,7 @@ DAY = Season(7.3, 0.6, SpatialSpec("matern32", 0.4), harmonics=2, lasts=3.0)
 GROUPS = {
     "rough": [ROUGH, replace(ROUGH, drift_space=SpatialSpec("matern12", 0.9), drift_scale=7.0)],
     "smooth": [SMOOTH, replace(SMOOTH, drift_scale=2.5, level=0.4)],
-    "mixed": [MIXED, replace(MIXED, white=0.4)],
+    "mixed": [MIXED, replace(MIXED, white=0.4, slow_scale=math.inf)],
     "seasonal": [
         replace(ROUGH, season=DAY),
         replace(ROUGH, season=replace(DAY, period=4.0, variance=0.2, lasts=9.0)),

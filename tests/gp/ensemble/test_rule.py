@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.recent import Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 from tvbandits.gp.kernels.additive import structured_kernel
@@ -63,6 +65,17 @@ def test_it_says_what_the_bank_says() -> None:
     np.testing.assert_array_equal(again[0], mean[[4, 1]])
     np.testing.assert_array_equal(again[1], variance[[4, 1]])
     assert posterior.size == 24
+
+
+def test_what_is_new_at_every_place_is_widened_like_the_rest() -> None:
+    space = SpatialSpec("matern12", 0.5)
+    rule = ModelEnsemble((ModelSpec(space, space, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0),))
+    made = rule.start(KERNEL, CandidateGrid(KERNEL, POINTS), 0.01).observed(
+        observations(), NONE, 13.0
+    )
+    wide = replace(made, recent=Recent(replace(made.bank, surprise=4.0)))
+    _, deviation = wide.view(wide.surface, inputs).reward(POINTS)
+    np.testing.assert_allclose(deviation, wide.bank.predict(13.0).deviation)
 
 
 def test_answers_are_observations_like_rewards() -> None:

@@ -161,7 +161,8 @@ def test_pages_hold_what_was_read_in_order() -> None:
         np.testing.assert_array_equal(
             entries[entries[:, 0] == t, 1:], np.column_stack(list(reading(t)))
         )
-    assert diary.steps == 399
+    for again in (399.0, 5.0):
+        assert diary.with_readings(again, reading(again)).steps == diary.steps == 399
 
 
 def test_many_points_are_not_looked_through() -> None:

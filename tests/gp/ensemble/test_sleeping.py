@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import numpy as np
@@ -74,6 +75,13 @@ def test_a_surprise_wakes_those_who_can_say_why(monkeypatch: pytest.MonkeyPatch)
         float(np.abs(each.predict(jump + 7.0).mean - truth).mean()) for each in (bank, everyone)
     )
     assert off < 1.2 * without + 0.02
+
+
+def test_who_is_far_behind_one_that_wakes_falls_asleep() -> None:
+    bank = played()
+    over = bank._sleep.missed[-1]._replace(time=bank.time + 1.0)
+    _, score, _ = bank._sleep.turned(bank.filters, bank._score - 1e6, over, None, bank.step)
+    assert score.max(axis=1).min() >= score.max() + math.log(sleeping.AWAKE)
 
 
 def test_what_sleeps_is_stored() -> None:

@@ -463,6 +463,8 @@ def test_a_step_that_turns_out_longer_is_found_out_at_any_fit(fits: int) -> None
     for _ in range(fits):
         learned = refit(tight, start, learned, close, 0.0, 1.0, 1.0)
     assert learned.step == pytest.approx(0.1)
+    little = replace(sample, t=0.19 * sample.t)  # no more than a gap here and there
+    assert refit(tight, start, learned, little, 0.0, 1.0, 1.0).step == pytest.approx(0.1)
     later = refit(tight, start, learned, sample, 0.0, 1.0, 1.0)
     assert later.step == 1.0
     assert later.starts == (at_step(start, 1.0), at_step(rough(), 1.0))

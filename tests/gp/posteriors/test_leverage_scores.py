@@ -141,6 +141,11 @@ def test_the_sparse_posterior_of_3000_inputs_is_near_the_exact_one() -> None:
     assert 0.9 < made.log_det_ratio / exact.log_det_ratio <= 1.0
 
 
+def test_some_are_enough_where_every_bound_is_large() -> None:
+    drawn = bless._candidates(np.full(20_000, 1e6), 10)
+    assert drawn.sum() == pytest.approx(bless.CANDIDATES_EACH * 26)
+
+
 def test_no_matrix_of_all_inputs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 0
 

@@ -17,6 +17,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.kalman import ROUNDING, FeatureRows, Filter
 from tvbandits.gp.posteriors.state_space import STRIDE, StateSpace, StateSpacePosterior
 
@@ -189,11 +190,18 @@ def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
         for mine, its in zip(made.predict(there), raised.predict(there), strict=True):
             assert np.isfinite(mine).all()
             np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-9)
-        assert np.isfinite(made.log_det_ratio)
+        above = 60 * np.log(max(noise, floor) / noise)  # the noise as it was told
+        assert made.log_det_ratio == pytest.approx(raised.log_det_ratio + above, rel=1e-6)
         assert np.isfinite(made.products).all()
         mean = Y[:, 0].reshape(4, 3, 5)[-1].mean(axis=1)
         found = made.predict(at(3.0, [0, 1, 2]))[0][:, 0]
         np.testing.assert_allclose(found, mean, atol=1e-3)  # no noise to speak of
+
+
+def test_kernels_that_print_alike_have_features_of_their_own() -> None:
+    kernel = OnSpace(RBF(1.0)) + OnSpace(RBF(1.0002)) * Drift(0.1)
+    one, other = SpaceFeatures.of(terms_of(kernel) or (), POINTS).features
+    assert (one.kernel, other.kernel) != (one.kernel, one.kernel)
 
 
 def test_only_the_noise_that_needs_it_is_raised() -> None:
