@@ -389,7 +389,7 @@ def step(
                 bandit.tell(X[i : i + 1], y[i : i + 1], t)
         else:
             bandit.tell(X, y, t)
-    if rng.random() < 0.2:
+    if rng.random() < 0.2 and (len(bandit.state.rewards) or len(bandit.state.answers)):
         bandit.recommend(now + 1.0)
     if len(bandit.pending) and rng.random() < 0.1:
         bandit.drop(bandit.pending[:1])

@@ -122,7 +122,7 @@ def use(made: Any) -> None:
         play(made)
     elif isinstance(made, Campaign):
         with made:
-            made.recommend(15.0)
+            made.predict(made.recipe.domain.sample(2, np.random.default_rng(0)), 15.0)
     elif isinstance(made, Recipe):
         play(Bandit(made))
     elif isinstance(made, Kernel):

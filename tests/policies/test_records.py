@@ -68,6 +68,7 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
 
 
 EXAMPLES = {
+    "largest_batch": "7",
     "confidence": "1.5",
     "posterior": "exact",
     "mean": "0.5",

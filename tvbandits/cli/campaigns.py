@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tvbandits.cli.terminal import leaving
+from tvbandits.cli.stopping import leaving
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 

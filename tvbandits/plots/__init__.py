@@ -1,5 +1,5 @@
 """Pictures of a bandit."""
 
-from tvbandits.plots.beliefs import beliefs
+from tvbandits.plots.panels import beliefs
 
 __all__ = ["beliefs"]

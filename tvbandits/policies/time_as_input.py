@@ -1,8 +1,9 @@
 """Rivals that are recipes: parts of the suite put together in another way.
 
-[WD] compares with a GP-UCB to which time is one more input. [MK] = Matthias Mandl and Hanne
-Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with Constant Exploration,
-arXiv 2608.18863. [BA] = Kelly et al., BOBA, arXiv 2609.26021.
+[WD] = Bardou, Thiran and Ranieri, NeurIPS 2024, who compare with a GP-UCB to which time is one more
+input. [MK] = Matthias Mandl and Hanne Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process
+Bandits with Constant Exploration, 2026, arXiv 2608.18863. [BA] = Kelly et al., BOBA, 2026, arXiv
+2609.26021.
 """
 
 from __future__ import annotations

@@ -137,8 +137,13 @@ def _play_a_step(bandit: Any) -> None:
         held.ref(bandit if recipe is None else bandit.state.posterior)
         if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
             raise ValueError("its model holds numbers that are NaN")
+        domain: Any = getattr(recipe, "domain", None)
+        chosen = list(getattr(domain, "context", ()))
+        among = (
+            domain.rows_of(domain.X[0, chosen]) if chosen else None
+        )  # the world has to choose one
         for _ in range(2):  # what is told comes into the second decision
-            X = bandit.ask()
+            X = bandit.ask(among=among)
             mean = np.zeros(len(X))
             if recipe is not None:
                 mean, deviation = bandit.predict(X)
@@ -146,7 +151,7 @@ def _play_a_step(bandit: Any) -> None:
                     raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
             bandit.tell(X, mean)
             if recipe is not None:
-                bandit.recommend()
+                bandit.recommend(among=among)
 
 
 def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
