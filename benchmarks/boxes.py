@@ -53,7 +53,8 @@ def runs_of(found: dict[Run, float], *key: str) -> dict[int, float]:
 def cell(runs: dict[int, float]) -> str:
     """A mean and half of its interval."""
     means = np.array(list(runs.values()))
-    return f"{means.mean():.3g} ± {half_interval(means):.2g}" if len(means) else ""
+    pair = (means.mean(), half_interval(means)) if len(means) else ()
+    return " ± ".join(f"{each:.0f}" if each >= 100 else f"{each:.3g}" for each in pair)
 
 
 def tables(names: list[str], found: dict[Run, float], more: bool) -> None:
