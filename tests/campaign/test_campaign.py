@@ -31,6 +31,7 @@ from tvbandits.campaign import (
 from tvbandits.campaign.consulted import JournaledExpert
 from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.store.rows import Row
+from tvbandits.campaign.store.store import Store
 from tvbandits.core.files import reading_limits
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, CallableExpert
@@ -151,6 +152,29 @@ def test_an_answer_that_could_not_be_written_answers_its_own_question_only(again
     record.prepare((), write)
     record.query(LINE.X[:2], again)
     assert [t for _, t in expert.asked] == ([1.0] if again == 1.0 else [1.0, 2.0])
+
+
+def test_who_opens_it_while_others_write_finds_it_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Campaign.create(tmp_path / "campaign.db", plain()) as writer:
+        rows, snapshot = Store.rows, Store.snapshot
+
+        def slowly(read: Any) -> Any:
+            def reading(store: Store, *given: Any) -> Any:
+                found = read(store, *given)
+                if store is not writer._store:  # as if others came between any two looks
+                    writer.tell(LINE.X[:1], [0.1])
+                    writer.snapshot()
+                return found
+
+            return reading
+
+        monkeypatch.setattr(Store, "rows", slowly(rows))
+        monkeypatch.setattr(Store, "snapshot", slowly(snapshot))
+        with Campaign.open(tmp_path / "campaign.db") as campaign:
+            monkeypatch.undo()
+            assert campaign.verify().fine
 
 
 def test_the_first_snapshot_is_kept_and_the_latest(tmp_path: Path) -> None:

@@ -259,8 +259,8 @@ class Watching:
 
     def _check_chain(self) -> None:
         """Whether every row is as it was written, and none is missing before a snapshot."""
+        latest = self._store.snapshot()  # first: others may write rows and a snapshot meanwhile
         rows = self._store.rows(0, self._store.about["id"])
-        latest = self._store.snapshot()
         heads = {0: self._store.about["id"]} | {row.seq: row.digest for row in rows}
         if heads.get(latest.seq) != latest.head:
             raise DamagedCampaignError(
