@@ -55,7 +55,7 @@ def frugal(expert: Any = None, **more: Any) -> Bandit:
 
 
 def alone(**more: Any) -> Bandit:
-    return policies.tv_gp_ucb(SITES, None, NOISE, **{"posterior": "bank", **more})
+    return policies.adaptive_gp_ucb(SITES, None, NOISE, **{"posterior": "ensemble", **more})
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
@@ -82,9 +82,9 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
     for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
         assert policies.frugal_gp_ucb(domain, None, NOISE, expert=None).recipe.learn is not None
     # Who asks nobody has the same on demand, with a kernel or without.
-    assert policies.tv_gp_ucb(SITES, RBF(1.0), NOISE).recipe.learn is not None
+    assert policies.adaptive_gp_ucb(SITES, RBF(1.0), NOISE).recipe.learn is not None
     for kernel in (None, RBF(1.0)):
-        given = policies.tv_gp_ucb(SITES, kernel, NOISE, posterior="bank").recipe
+        given = policies.adaptive_gp_ucb(SITES, kernel, NOISE, posterior="ensemble").recipe
         assert given.posterior == ModelEnsemble()
         assert given.learn is None
 
@@ -356,7 +356,9 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
 
 
 def test_learning_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="a bank of models learns by itself: learn must be None"):
+    with pytest.raises(
+        ValueError, match="an ensemble of models learns by itself: learn must be None"
+    ):
         alone(learn=True)
-    with pytest.raises(ValueError, match=r"epsilon must be None, got 0\.1"):
-        policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="bank")
+    with pytest.raises(ValueError, match=r"has one model: .* adaptive_gp_ucb, got 'ensemble'"):
+        policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="ensemble")
