@@ -1,4 +1,4 @@
-"""A bandit with a bank of models: batches, late rewards, answers, what it shows, and going on later."""
+"""A bandit with an ensemble: batches, late rewards, answers, what it shows, and going on later."""
 
 from __future__ import annotations
 
@@ -142,9 +142,9 @@ def test_a_season_is_learned_in_the_unit_of_time(unit: float) -> None:
     assert regret(24.0 * unit) < 0.7 * regret(None)
 
 
-def test_a_season_is_part_of_a_bank() -> None:
+def test_a_season_is_part_of_an_ensemble() -> None:
     assert frugal(season=24).recipe.posterior == ModelEnsemble("both", season=24)
-    with pytest.raises(ValueError, match="season=24 needs a bank of models"):
+    with pytest.raises(ValueError, match="season=24 needs an ensemble of models"):
         frugal(season=24, learn=True)
     for season in (0.0, -1.0, float("nan"), "day"):
         with pytest.raises(ValueError, match="season must be"):
