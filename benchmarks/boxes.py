@@ -3,9 +3,10 @@
     python -m benchmarks.boxes --seeds 5 --out boxes.csv [--more] [hartmann3 powell4 ...]
 
 The protocol is that of `benchmarks.boba`: 15 random plays, then 120 decisions; mean regret of the
-decisions, in the unit of the function. `tv_gp_ucb` and GP-UCB with time as an ordinary input meet the
-same starts and the same noise, both at the default width of either: 2 sqrt 2 / d deviations on a box of
-d > 1 coordinates, and 2; with `--more` also at 0.5 and 1, but for those within a sixth of the former.
+decisions, in the unit of the function. `adaptive_gp_ucb` and GP-UCB with time as an ordinary input meet
+the same starts and the same noise, both at the default width of either: 2 sqrt 2 / d deviations on a
+box of d > 1 coordinates, and 2; with `--more` also at 0.5 and 1, but for those within a sixth of the
+former.
 Runs are kept in the file, and the same command goes on where it was stopped. Two tables are printed: of
 equal widths, and of each policy at the best of the widths.
 """
@@ -24,7 +25,7 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 from tvbandits.policies.learning import box_width, has_several
 
-POLICIES = ("tv-gp-ucb", "GP-UCB")
+POLICIES = ("adaptive-gp-ucb", "GP-UCB")
 Run = tuple[str, str, str, int]
 """Function, policy, width and seed."""
 

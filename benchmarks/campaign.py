@@ -35,7 +35,7 @@ MAKERS: dict[str, Callable[[int], Bandit]] = {
         budget=2,
         seed=seed,
     ),
-    "tv, learned": lambda seed: policies.tv_gp_ucb(
+    "tv, learned": lambda seed: policies.adaptive_gp_ucb(
         PROBLEM.domain, None, PROBLEM.noise_variance, seed=seed
     ),
     "window of 40": lambda seed: policies.sw_gp_ucb(

@@ -3,8 +3,8 @@
     python -m benchmarks.coverage [--steps 60] [--seeds 2] [--only NAME ...]
 
 On synthetic problems of finite candidates and on some networks `frugal_gp_ucb` (three answers a step)
-and `tv_gp_ucb` (`learn=True`: a learned kernel, nobody asked) are played. Before every fourth step,
-from the twentieth on, they predict the *true value* at all candidates: for the present, before its
+and `adaptive_gp_ucb` (`learn=True`: a learned kernel, nobody asked) are played. Before every fourth
+step, from the twentieth on, they predict the *true value* at all candidates: for the present, before its
 reward, and two steps ahead. Printed are the share of 95% intervals that hold it, the mean log predictive
 density (in nats), how much larger that is than the density of a model fitted by hand, and the share of
 the latter's intervals that hold. That model is a level that all points share, what stays, and two fields
@@ -15,9 +15,9 @@ On more than 2,000 candidates, as those of bogunovic, both policies have a learn
 
     python -m benchmarks.coverage --unasked --seeds 5
 
-plays what has no expert: `tv_gp_ucb` as it is by default (an ensemble of both kinds of models on
-up to 64 candidates, the learned kernel on more) and with `posterior="bank"`. The row of a table has the
-share of intervals that hold, in brackets the lowest of a seed, and the mean log density; no model is
+plays what has no expert: `adaptive_gp_ucb` as it is by default (an ensemble of both kinds of models on
+up to 64 candidates, the learned kernel on more) and with `posterior="ensemble"`. The row of a table has
+the share of intervals that hold, in brackets the lowest of a seed, and the mean log density; no model is
 fitted by hand.
 """
 
@@ -75,16 +75,16 @@ MAKERS: Makers = {
     "frugal": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain, None, problem.noise_variance, expert=None, budget=ANSWERS, seed=seed
     ),
-    "tv": lambda problem, seed: policies.tv_gp_ucb(
+    "tv": lambda problem, seed: policies.adaptive_gp_ucb(
         problem.domain, None, problem.noise_variance, learn=True, seed=seed
     ),
 }
 UNASKED: Makers = {
-    "default": lambda problem, seed: policies.tv_gp_ucb(
+    "default": lambda problem, seed: policies.adaptive_gp_ucb(
         problem.domain, None, problem.noise_variance, seed=seed
     ),
-    "ensemble": lambda problem, seed: policies.tv_gp_ucb(
-        problem.domain, None, problem.noise_variance, posterior="bank", seed=seed
+    "ensemble": lambda problem, seed: policies.adaptive_gp_ucb(
+        problem.domain, None, problem.noise_variance, posterior="ensemble", seed=seed
     ),
 }
 

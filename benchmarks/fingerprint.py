@@ -121,7 +121,6 @@ def on_the_bump() -> Iterator[Case]:
     sparse = ("gp", "r-gp", "sw-gp", "w-gp", "ui-gp", "sparq-gp", "et-gp")
     options = [
         *(f"{name}-ucb:posterior=nystrom" for name in sparse),
-        "tv-gp-ucb:fitted=true",
         "tv-gp-ucb:epsilon=0.03,posterior=nystrom",
         "w-gp-ucb:learn=true",
         "ui-gp-ucb:learn=true",
@@ -147,14 +146,14 @@ def on_the_bump() -> Iterator[Case]:
 
 def on_other_problems() -> Iterator[Case]:
     """Other problems, those from files where they are there."""
-    yield "gp-drift tv", compared("gp-drift", "tv-gp-ucb", 40)
+    yield "gp-drift tv", compared("gp-drift", "adaptive-gp-ucb", 40)
     yield "gp-drift frugal", compared("gp-drift", "frugal-gp-ucb", 30)
     yield "gp-drift sparq", compared("gp-drift", "sparq-gp-ucb", 40)
     yield "switching et", compared("switching", "et-gp-ucb", 80)
     yield "switching r", compared("switching", "r-gp-ucb", 80)
     yield "network frugal", compared("ozone-network", "frugal-gp-ucb", 40)
     yield "network sparq", compared("ozone-network", "sparq-gp-ucb", 60)
-    names = ["sparq-gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "thompson"]
+    names = ["sparq-gp-ucb", "sw-gp-ucb", "adaptive-gp-ucb", "thompson"]
     yield "equal information", compared(BUMP, names, 40, equal_information=True)
     if not DATA.exists():
         return
@@ -165,7 +164,7 @@ def on_other_problems() -> Iterator[Case]:
     for name, steps in (("bbkb", 200), ("bkb", 60), ("thompson", 90)):
         yield f"abalone {name}", compared("abalone", name, steps, table)
     wind = [DATA / "networks" / f"ireland_wind_{kind}.csv" for kind in ("daily", "sites")]
-    yield "wind tv", compared("sensor-field", "tv-gp-ucb", 50, wind)
+    yield "wind tv", compared("sensor-field", "adaptive-gp-ucb", 50, wind)
     yield "wind frugal", compared("sensor-field", "frugal-gp-ucb", 40, wind)
 
 
@@ -178,7 +177,7 @@ def by_hand() -> Iterator[Case]:
         "box tv late",
         loop(lambda: p.tv_gp_ucb(BOX, SHORT, 0.01, epsilon=0.02, **WIDTH), 30, True),
     )
-    yield "box tv learned", loop(lambda: p.tv_gp_ucb(BOX, None, 0.01, **WIDTH), 30)
+    yield "box tv learned", loop(lambda: p.adaptive_gp_ucb(BOX, None, 0.01, **WIDTH), 30)
     yield "box bbkb", loop(lambda: p.bbkb(SQUARE, ROUGH, 0.01, **WIDTH), 20)
     sparse: Any = {**WIDTH, "posterior": Nystrom()}
     yield "box tv nystrom", loop(lambda: p.tv_gp_ucb(BOX, SHORT, 0.01, epsilon=0.02, **sparse), 30)

@@ -34,7 +34,7 @@ MOST = 3.0
 WIDTH = 2.0
 
 LEARNERS: dict[str, dict[str, Any]] = {
-    "tv-gp-ucb": {},
+    "adaptive-gp-ucb": {},
     "frugal-gp-ucb": {},
     "ui-gp-ucb": {"learn": True},
     "w-gp-ucb": {"learn": True},

@@ -54,7 +54,7 @@ MAKERS: dict[str, Callable[[], Bandit]] = {
     "w-gp-ucb": lambda: policies.w_gp_ucb(*PARTS, discount=0.95),
     "tv-gp-ucb, filter": lambda: policies.tv_gp_ucb(*PARTS, epsilon=0.02, posterior=StateSpace()),
     "tv-gp-ucb, exact": lambda: policies.tv_gp_ucb(*PARTS, epsilon=0.02),
-    "tv-gp-ucb, learned": lambda: policies.tv_gp_ucb(LINE, None, 0.01),
+    "adaptive-gp-ucb": lambda: policies.adaptive_gp_ucb(LINE, None, 0.01),
     "sparq-gp-ucb": lambda: policies.sparq_gp_ucb(*PARTS, expert=Noisy()),
     "frugal-gp-ucb": lambda: policies.frugal_gp_ucb(LINE, None, 0.01, expert=Noisy()),
 }

@@ -43,7 +43,7 @@ PROBLEMS = (
     "ozone:sites=28",
 )
 
-LEARNED = ("tv-gp-ucb", "ui-gp-ucb:learn=true", "w-gp-ucb:learn=true")
+LEARNED = ("adaptive-gp-ucb", "ui-gp-ucb:learn=true", "w-gp-ucb:learn=true")
 """The policies that learn their rate; verdicts are about the first."""
 
 SETTINGS = 8

@@ -37,7 +37,7 @@ def bandits(domain: Candidates) -> dict[str, Bandit]:
     """One that asks nobody, and two that ask."""
     plan = KDPP(LogSchedule(3.0))
     return {
-        "nobody asked": policies.tv_gp_ucb(domain, RBF(0.8), 0.01),
+        "nobody asked": policies.adaptive_gp_ucb(domain, RBF(0.8), 0.01),
         "sparq, 3 log t a step": policies.sparq_gp_ucb(
             domain, RBF(0.8), 0.01, expert=Station(), queries=plan
         ),

@@ -25,7 +25,7 @@ PROBLEMS = [
     "gp-drift:points_per_axis=7",
     "switching:candidates=101",
 ]
-POLICIES = ["uniform", "sw-gp-ucb", "tv-gp-ucb", "frugal-gp-ucb:budget=2"]
+POLICIES = ["uniform", "sw-gp-ucb", "adaptive-gp-ucb", "frugal-gp-ucb:budget=2"]
 STEPS, SEEDS = 80, 2
 
 

@@ -33,7 +33,7 @@ from tvbandits.comparison.tasks import tasks_of
 from tvbandits.core.box import Box
 
 HERE = Path(__file__).parent
-OURS = ("time-gp-ucb", "w-dbo:first=15", "tv-gp-ucb", "gp-ucb", "uniform")
+OURS = ("time-gp-ucb", "w-dbo:first=15", "adaptive-gp-ucb", "gp-ucb", "uniform")
 
 
 class Served:

@@ -108,7 +108,7 @@ def value(X: Array, t: float) -> Array:
 
 
 def bandit(**more: object) -> Bandit:
-    return policies.tv_gp_ucb(SITES, None, 0.01, **more)  # type: ignore[arg-type]
+    return policies.adaptive_gp_ucb(SITES, None, 0.01, **more)  # type: ignore[arg-type]
 
 
 def played(made: Bandit, steps: int, start: int = 1) -> Array:
@@ -193,15 +193,15 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
         assert bandit(**other).recipe.learn is not None
-    assert bandit(posterior="bank").recipe.posterior == ModelEnsemble()
+    assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(65.0)[:, None])):
-        made = policies.tv_gp_ucb(Candidates(X), kernel, 0.01)
+        made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
 
 
 @pytest.mark.parametrize("X", [[[1.0, 2.0]], [[0.0], [1.0]]])
 def test_very_few_candidates(X: list[list[float]]) -> None:
-    made = policies.tv_gp_ucb(Candidates(X), None, 0.01)
+    made = policies.adaptive_gp_ucb(Candidates(X), None, 0.01)
     for t in range(1, 40):
         x = made.ask(t)
         made.tell(x, x[:, 0] + 0.1 * math.sin(t), t)
@@ -216,7 +216,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     assert known.bank.settings == network_settings() + function_settings()
     assert known.bank.powers == FilterEnsemble.of(SITES.X, 0.01).powers
     assert known.bank.guess == GUESS_OF_A_FUNCTION
-    many = policies.tv_gp_ucb(
+    many = policies.adaptive_gp_ucb(
         Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelEnsemble("both")
     )
     played(many, 2)

@@ -105,7 +105,6 @@ INSIDE = frozenset(
         "tvbandits.Info",
         "tvbandits.State",
         "tvbandits.Played",
-        "policies.expert.recommended_frugal",
     ]
 )
 """What the package makes and hands out, or uses within: nobody calls it with values of their own."""

@@ -50,7 +50,7 @@ class Harm:
 def good() -> bytes:
     """A file as it should be."""
     part_by("")  # looks for a part in every package, so that all are imported
-    bandit = policies.tv_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
+    bandit = policies.adaptive_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
     for t in range(1, 6):
         X = bandit.ask(float(t))
         bandit.tell(X, np.sin(X[:, 0]), float(t))

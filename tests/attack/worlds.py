@@ -30,7 +30,7 @@ from tvbandits.policies import POLICIES, Setting
 COUNT, QUICK = 300, 6
 SECONDS, QUICK_SECONDS = 30.0, 1.0
 FEATURES = 12
-LEARN = ("tv-gp-ucb", "frugal-gp-ucb", "time-gp-ucb")
+LEARN = ("adaptive-gp-ucb", "frugal-gp-ucb", "time-gp-ucb")
 """Policies that take no kernel, and learn one or hold models of their own."""
 
 

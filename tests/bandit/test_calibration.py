@@ -33,7 +33,7 @@ def reward(X: Array, t: float) -> Array:
 
 def learning(domain: Any = SITES, **more: Any) -> Bandit:
     fitted = {} if isinstance(domain, Box) else {"posterior": StateSpace()}
-    return policies.tv_gp_ucb(domain, None, NOISE, **{**fitted, **more})
+    return policies.adaptive_gp_ucb(domain, None, NOISE, **{**fitted, **more})
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Bandit:
@@ -83,7 +83,7 @@ def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
     for given in (
         policies.gp_ucb(SITES, kernel, NOISE),
         policies.w_gp_ucb(SITES, kernel, NOISE, discount=0.95),
-        policies.tv_gp_ucb(SITES, None, NOISE, posterior="bank"),
+        policies.adaptive_gp_ucb(SITES, None, NOISE, posterior="ensemble"),
     ):
         assert play(given, range(1, 21)).state.calibration == IntervalCalibration()
     few = play(learning(), range(1, 4))

@@ -43,7 +43,7 @@ MAKERS: dict[str, Any] = {
     "filter": lambda: policies.tv_gp_ucb(LINE, KERNEL, 0.01, epsilon=0.03, posterior=StateSpace()),
     "exact filter": lambda: policies.tv_gp_ucb(LINE, RBF(9.0), 0.01, epsilon=0.03),
     "sparq": lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=Exactly(), queries=1.0),
-    "learned": lambda: policies.tv_gp_ucb(LINE, None, 0.01, learn=SHORT),
+    "learned": lambda: policies.adaptive_gp_ucb(LINE, None, 0.01, learn=SHORT),
     "frugal": lambda: policies.frugal_gp_ucb(LINE, None, 0.01, expert=Exactly(), learn=SHORT),
     "merged": lambda: policies.gp_ucb(LINE, KERNEL, 0.01),
 }

@@ -209,7 +209,7 @@ def test_the_covariance_of_that_restatement_is_dense(sparse: bool) -> None:
 
 def test_a_learned_kernel_counts_points_that_are_out() -> None:
     """On the filter: the bound that is chosen by is a dense one with the fantasies as observations."""
-    bandit = policies.tv_gp_ucb(LINE, None, NOISE, learn=6, confidence=3.0, seed=2)
+    bandit = policies.adaptive_gp_ucb(LINE, None, NOISE, learn=6, confidence=3.0, seed=2)
     for t in range(1, 14):
         X = LINE.X[[(7 * t) % 41]]
         bandit.tell(X, noisy(X, float(t)), float(t))

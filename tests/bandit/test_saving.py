@@ -88,7 +88,7 @@ def test_also_on_an_interval(variant: str, tmp_path: Path) -> None:
 def test_also_a_filter_and_a_learned_kernel(tmp_path: Path) -> None:
     filtered = policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace())
     goes_on_alike(played(filtered), tmp_path / "filtered")
-    learning = policies.tv_gp_ucb(LINE, KERNEL, NOISE)
+    learning = policies.adaptive_gp_ucb(LINE, KERNEL, NOISE)
     goes_on_alike(played(learning), tmp_path / "learning", steps=25)
 
 

@@ -184,7 +184,6 @@ def test_files(command: Command, tmp_path: Path) -> None:
         "seeds": 2,
         "jobs": 1,
         "equal_information": False,
-        "stands_for": {},
         "data": [],
         "checksums": [],
         "expert": None,

@@ -254,7 +254,7 @@ def test_a_point_of_a_box_can_be_given_back(command: Command) -> None:
 
 def test_asking_without_its_context_is_an_error() -> None:
     grid = Candidates([[x, w] for w in (0.0, 1.0) for x in (0.0, 1.0, 2.0)], context=[1])
-    bandit = policies.tv_gp_ucb(grid, None, 0.01)
+    bandit = policies.adaptive_gp_ucb(grid, None, 0.01)
     for call in (bandit.ask, bandit.recommend, lambda t: bandit.ask(t, among=[0, 3])):
         with pytest.raises(ValueError, match=r"has a context, .*: say context=values"):
             call(1)

@@ -40,7 +40,7 @@ def rows() -> pd.DataFrame:
 
 def test_policies() -> None:
     assert frontier.policies([4, 0.5, 4], ["random", "ucb", "random"]) == [
-        "tv-gp-ucb",
+        "adaptive-gp-ucb",
         "sparq-gp-ucb",
         "frugal-gp-ucb:budget=0.5,plan=random",
         "frugal-gp-ucb:budget=4,plan=random",
@@ -144,14 +144,14 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     line = drawn["sparq-gp-ucb"].lines[0]
     np.testing.assert_allclose(line.get_xdata(orig=False), [paper["queries_per_step"]])
     np.testing.assert_allclose(line.get_ydata(orig=False), [paper["average_regret"]])
-    (alone,) = (line for line in axes.lines if line.get_label() == "tv-gp-ucb, no questions")
+    (alone,) = (line for line in axes.lines if line.get_label() == "adaptive-gp-ucb, no questions")
     np.testing.assert_allclose(
-        alone.get_ydata(orig=False), summary.loc["tv-gp-ucb", "average_regret"]
+        alone.get_ydata(orig=False), summary.loc["adaptive-gp-ucb", "average_regret"]
     )
     legend = axes.get_legend()
     assert legend is not None
     named = {text.get_text() for text in legend.get_texts()}
-    assert named == {"plausible", "random", "sparq-gp-ucb", "tv-gp-ucb, no questions"}
+    assert named == {"plausible", "random", "sparq-gp-ucb", "adaptive-gp-ucb, no questions"}
     assert axes.get_xlabel() == "queries per step"
     assert axes.get_ylabel() == "average regret (ppb)"
     assert axes.get_title() == f"{SMALL}, width 2, 2 seeds, 12 steps"
@@ -189,7 +189,9 @@ def test_a_panel_for_each_problem(rows: pd.DataFrame, tmp_path: Path) -> None:
     assert imread(tmp_path / "both.png").shape[1] > 0
 
 
-@pytest.mark.parametrize("policies", [["tv-gp-ucb"], ["tv-gp-ucb", "sparq-gp-ucb"]], ids=str)
+@pytest.mark.parametrize(
+    "policies", [["adaptive-gp-ucb"], ["adaptive-gp-ucb", "sparq-gp-ucb"]], ids=str
+)
 def test_a_frontier_that_was_cut_short(
     rows: pd.DataFrame, tmp_path: Path, policies: list[str]
 ) -> None:
@@ -197,7 +199,7 @@ def test_a_frontier_that_was_cut_short(
     some = rows[rows["policy"].isin(policies) & (rows["seed"] == 0)]
     figure = frontier.picture(some)
     figure.savefig(tmp_path / "some.png", dpi=30)
-    assert set(curves(figure.axes[0])) == set(policies) - {"tv-gp-ucb"}
+    assert set(curves(figure.axes[0])) == set(policies) - {"adaptive-gp-ucb"}
     assert "1 seed," in figure.axes[0].get_title()
 
 

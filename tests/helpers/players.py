@@ -65,10 +65,9 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
         # One point an ask: what a batch of samples repeats is no matter of what is out.
         options: dict[str, Any] = {"batch": 1} if "batch" in policy.parameters else {}
         found[name] = (name, options)
-        if "posterior" in policy.parameters and name not in ("frugal-gp-ucb", "bkb", "bbkb"):
-            fixed = {"epsilon": 0.05} if name == "tv-gp-ucb" else {}
-            found[f"{name} sparse"] = (name, {**options, **fixed, "posterior": "nystrom"})
-    found["tv-gp-ucb fixed"] = ("tv-gp-ucb", {"epsilon": 0.05})
+        no_kernel = ("adaptive-gp-ucb", "frugal-gp-ucb")
+        if "posterior" in policy.parameters and name not in (*no_kernel, "bkb", "bbkb"):
+            found[f"{name} sparse"] = (name, {**options, "posterior": "nystrom"})
     found["thompson exact"] = ("thompson", {"batch": 1, "posterior": "exact"})
     return found
 

@@ -17,7 +17,7 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 
 def played(steps: int, name: str = "rosenbrock3", seed: int = 0) -> tuple[Bandit, Lifted]:
     problem = Lifted(name, horizon=100)
-    bandit = policies.tv_gp_ucb(problem.domain, None, problem.noise_variance, seed=seed)
+    bandit = policies.adaptive_gp_ucb(problem.domain, None, problem.noise_variance, seed=seed)
     rng = np.random.default_rng(seed)
     for t in range(1, steps + 1):
         X = bandit.ask(t)
@@ -125,7 +125,7 @@ def test_climbing_finds_a_narrow_peak_near_a_known_point() -> None:
 
 def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None:
     box, rng = Box(np.array([[0.0, 1.0]] * 3)), np.random.default_rng(0)
-    bandit = policies.tv_gp_ucb(box, None, 1e-4)
+    bandit = policies.adaptive_gp_ucb(box, None, 1e-4)
     for t in range(1, 61):
         X = box.sample(1, rng)
         shared = np.sin(0.7 * t) + np.cos(0.41 * t)
@@ -168,11 +168,11 @@ def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
 def test_the_width_is_the_one_that_is_given() -> None:
     box = Box(np.array([[0.0, 1.0]] * 4))
     for given, width in ((None, 8.0**0.5 / 4), (2.5, 2.5)):
-        bandit = policies.tv_gp_ucb(box, None, 0.01, confidence=given)
+        bandit = policies.adaptive_gp_ucb(box, None, 0.01, confidence=given)
         assert bandit.recipe.confidence.value == pytest.approx(width)  # type: ignore[attr-defined]
 
 
 def test_an_interval_keeps_its_features() -> None:
     for d, kind in ((1, StateSpace), (2, Exact)):
-        bandit = policies.tv_gp_ucb(Box(np.array([[0.0, 1.0]] * d)), None, 0.01)
+        bandit = policies.adaptive_gp_ucb(Box(np.array([[0.0, 1.0]] * d)), None, 0.01)
         assert type(bandit.recipe.posterior) is kind

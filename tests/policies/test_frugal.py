@@ -222,7 +222,7 @@ def test_a_kernel_that_a_state_space_cannot_take_is_refused(recipe: str) -> None
 
     def made(**parts: Any) -> Bandit:
         if recipe == "tv":
-            return policies.tv_gp_ucb(LINE, kernel, NOISE, learn=LEARN, **parts)
+            return policies.adaptive_gp_ucb(LINE, kernel, NOISE, learn=LEARN, **parts)
         return frugal(Asked(), kernel=kernel, **parts)
 
     for parts in ({}, {"posterior": StateSpace()}):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits import Bandit, Recipe, policies
 from tvbandits.acquisition.confidence import (
@@ -20,6 +21,7 @@ from tvbandits.acquisition.confidence import (
     Theory,
 )
 from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import SimulatorExpert
@@ -28,6 +30,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.policies import POLICIES, Setting, theory
 from tvbandits.policies.baselines import Uniform
+from tvbandits.policies.drifting import FIRST_EPSILON
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
 
@@ -113,6 +116,31 @@ def test_tv_gp_ucb_takes_a_space_time_kernel_as_it_is() -> None:
     made = policies.tv_gp_ucb(BUMP.domain, OnSpace(RBF(2.0)), 0.01, epsilon=0.3)
     Z = np.array([[0.0, 1.0], [1.0, 4.0]])
     assert made.recipe.kernel(Z)[0, 1] == pytest.approx(math.exp(-1 / 8) * 0.7**1.5)
+
+
+@pytest.mark.parametrize("posterior", ["exact", "nystrom"])
+def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any) -> None:
+    bandit = policies.tv_gp_ucb(*PARTS, first_sample=30, posterior=posterior, seed=1)
+    epsilons = []
+    for t in range(1, 101):
+        X = bandit.ask(t)
+        bandit.tell(X, BUMP.value(X, t) + 0.1 * keyed_normal(0, 1, X, t))
+        epsilons.append(bandit.state.model.kernel.k2.epsilon)
+    assert set(epsilons[:29]) == {FIRST_EPSILON}
+    assert len(set(epsilons[29:])) == 1
+    assert bandit.state.model.kernel.k1.kernel.length_scale == 3.5
+    # The evidence of that sample at other rates, in the unit that was learned with it.
+    first, unit = bandit.state.rewards.take(np.arange(30)), bandit.state.model.scaling
+
+    def evidence(epsilon: float) -> float:
+        kernel = OnSpace(RBF(3.5)) * Drift(epsilon) + ConstantKernel(1.0)
+        Z, y = np.column_stack([first.X, first.t]), (first.y - unit.anchor) / unit.scale
+        return float(
+            multivariate_normal(None, kernel(Z) + 0.01 / unit.scale**2 * np.eye(30)).logpdf(y)
+        )
+
+    grid = np.geomspace(1e-5, 0.9, 100)
+    assert evidence(epsilons[-1]) >= max(map(evidence, grid)) - 1e-6
 
 
 def test_every_recipe_takes_the_common_parts() -> None:
@@ -227,8 +255,7 @@ def test_recommended_parameters_fill_the_gaps() -> None:
     assert made("r-gp-ucb").aging == aging.ResetEvery(theory.reset_period(*budgets))
     assert made("sw-gp-ucb").aging == aging.Window(last=theory.window_length(*budgets))
     assert made("w-gp-ucb").aging == aging.Exponential(theory.discount(*budgets))
-    assert made("tv-gp-ucb", fitted=True).kernel.k2.epsilon == 0.04
-    assert made("tv-gp-ucb").learn is not None
+    assert made("tv-gp-ucb").kernel.k2.epsilon == 0.04
     # Under the drift model, E (f_{t+1} - f_t)^2 = 2 (1 - sqrt(1 - epsilon)) scale^2.
     ui = made("ui-gp-ucb").aging
     assert isinstance(ui, aging.Wiener)
@@ -273,7 +300,7 @@ def test_a_reward_that_stands_still_has_policies_too() -> None:
     still = {"variation": 0.0, "epsilon": 0.0}
     assert made("r-gp-ucb", still).aging == aging.ResetEvery(150)
     assert made("sw-gp-ucb", still).aging == aging.Window(last=150)
-    assert made("tv-gp-ucb", still, fitted=True).kernel.k2.epsilon == 0.0
+    assert made("tv-gp-ucb", still).kernel.k2.epsilon == 0.0
     ui = made("ui-gp-ucb", still).aging
     assert isinstance(ui, aging.Wiener)
     assert 0 < ui.rate < 1e-9
@@ -285,6 +312,12 @@ def test_a_reward_that_stands_still_has_policies_too() -> None:
         ("r-gp-ucb", {"reset_every": 0}, "every must be a whole number of at least 1, got 0"),
         ("sw-gp-ucb", {"window": 0}, "window must be a whole number of at least 1, got 0"),
         ("w-gp-ucb", {"discount": 0.0}, r"discount must lie in \(0, 1\), got 0"),
+        (
+            "tv-gp-ucb",
+            {"first_sample": 1},
+            "first_sample must be a whole number of at least 2, got 1",
+        ),
+        ("tv-gp-ucb", {"first_sample": 9, "epsilon": 0.1}, "for an epsilon that is not given, got"),
         ("tv-gp-ucb", {"epsilon": 1.0}, r"epsilon must lie in \[0, 1\), got 1"),
         ("ui-gp-ucb", {"rate": 0.0}, "rate must be positive and finite, got 0"),
         ("ui-gp-ucb", {"growth": "cubic"}, 'growth must be "wiener" or "linear", got \'cubic\''),

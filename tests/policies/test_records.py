@@ -102,7 +102,7 @@ EXAMPLES = {
     "population": "9",
     "tournament": "3",
     "mutation": "2",
-    "fitted": "false",
+    "first_sample": "20",
     "alpha": "0.5",
     "removal": "oldest",
     "first": "6",
@@ -146,7 +146,7 @@ def test_a_posterior_goes_by_its_name() -> None:
     parts: tuple[Any, Any, float] = (Candidates(np.arange(5.0)[:, None]), RBF(), 0.1)
     assert policies.gp_ucb(*parts, posterior="nystrom").recipe.posterior.oversampling == 2.0
     with pytest.raises(
-        ValueError, match='posterior must be "exact", "nystrom" or "bank", got \'exakt\''
+        ValueError, match='posterior must be "exact", "nystrom" or "ensemble", got \'exakt\''
     ):
         policies.gp_ucb(*parts, posterior="exakt")  # type: ignore[arg-type]
 

@@ -33,7 +33,7 @@ POLICIES: dict[str, Callable[[Any], Bandit]] = {
     "tv": lambda d: policies.tv_gp_ucb(d, OVEN.kernel(), 0.1, epsilon=0.02, confidence=2.0),
     "bkb": lambda d: policies.bkb(d, OVEN.kernel(), 0.1, confidence=2.0),
     "bbkb": lambda d: policies.bbkb(d, OVEN.kernel(), 0.1, confidence=2.0),
-    "learned tv": lambda d: policies.tv_gp_ucb(d, None, 0.1, confidence=2.0, learn=6),
+    "learned tv": lambda d: policies.adaptive_gp_ucb(d, None, 0.1, confidence=2.0, learn=6),
     "frugal": lambda d: policies.frugal_gp_ucb(
         d, None, 0.1, expert=CallableExpert(reward, variance=0.1), confidence=2.0, learn=6
     ),

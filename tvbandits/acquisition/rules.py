@@ -242,7 +242,7 @@ def samples(decision: Decision, count: int, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True)
 class LastingBound:
-    """Plays where mean + beta * lasting deviation is largest, on a bank of models.
+    """Plays where mean + beta * lasting deviation is largest, on an ensemble of models.
 
     The lasting deviation is that of what rewards after the decision would tell about the next reward
     ([LX] draw it, here it is a width): a change that is forgotten at once is not worth a look, a lasting
@@ -266,10 +266,10 @@ class LastingBound:
     """
 
     def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
-        """Raise a `ValueError` unless the posterior is a bank of models."""
+        """Raise a `ValueError` unless the posterior is an ensemble of models."""
         if not isinstance(posterior, ModelEnsemble):
             raise ValueError(
-                "a lasting deviation is known to a bank of models: give posterior=ModelEnsemble(), "
+                "a lasting deviation is known to an ensemble of models: give posterior=ModelEnsemble(), "
                 f"got {shown(posterior)}"
             )
 

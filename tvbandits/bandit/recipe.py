@@ -56,7 +56,7 @@ class Recipe:
         Effective noise variance of an old observation.
     posterior : Exact, Nystrom, StateSpace or ModelEnsemble
         How the posterior is computed: exactly, on a dictionary of inducing points, for sums of
-        space-time terms by a Kalman filter, or by many of them with a weight each. A bank of models
+        space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble of models
         has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
         the first observation, and `aging`, `learn`, `reset` and `mean` stay as they are by default.
     confidence : Confidence
@@ -67,7 +67,7 @@ class Recipe:
         standardised reward.
     acquisition : Acquisition
         How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, or `LastingBound`
-        on a bank of models.
+        on an ensemble of models.
     batching : Batching
         What ends a batch of points; one point by default.
     asking : Asking, optional
@@ -125,7 +125,7 @@ class Recipe:
         for name, needs, method in _PARTS:
             part = getattr(self, name)
             if isinstance(part, ModelEnsemble):
-                self._check_bank()
+                self._check_ensemble()
             elif part is not None or not needs.endswith("None"):
                 check_part(name, part, needs, method)
         self._check_numbers()
@@ -136,11 +136,11 @@ class Recipe:
         known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
 
-    def _check_bank(self) -> None:
-        """A bank of models has its own forgetting, unit and prior, and is told everything once."""
+    def _check_ensemble(self) -> None:
+        """An ensemble of models has its own forgetting, unit and prior, and is told everything once."""
         if not isinstance(self.domain, Candidates):
             raise ValueError(
-                f"a bank of models needs a finite domain: give Candidates, got {self.domain!r}"
+                f"an ensemble of models needs a finite domain: give Candidates, got {self.domain!r}"
             )
         for name, plain in (
             ("aging", Constant()),
@@ -150,7 +150,7 @@ class Recipe:
         ):
             if getattr(self, name) != plain:
                 raise ValueError(
-                    f"a bank of models learns by itself: {name} must be {plain!r}, "
+                    f"an ensemble of models learns by itself: {name} must be {plain!r}, "
                     f"got {getattr(self, name)!r}"
                 )
         asking = self.asking
@@ -158,13 +158,14 @@ class Recipe:
             asking.reuse_answers and asking.most_answers is None
         ):
             raise ValueError(
-                "a bank of models keeps every answer: give Asking(reuse_answers=True, most_answers=None)"
+                "an ensemble of models keeps every answer: give "
+                "Asking(reuse_answers=True, most_answers=None)"
             )
         situation = Situation(math.nan, 1, len(self.domain), math.nan, lambda: math.nan)
         if not math.isfinite(self.confidence(situation)):
             raise ValueError(
-                f"{self.confidence!r} depends on the information gain under one kernel, which a bank of "
-                "models does not have: give a number"
+                f"{self.confidence!r} depends on the information gain under one kernel, which an ensemble "
+                "of models does not have: give a number"
             )
 
     def _check_numbers(self) -> None:

@@ -86,11 +86,11 @@ class ModelInfo:
     resets : int
         How many times everything older was forgotten at an event.
     white : float
-        Deviation of what a bank of models has found to be new at every place at every time; 0 elsewhere.
+        Deviation of what an ensemble has found to be new at every place at every time; 0 elsewhere.
     members : tuple of pairs (weight, Setting)
-        The models of a bank that count most; empty elsewhere.
+        The models of an ensemble that count most; empty elsewhere.
     widening : float
-        Factor on the deviations shown, above 1 where a learned kernel or a bank was over-confident.
+        Factor on the deviations shown, above 1 where a learned kernel or an ensemble was over-confident.
     """
 
     centre: float = 0.0

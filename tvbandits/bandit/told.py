@@ -1,4 +1,4 @@
-"""What is told: checked before anything moves, held against predictions, handed to a bank of models."""
+"""What is told: checked before anything moves, held against predictions, handed to an ensemble."""
 
 from __future__ import annotations
 
@@ -174,10 +174,10 @@ def calibrated(
 def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, now: float) -> State:
     """The state with its bank told what it does not know yet, speaking about the time `now`.
 
-    A bank of another rule, noise variance or sign starts again from everything that was told.
+    An ensemble of another rule, noise variance or sign starts again from everything that was told.
     """
     rule, started = recipe.posterior, time.perf_counter()
-    assert isinstance(rule, ModelEnsemble)  # only a bank is told
+    assert isinstance(rule, ModelEnsemble)  # only an ensemble is told
     assert surface is not None  # and it is for candidates alone
     sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
     made_for = (rule, recipe.noise_variance, sign)

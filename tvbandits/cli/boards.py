@@ -90,7 +90,7 @@ def board(order: BoardOrder, command: list[str]) -> None:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
     made = Made.now(order.suite, shlex.join(["tvbandits", *command]))
-    found = write(Board.of(rows, problems), made, out, OURS, "tv-gp-ucb")
+    found = write(Board.of(rows, problems), made, out, OURS, "adaptive-gp-ucb")
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(found)} in {out}; every run in {store.folder}")
 

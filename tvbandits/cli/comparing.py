@@ -19,7 +19,7 @@ from tvbandits.comparison import files
 from tvbandits.comparison import frontier as frontiers
 from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison, iterate, simulated
-from tvbandits.comparison.entrants import Named, NamedExpert
+from tvbandits.comparison.entrants import NamedExpert
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import asks
 from tvbandits.comparison.store import RunStore, can_keep
@@ -28,7 +28,7 @@ from tvbandits.comparison.tasks import tasks_of
 from tvbandits.core.coercion import file_path
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
-from tvbandits.policies import AS_IN_THE_PAPER, FIRST_COMPARISON
+from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
 
 RUNS = "runs"
@@ -81,12 +81,9 @@ def compare(
     if format_.lower() not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
     folder = None if out is None else files.writable_folder(_folder("--out", out))
-    # A comparison that names none repeats the paper's; a name that is given means what it says.
-    first = {name: Named(AS_IN_THE_PAPER.get(name, name)) for name in FIRST_COMPARISON}
     if bound and folder is None:
         say("no bound is drawn: --bound is for the picture, which --out DIR writes")
-    stands_for = {} if policies else AS_IN_THE_PAPER
-    done = _played("compare", order, policies or first, folder, {"stands_for": stands_for})
+    done = _played("compare", order, policies or list(FIRST_COMPARISON), folder)
     if format_.lower() == "json":
         print(json.dumps(_json(done.rows, done.references), allow_nan=False))
     else:
@@ -106,7 +103,7 @@ def frontier(order: Order, budgets: list[float], plans: list[str], out: str | No
     """Play every plan with every budget, print, and write files into the folder `out`."""
     policies = frontiers.policies(budgets, plans or list(PLANS))
     folder = None if out is None else files.writable_folder(_folder("--out", out))
-    done = _played("frontier", order, policies, folder, {})
+    done = _played("frontier", order, policies, folder)
     rows = done.rows
     print_tables(rows, done.references, done.problems, done.units)
     for text in done.problems:
@@ -133,9 +130,8 @@ def plot(text: str) -> None:
 def _played(
     command: str,
     order: Order,
-    policies: list[str] | Mapping[str, Named],
+    policies: list[str],
     folder: Path | None,
-    more: dict[str, Any],
 ) -> Done:
     """Play it, as far as the user lets it go on; of a run that is resumed, what is missing."""
     problems = {
@@ -168,7 +164,6 @@ def _played(
         "checksums": [_checksum(path) for path in order.data],
         "expert": order.expert,
         "equal_information": order.equal_information,
-        **more,
     }
     there = files.finished_runs(folder, arguments, plan.steps) if folder is not None else {}
     store = store_in(folder, arguments, plan)

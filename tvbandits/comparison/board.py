@@ -230,7 +230,7 @@ def held_table(
     return pd.DataFrame(lines, columns=[*keys, "held_regret"])
 
 
-OURS = ("tv-gp-ucb", "frugal-gp-ucb")
+OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
 """Policies that this suite proposes itself: a board says first where they are beaten."""
 
 POLICIES = (
@@ -243,7 +243,7 @@ POLICIES = (
     "ui-gp-ucb",
     "et-gp-ucb",
     "mk-gp-ucb",
-    "tv-gp-ucb",
+    "adaptive-gp-ucb",
     "w-dbo",
     "w-dbo:removal=oldest",
     "w-dbo:removal=random",

@@ -15,7 +15,7 @@ from tvbandits.comparison.summary import counted, panels_of, summarise
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import parse_spec
 
-WITHOUT, PAPER = "tv-gp-ucb", "sparq-gp-ucb"
+WITHOUT, PAPER = "adaptive-gp-ucb", "sparq-gp-ucb"
 """What the curves are read against: the same learning without an expert, and the paper's policy."""
 
 

@@ -18,6 +18,7 @@ from tvbandits.core.protocols import Expert, Problem, added_noise
 from tvbandits.gp.fitting import maximum_likelihood, standardisation
 from tvbandits.gp.fitting.evidence import information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.policies import Setting
 
 FIRST_SAMPLE = 200
@@ -160,20 +161,13 @@ def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
         space: Any = RBF(0.3 * extent, (1e-3 * extent, 10 * extent))
     else:
         space = recommended
-    held = space if recommended is None else _fixed(space)
+    held = space if recommended is None else without_bounds(space)
     start = amplitude * OnSpace(held) * Drift(0.1, (1e-5, 0.9))
     fitted = maximum_likelihood.fit(start, sample).kernel
     return (
         (fitted.k1.k2.kernel if recommended is None else recommended),
         float(fitted.k2.epsilon),
     )
-
-
-def _fixed(kernel: Any) -> Any:
-    """The same kernel with no free hyperparameter."""
-    fixed = kernel.clone_with_theta(kernel.theta)
-    bounds = {f"{part.name}_bounds": "fixed" for part in kernel.hyperparameters}
-    return fixed.set_params(**bounds)
 
 
 def _representatives(problem: Problem, seed: int) -> Array:

@@ -2,7 +2,7 @@
 
 >>> from tvbandits import policies
 >>> sorted(policies.POLICIES)[:3]
-['ada-opkb', 'bbkb', 'bkb']
+['ada-opkb', 'adaptive-gp-ucb', 'bbkb']
 """
 
 from tvbandits.policies.baselines import eps_greedy, uniform
@@ -11,24 +11,25 @@ from tvbandits.policies.drifting import et_gp_ucb, tv_gp_ucb, ui_gp_ucb
 from tvbandits.policies.elimination import r_perp
 from tvbandits.policies.expert import frugal_gp_ucb, sparq_gp_ucb
 from tvbandits.policies.forgetting import gp_ucb, r_gp_ucb, sw_gp_ucb, w_gp_ucb
+from tvbandits.policies.learning import adaptive_gp_ucb
 from tvbandits.policies.multi_scale import master
 from tvbandits.policies.opkb import ada_opkb
 from tvbandits.policies.predictive import predictive_sampling
 from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb
-from tvbandits.policies.registry import AS_IN_THE_PAPER, FIRST_COMPARISON, POLICIES
+from tvbandits.policies.registry import FIRST_COMPARISON, POLICIES
 from tvbandits.policies.regularised_evolution import evolution
 from tvbandits.policies.removing import bolt, w_dbo
 from tvbandits.policies.setting import PlotStyle, Policy, Setting
 from tvbandits.policies.time_as_input import boba, mk_gp_ucb, time_gp_ucb
 
 __all__ = [
-    "AS_IN_THE_PAPER",
     "FIRST_COMPARISON",
     "POLICIES",
     "PlotStyle",
     "Policy",
     "Setting",
     "ada_opkb",
+    "adaptive_gp_ucb",
     "bbkb",
     "bkb",
     "boba",

@@ -10,13 +10,19 @@ P. Brunzema, A. von Rohr, F. Solowjow and S. Trimpe. Event-triggered time-varyin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import finite_number, noise_variance_number
-from tvbandits.core.coercion import choice
+from tvbandits.core.arrays import (
+    LARGEST_WHOLE,
+    finite_number,
+    noise_variance_number,
+    whole_number,
+)
+from tvbandits.core.coercion import choice, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
@@ -24,15 +30,7 @@ from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
-from tvbandits.gp.kernels.structure import space_time
-from tvbandits.policies.learning import (
-    box_width,
-    has_several,
-    learned_by_rivals,
-    learned_on_box,
-    learned_parts,
-    suits_rival_models,
-)
+from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -49,21 +47,20 @@ from tvbandits.policies.setting import (
     learning_rule,
 )
 
-LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
-"""Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
-from the points that it plays alone; under a narrower prior it may never find out that one is short."""
+FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
+"""Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards."""
 
 
 @described
 def tv_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
+    kernel: Any,
     noise_variance: float,
     *,
     epsilon: float | None = None,
-    learn: Learn | None = None,
-    confidence: Width | None = None,
-    posterior: Posterior | None = None,
+    first_sample: int | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
@@ -72,80 +69,63 @@ def tv_gp_ucb(
 
     Parameters
     ----------
-    kernel : scikit-learn kernel, optional
-        Over points. None only without epsilon: one that suits any problem.
     epsilon : float, optional
-        Rate of forgetting. Without it the drift is learned: the numbers of `structured_kernel`, or on
-        a box of `box_kernel` (in `kernels.additive`), are fitted by log evidence while the bandit plays.
-    learn : Every, int or bool, optional
-        When to fit; only without epsilon.
-    confidence : Confidence, float or str, optional
-        2; 2 sqrt 2 / d where the drift is learned on a box of d > 1 coordinates.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "bank", optional
-        Where the drift is learned, by default `ModelEnsemble("both")` on up to 64 candidates, with
-        the width
-        of what lasts alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman
-        filter, `StateSpace()`, but on a box. The exact one where it is not learned. Which is better
-        where: `docs/bank-of-models.md`.
+        Rate of forgetting. Without it, it is fitted once by log evidence, and fixed.
+    first_sample : int, optional
+        After so many rewards it is fitted, by default 50, with the unit of reward; until then it is 0.1.
+        Only without epsilon.
 
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.tv_gp_ucb(sites, RBF(1.0), 0.01)
+    >>> bandit = policies.tv_gp_ucb(sites, RBF(1.0), 0.01, epsilon=0.05)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    if epsilon is None and kernel is None and posterior is None and has_several(domain):
-        width = box_width(domain) if confidence is None else confidence
-        return learned_on_box(
-            domain, noise_variance, learn, Common(width, "exact", mean, seed, minimise)
-        )
-    confidence = DEFAULT_WIDTH if confidence is None else confidence
-    if epsilon is None:
-        every = Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
-        common = Common(confidence, posterior, mean, seed, minimise)
-        if suits_rival_models(domain, kernel, learn, common):
-            return learned_by_rivals(domain, noise_variance, common)
-        start, rule, common = learned_parts(domain, kernel, learn, every, common)
-        return assembled(domain, start, noise_variance, common, learn=rule)
-    finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    learning_rule("epsilon", epsilon, learn)
-    if kernel is None:
+    common = Common(confidence, posterior, mean, seed, minimise)
+    if isinstance(as_posterior(posterior), ModelEnsemble):
         raise ValueError(
-            f"kernel is None, which is for an epsilon that is not given; got {epsilon}"
+            f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
         )
-    common = Common(confidence, "exact" if posterior is None else posterior, mean, seed, minimise)
-    if isinstance(as_posterior(common.posterior or "exact"), ModelEnsemble):
-        raise ValueError(f"a bank of models learns by itself: epsilon must be None, got {epsilon}")
+    if epsilon is None:
+        rewards = FIRST_SAMPLE if first_sample is None else first_sample
+        whole_number("first_sample", rewards, at_least=2)
+        once = Every(
+            LARGEST_WHOLE, (rewards,), observations=rewards, iterations=50, spread=math.inf
+        )
+        drifting = space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
+        return assembled(domain, drifting, noise_variance, common, learn=once)
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    if first_sample is not None:
+        raise ValueError(
+            f"first_sample is for an epsilon that is not given, got epsilon = {epsilon}"
+        )
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return assembled(domain, drifting, noise_variance, common)
 
 
 def recommended_tv(
-    setting: Setting, epsilon: float | None = None, fitted: bool = False
+    setting: Setting, epsilon: float | None = None, first_sample: int | None = None
 ) -> Mapping[str, Any]:
-    """To learn the drift and the kernel; with `fitted`, an epsilon fitted before the first step."""
-    if fitted and epsilon is not None:
-        raise ValueError(f"fitted is for an epsilon that is not given, got epsilon = {epsilon}")
-    if epsilon is None and not fitted:
-        return {"kernel": None}
-    return {"epsilon": setting.epsilon if epsilon is None else epsilon}
+    """The epsilon that was fitted to a sample before the first step, unless it is to fit its own."""
+    if first_sample is None and epsilon is None:
+        epsilon = setting.epsilon
+    return {"epsilon": epsilon, "first_sample": first_sample}
 
 
 TV_GP_UCB = Policy(
     "tv-gp-ucb",
     tv_gp_ucb,
-    "a kernel that forgets at rate epsilon, or learns how",
+    "a kernel that forgets at rate epsilon",
     paper="Bogunovic 2016",
     look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
     recommended=recommended_tv,
     first_comparison=True,
-    in_the_paper="fitted=true",
 )
 
 

@@ -10,7 +10,7 @@ E. Mauduit, E. Berthier and A. Simonetto. Time-varying Gaussian process bandit o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -22,9 +22,8 @@ from tvbandits.core.protocols import Domain, Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.policies.learning import learned_parts, seasonal_bank
+from tvbandits.policies.learning import learned_parts, seasonal_ensemble, told_nothing
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -34,7 +33,6 @@ from tvbandits.policies.setting import (
     Posterior,
     Season,
     Seed,
-    Setting,
     Width,
     as_posterior,
     assembled,
@@ -61,8 +59,8 @@ INFORMED_WIDTH = 1.0
 """Width of a frugal decision after an answered question, at most: what is played then is plausible under
 any larger width, and costs at most 2 beta deviations while the bounds hold."""
 
-INFORMED_WIDTH_OF_A_BANK = 0.0
-"""With a bank of models the best mean is played then: its questions look for what is new, too."""
+INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
+"""With an ensemble of models the best mean is played then: its questions look for what is new, too."""
 
 
 @described
@@ -200,11 +198,9 @@ def frugal_gp_ucb(
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
 
-    On candidates the model is a bank of space-time models, weighted by how well they predict (on up to
-    64, those of a network and those of a smooth function are rivals: `ModelEnsemble("both")`); a
-    question
-    goes where an answer helps the next decision most, every fourth where least is known, and after an
-    answer the best mean is played.
+    On candidates the model is an ensemble of space-time models, weighted by how well they predict
+    (`docs/which-policy.md` says which models a domain gets); a question goes where an answer helps the
+    next decision most, every fourth where least is known, and after an answer the best mean is played.
 
     Elsewhere, and where a kernel, `learn` or `mean` is given, the kernel is a sum of a shared level, a
     static field and two drifting fields whose amplitudes and scales are learned by log evidence. The
@@ -222,14 +218,14 @@ def frugal_gp_ucb(
     budget : float
         Answers a step, on average; what a step saves is spent later.
     plan : str, optional
-        How the questions are chosen, a name in `PLANS`: "next" with a bank of models, else "plausible".
+        How the questions are chosen, a name in `PLANS`: "next" with an ensemble, else "plausible".
     queries : QueryPlan, optional
         Instead of the plan of that name and budget.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "bank", optional
-        A bank of models or a Kalman filter by default.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
+        An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
     season : float, "find", "none" or None
         Time after which a part of the reward comes again: 24 for a day where times count hours. Models
-        with a season stand beside models without in the bank then. "find": on up to 64 candidates a
+        with a season stand beside models without then. "find": on up to 64 candidates a
         period is looked for in what is read, for 1,024 steps. None or "none": there is none.
 
     Examples
@@ -252,31 +248,26 @@ def frugal_gp_ucb(
     if queries is not None:
         check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
     common = Common(confidence, posterior, mean, seed, minimise)
-    start, rule, common = learned_parts(domain, kernel, learn, Every(), common, bank=True)
-    with_bank = isinstance(common.posterior, ModelEnsemble)
-    common = replace(common, posterior=seasonal_bank(common.posterior, season))
+    start, common, parts = learned_parts(domain, kernel, learn, common, asks=True)
+    with_ensemble = isinstance(common.posterior, ModelEnsemble)
+    common = replace(common, posterior=seasonal_ensemble(common.posterior, season))
     if plan is None:
-        plan = "next" if with_bank else "plausible"
+        plan = "next" if with_ensemble else "plausible"
     return assembled(
         domain,
         start,
         noise_variance,
         common,
-        learn=rule,
         asking=Asking(
             PLANS[plan](OnAverage(budget)) if queries is None else queries,
             expert,
             about="domain",
             reuse_answers=True,
-            informed_width=INFORMED_WIDTH_OF_A_BANK if with_bank else INFORMED_WIDTH,
+            informed_width=INFORMED_WIDTH_OF_AN_ENSEMBLE if with_ensemble else INFORMED_WIDTH,
         ),
         consult=consult,
+        **parts,
     )
-
-
-def recommended_frugal(setting: Setting) -> Mapping[str, Any]:  # noqa: ARG001 - one face for all
-    """It is told nothing about the problem."""
-    return {"kernel": None}
 
 
 FRUGAL_GP_UCB = Policy(
@@ -285,7 +276,7 @@ FRUGAL_GP_UCB = Policy(
     "learns the drift, and asks budget questions a step or fewer",
     paper="this package",
     look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
-    recommended=recommended_frugal,
+    recommended=told_nothing,
 )
 
 

@@ -1,19 +1,18 @@
-"""The parts of a policy that learns how its reward changes: a bank of models, or a fitted kernel."""
+"""A policy that learns by itself how its reward changes: an ensemble of models, or a fitted kernel."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeGuard
 
-from sklearn.gaussian_process.kernels import Kernel
-
-from tvbandits.acquisition.confidence import Fixed, as_confidence
+from tvbandits.acquisition.confidence import Fixed
 from tvbandits.acquisition.rules import LastingBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import space_of
 from tvbandits.forgetting.aging import Window
@@ -27,47 +26,76 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.policies.setting import (
     Common,
     Learn,
+    Mean,
+    PlotStyle,
+    Policy,
+    Posterior,
     Season,
+    Seed,
+    Setting,
+    Width,
     as_posterior,
     as_rule,
     assembled,
+    described,
+    width_of,
 )
 
 MOST_CANDIDATES = 2000
-"""Up to so many candidates a bank of models is the default: its features need all their distances."""
+"""Up to so many candidates an ensemble is the default with an expert: its features need distances."""
+
+LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
+"""Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
+from the points that it plays alone; under a narrower prior it may never find out that one is short."""
 
 
 def learned_parts(
-    domain: Domain,
-    kernel: Any | None,
-    learn: Learn | None,
-    default: Every,
-    common: Common,
-    *,
-    bank: bool = False,
-) -> tuple[Any, Every | None, Common]:
-    """Kernel, rule of learning and options of a bandit that learns how the reward changes.
+    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common, *, asks: bool
+) -> tuple[Any, Common, dict[str, Any]]:
+    """Which models a domain gets: kernel, options and further parts of a bandit that learns by itself.
 
-    With `bank`, it is a bank of models on candidates, unless something is given that only a fit has: a
-    kernel to start from, when to learn, a prior mean, a posterior, or a width that is a theorem's.
+    The one place that decides it, for `adaptive_gp_ucb` and, where it `asks`, for `frugal_gp_ucb`;
+    `docs/which-policy.md` has its table.
     """
-    check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
-    if kernel is not None and not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel must be a scikit-learn kernel, or None; got {shown(kernel)}")
-    if bank and _leaves_it_to_a_bank(domain, kernel, learn, common):
-        common = replace(common, posterior=ModelEnsemble("both"))
-    start, every, common = _fitted(domain, kernel, as_rule(learn, default), common)
+    if not asks and kernel is None and common.posterior is None and has_several(domain):
+        width = box_width(domain) if common.confidence is None else common.confidence
+        rule = replace(as_rule(learn, BOX_RULE), in_steps=True)
+        parts = {"learn": rule, "aging": Window(last=BOX_REWARDS)}
+        return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
+    parts = {}
+    if _takes_an_ensemble(
+        domain, kernel, learn, common, MOST_CANDIDATES if asks else SMALL_NETWORK
+    ):
+        common = replace(common, posterior=ModelEnsemble("both", season="find" if asks else None))
+        parts = {} if asks else {"acquisition": LastingBound()}
+    every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
+    start, every, common = _fitted(domain, kernel, as_rule(learn, every), common)
     if not isinstance(common.posterior, ModelEnsemble):
-        return start, every, common
+        return start, common, {"learn": every}
     if learn:
         raise ValueError(
-            f"a bank of models learns by itself: learn must be None, got {shown(learn)}"
+            f"an ensemble of models learns by itself: learn must be None, got {shown(learn)}"
         )
-    return start, None, common
+    return start, common, parts
 
 
-def seasonal_bank(posterior: Any, season: Season) -> Any:
-    """A bank with models of a season, or without; other posteriors have none to be found."""
+def _takes_an_ensemble(
+    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common, most: int
+) -> bool:
+    """Whether candidates are plain and at most so many, and nothing is given that only a fit has.
+
+    That is a kernel to start from, when to learn, a prior mean, a posterior, or a theorem's width.
+    """
+    given = (kernel, learn, common.posterior)
+    if any(each is not None for each in given) or common.mean != "online":
+        return False
+    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
+    small = plain and len(domain) <= most  # type: ignore[arg-type]
+    return small and isinstance(width_of(common), Fixed)
+
+
+def seasonal_ensemble(posterior: Any, season: Season) -> Any:
+    """An ensemble with models of a season, or without; other posteriors have none to be found."""
     if isinstance(season, str) and season == "find":
         return posterior
     if season is None or (isinstance(season, str) and season == "none"):
@@ -76,36 +104,10 @@ def seasonal_bank(posterior: Any, season: Season) -> Any:
         )
     if not isinstance(posterior, ModelEnsemble):
         raise ValueError(
-            f"season={shown(season)} needs a bank of models, which is played on candidates where no "
-            "kernel, learn, mean or other posterior is given"
+            f"season={shown(season)} needs an ensemble of models, which is played on candidates where "
+            "no kernel, learn, mean or other posterior is given"
         )
     return replace(posterior, season=season)
-
-
-def _leaves_it_to_a_bank(
-    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
-) -> TypeGuard[Candidates]:
-    """Whether candidates are plain and not too many, and nothing is given that only a fit has."""
-    given = (kernel, learn, common.posterior)
-    if any(each is not None for each in given) or common.mean != "online":
-        return False
-    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
-    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
-    return small and isinstance(as_confidence(common.confidence), Fixed)
-
-
-def suits_rival_models(
-    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
-) -> bool:
-    """Whether a bandit that asks nobody plays `learned_by_rivals`: a few candidates, nothing given."""
-    return _leaves_it_to_a_bank(domain, kernel, learn, common) and len(domain) <= SMALL_NETWORK
-
-
-def learned_by_rivals(domain: Domain, noise_variance: float, common: Common) -> Bandit:
-    """A bank of a network's models and a function's, and a width of what lasts alone."""
-    common = replace(common, posterior=ModelEnsemble("both", season=None))
-    start, _, common = learned_parts(domain, None, None, Every(), common)
-    return assembled(domain, start, noise_variance, common, acquisition=LastingBound())
 
 
 def _fitted(
@@ -163,13 +165,69 @@ def box_width(box: Box) -> float:
     return BOX_WIDTH / box.dimension
 
 
-def learned_on_box(box: Box, noise_variance: float, learn: Learn | None, common: Common) -> Bandit:
-    """The bandit that learns its kernel on a box, with an exact posterior of the latest rewards."""
-    return assembled(
-        box,
-        box_kernel(box),
-        noise_variance,
-        common,
-        learn=replace(as_rule(learn, BOX_RULE), in_steps=True),
-        aging=Window(last=BOX_REWARDS),
-    )
+# --- the policy ---------------------------------------------------------------------------------
+
+
+@described
+def adaptive_gp_ucb(
+    domain: Domain,
+    kernel: Any | None,
+    noise_variance: float,
+    *,
+    learn: Learn | None = None,
+    confidence: Width | None = None,
+    posterior: Posterior | None = None,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
+
+    `docs/which-policy.md` says which models a domain gets.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, optional
+        Over points, to start from; or a sum of space-time terms. None suits any problem.
+    learn : Every, int or bool, optional
+        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` (in
+        `kernels.additive`), by log evidence.
+    confidence : Confidence, float or str, optional
+        2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
+        `ModelEnsemble("both")` on up to 64 candidates, with the width of what lasts alone
+        (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
+        `StateSpace()`, but on a box. Which is better where: `docs/ensemble.md`.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    common = Common(confidence, posterior, mean, seed, minimise)
+    start, common, parts = learned_parts(domain, kernel, learn, common, asks=False)
+    return assembled(domain, start, noise_variance, common, **parts)
+
+
+def told_nothing(setting: Setting) -> Mapping[str, Any]:  # noqa: ARG001 - one face for all
+    """It is told nothing about the problem."""
+    return {"kernel": None}
+
+
+ADAPTIVE_GP_UCB = Policy(
+    "adaptive-gp-ucb",
+    adaptive_gp_ucb,
+    "learns by itself how the reward drifts",
+    paper="this package",
+    look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "p"),
+    recommended=told_nothing,
+)
+
+
+POLICIES = (ADAPTIVE_GP_UCB,)

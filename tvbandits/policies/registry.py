@@ -11,6 +11,7 @@ from tvbandits.policies import (
     elimination,
     expert,
     forgetting,
+    learning,
     opkb,
     predictive,
     priors,
@@ -43,6 +44,7 @@ POLICIES = gathered(
         *baselines.POLICIES,
         *forgetting.POLICIES,
         *drifting.POLICIES,
+        *learning.POLICIES,
         *expert.POLICIES,
         *budgeted.POLICIES,
         *regularised_evolution.POLICIES,
@@ -60,11 +62,3 @@ POLICIES = gathered(
 
 FIRST_COMPARISON = tuple(name for name, policy in POLICIES.items() if policy.first_comparison)
 """The policies of a comparison that names none: those of the paper of SparQ-GP-UCB, and two more."""
-
-
-AS_IN_THE_PAPER = {
-    name: f"{name}:{policy.in_the_paper}"
-    for name, policy in POLICIES.items()
-    if policy.in_the_paper
-}
-"""What a name stands for there, where that differs: an epsilon fitted before the first step."""

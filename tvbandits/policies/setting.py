@@ -18,7 +18,12 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
+from tvbandits.acquisition.confidence import (
+    DEFAULT_WIDTH,
+    WIDTHS,
+    Confidence,
+    as_confidence,
+)
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe, check_mean
@@ -41,7 +46,7 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 
 Width: TypeAlias = Confidence | float | str
 Posterior: TypeAlias = (
-    Exact | Nystrom | StateSpace | ModelEnsemble | Literal["exact", "nystrom", "bank"]
+    Exact | Nystrom | StateSpace | ModelEnsemble | Literal["exact", "nystrom", "ensemble"]
 )
 Mean: TypeAlias = float | Literal["online"]
 Season: TypeAlias = float | Literal["find", "none"] | None
@@ -63,10 +68,10 @@ OPTIONS = {
         "The width beta of mu + beta sigma; a number is a constant width.",
     ),
     "posterior": (
-        'Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "bank"',
+        'Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"',
         "How the posterior is computed: exactly, on a dictionary of inducing points, for sums of "
-        "space-time terms by a Kalman filter, or by a bank of such models, weighted by how well they "
-        "predict.",
+        "space-time terms by a Kalman filter, or by an ensemble of such models, weighted by how well "
+        "they predict.",
     ),
     "mean": (
         'float or "online"',
@@ -165,7 +170,7 @@ def _entry(name: str) -> str:
 class Common:
     """The options that every recipe has, as they are given."""
 
-    confidence: Width
+    confidence: Width | None
     posterior: Posterior | None
     mean: Mean
     seed: Seed
@@ -180,7 +185,7 @@ def assembled(
         domain,
         kernel,
         noise_variance,
-        confidence=as_confidence(common.confidence),
+        confidence=width_of(common),
         posterior=as_posterior("exact" if common.posterior is None else common.posterior),
         mean=common.mean,
         minimise=common.minimise,
@@ -189,14 +194,19 @@ def assembled(
     return Bandit(recipe, seed=common.seed)
 
 
+def width_of(common: Common) -> Confidence:
+    """The width that is given, or a constant 2."""
+    return as_confidence(DEFAULT_WIDTH if common.confidence is None else common.confidence)
+
+
 def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace | ModelEnsemble:
-    """`"exact"`, `"nystrom"`, `"bank"`, or any posterior as it is."""
+    """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
     if isinstance(posterior, str):
-        if posterior not in ("exact", "nystrom", "bank"):
+        if posterior not in ("exact", "nystrom", "ensemble"):
             raise ValueError(
-                f'posterior must be "exact", "nystrom" or "bank", got {shown(posterior)}'
+                f'posterior must be "exact", "nystrom" or "ensemble", got {shown(posterior)}'
             )
-        if posterior == "bank":
+        if posterior == "ensemble":
             return ModelEnsemble()
         return Exact() if posterior == "exact" else Nystrom()
     return posterior
@@ -330,8 +340,6 @@ class Policy:
         the theorem of its own paper for "theory", which elsewhere is SparQ-GP-UCB's.
     first_comparison : bool
         It is played by a comparison that names no policies.
-    in_the_paper : str
-        The parameters ("key=value,...") that it is played with there, if not the recommended ones.
 
     Examples
     --------
@@ -349,7 +357,6 @@ class Policy:
     recommended: Callable[..., Mapping[str, Any]] = field(default=nothing_more)
     widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
     first_comparison: bool = False
-    in_the_paper: str = ""
 
     @property
     def title(self) -> str:

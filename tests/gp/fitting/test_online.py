@@ -26,7 +26,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.policies.drifting import LENGTH_SPREAD_WITHOUT_EXPERT
+from tvbandits.policies.learning import LENGTH_SPREAD_WITHOUT_EXPERT
 
 # --- when -----------------------------------------------------------------------------------------
 
@@ -395,11 +395,11 @@ def test_points_have_a_spread_of_their_own() -> None:
 
 def test_spreads_of_recipes() -> None:
     assert (Every().spread, Every().space_spread) == (0.65, 0.65)
-    alone = policies.tv_gp_ucb(DOMAIN, None, NOISE, learn=True).recipe.learn
+    alone = policies.adaptive_gp_ucb(DOMAIN, None, NOISE, learn=True).recipe.learn
     assert alone is not None
     # Who asks nobody must be able to find out by itself that length scales are short.
     assert (alone.spread, alone.space_spread) == (0.65, LENGTH_SPREAD_WITHOUT_EXPERT)
-    own = policies.tv_gp_ucb(DOMAIN, RBF(0.8), NOISE, learn=LEARN).recipe.learn
+    own = policies.adaptive_gp_ucb(DOMAIN, RBF(0.8), NOISE, learn=LEARN).recipe.learn
     assert own == replace(LEARN, in_steps=True)
 
 
@@ -521,7 +521,7 @@ def reward(x: Array, t: float) -> float:
 
 def bandit_of(unit: float = 1.0, learn: Any = LEARN, kernel: Any = None, **more: Any) -> Bandit:
     space = RBF(0.8) if kernel is None else kernel
-    return policies.tv_gp_ucb(DOMAIN, space, NOISE * unit**2, learn=learn, **more)
+    return policies.adaptive_gp_ucb(DOMAIN, space, NOISE * unit**2, learn=learn, **more)
 
 
 def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:

@@ -84,7 +84,7 @@ def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
 def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
     domain, _ = DOMAINS[name]
     if recipe == "tv":
-        made = policies.tv_gp_ucb(domain, None, 0.01, learn=True).recipe
+        made = policies.adaptive_gp_ucb(domain, None, 0.01, learn=True).recipe
     else:
         expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
         made = policies.frugal_gp_ucb(domain, None, 0.01, expert=expert, learn=True).recipe
@@ -99,7 +99,7 @@ def test_with_a_kernel_over_points_there_is_no_rival() -> None:
     domain, _ = DOMAINS["a grid"]
     given = Every(rivals=(structured_kernel(RBF(9.0)),))
     for learn, rivals in ((None, ()), (given, given.rivals)):
-        made = policies.tv_gp_ucb(domain, Matern(1.0, nu=1.5), 0.01, learn=learn).recipe
+        made = policies.adaptive_gp_ucb(domain, Matern(1.0, nu=1.5), 0.01, learn=learn).recipe
         assert made.kernel == structured_kernel(Matern(1.0, nu=1.5))
         assert made.learn is not None
         assert made.learn.rivals == rivals

@@ -106,7 +106,7 @@ def load(
     >>> import tvbandits
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
-    >>> bandit = policies.tv_gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
     >>> bandit.save("campaign.saved")
     >>> print(tvbandits.load("campaign.saved").state == bandit.state)
     True

@@ -163,7 +163,7 @@ class FilterEnsemble:
                 raise ValueError(f"{name} must be positive and finite, got {value}")
         chosen = settings_for(points, season) if settings is None else tuple(settings)
         if not chosen:
-            raise ValueError("a bank needs at least one setting, got none")
+            raise ValueError("an ensemble needs at least one setting, got none")
         network = settings is None and len(points) <= SMALL_NETWORK
         tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
         guess = 1.0 if network or settings is not None else GUESS_OF_A_FUNCTION

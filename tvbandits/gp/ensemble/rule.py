@@ -1,10 +1,10 @@
-"""The bank as the posterior of a recipe: told what is new, asked about every candidate.
+"""The ensemble as the posterior of a recipe: told what is new, asked about every candidate.
 
-Other posteriors are conditioned on all observations at every decision. A bank is told each observation
-once, so that a step costs the same however long history is; its models differ in what they have
+Other posteriors are conditioned on all observations at every decision. An ensemble is told each
+observation once, so that a step costs the same however long history is; its models differ in what they have
 learned, so its mean is not linear in the rewards, and unit, centre and drift are its own.
 
-The bank that a rule begins with.
+The ensemble that a rule begins with.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def are_given(settings: object) -> bool:
 
 
 def check_models(settings: Models, season: float | Literal["find"] | None) -> None:
-    """Raise a `ValueError` unless a bank can have these models and this season."""
+    """Raise a `ValueError` unless an ensemble can have these models and this season."""
     if isinstance(settings, str) and settings != "both":
         raise ValueError(f'settings must be models, "both" or None, got {shown(settings)}')
     if are_given(settings):
@@ -93,7 +93,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class ModelEnsemble:
-    """The rule: a bank of space-time models on the candidates, weighted by how well they predict.
+    """The rule: an ensemble of space-time models on the candidates, weighted by how well they predict.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class ModelEnsemble:
     >>> from tvbandits import Candidates, policies
     >>> from tvbandits.gp.ensemble.rule import ModelEnsemble
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.tv_gp_ucb(sites, None, 0.01, posterior=ModelEnsemble())
+    >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01, posterior=ModelEnsemble())
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -216,14 +216,16 @@ class EnsemblePosterior:
         """Which candidates points (n, d) are."""
         rows = [self.surface.index(x) for x in X]
         if None in rows:
-            raise ValueError(f"a bank observes candidates, got the point {X[rows.index(None)]}")
+            raise ValueError(
+                f"an ensemble observes candidates, got the point {X[rows.index(None)]}"
+            )
         return np.array(rows, dtype=np.int64)
 
     # --- what it believes -----------------------------------------------------------------------------
 
     @cached_property
     def bank(self) -> FilterEnsemble:
-        """The bank, as it was at the time `now` if that has passed."""
+        """The ensemble, as it was at the time `now` if that has passed."""
         return self.recent.at(self.now)
 
     @cached_property

@@ -1,10 +1,10 @@
-"""The models that a bank holds side by side: what stays, what drifts, and what no forecast can know.
+"""The models of an ensemble, side by side: what stays, what drifts, and what no forecast can know.
 
 Each is a reward
 
     constant + level(t) + slow(x, t) + drift(x, t) + season(x, t) + white(x, t)
 
-in units of one prior deviation that the bank learns: a constant nobody knows, a level that all places
+in units of one prior deviation that the ensemble learns: a constant nobody knows, a level that all places
 share, places that differ for long, weather that comes and goes, a day or a year where there is one, and
 what is new at every place at every time. The white part is noise of an answer as much as of a forecast;
 the noise of the sensor comes on top of it and is never learned away.
@@ -103,7 +103,7 @@ class Season:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model of a bank; time scales count in steps.
+    """One model of an ensemble; time scales count in steps.
 
     Attributes
     ----------

@@ -38,6 +38,13 @@ def space_time(kernel: Kernel) -> Kernel:
     return kernel if is_space_time(kernel) else OnSpace(kernel)
 
 
+def without_bounds(kernel: Kernel) -> Kernel:
+    """The same kernel with no free hyperparameter: nothing in it is fitted."""
+    fixed = kernel.clone_with_theta(kernel.theta)
+    bounds = {f"{part.name}_bounds": "fixed" for part in kernel.hyperparameters}
+    return fixed.set_params(**bounds)
+
+
 def inputs(kernel: Kernel, X: Array, t: ArrayLike) -> Array:
     """What the kernel sees of points `X` (n, d) at times `t` (n,), or at one time for all.
 

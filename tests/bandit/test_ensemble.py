@@ -1,4 +1,4 @@
-"""A bandit with a bank of models: batches, late rewards, answers, what it shows, and going on later."""
+"""A bandit with an ensemble: batches, late rewards, answers, what it shows, and going on later."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def frugal(expert: Any = None, **more: Any) -> Bandit:
 
 
 def alone(**more: Any) -> Bandit:
-    return policies.tv_gp_ucb(SITES, None, NOISE, **{"posterior": "bank", **more})
+    return policies.adaptive_gp_ucb(SITES, None, NOISE, **{"posterior": "ensemble", **more})
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
@@ -82,9 +82,9 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
     for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
         assert policies.frugal_gp_ucb(domain, None, NOISE, expert=None).recipe.learn is not None
     # Who asks nobody has the same on demand, with a kernel or without.
-    assert policies.tv_gp_ucb(SITES, RBF(1.0), NOISE).recipe.learn is not None
+    assert policies.adaptive_gp_ucb(SITES, RBF(1.0), NOISE).recipe.learn is not None
     for kernel in (None, RBF(1.0)):
-        given = policies.tv_gp_ucb(SITES, kernel, NOISE, posterior="bank").recipe
+        given = policies.adaptive_gp_ucb(SITES, kernel, NOISE, posterior="ensemble").recipe
         assert given.posterior == ModelEnsemble()
         assert given.learn is None
 
@@ -142,9 +142,9 @@ def test_a_season_is_learned_in_the_unit_of_time(unit: float) -> None:
     assert regret(24.0 * unit) < 0.7 * regret(None)
 
 
-def test_a_season_is_part_of_a_bank() -> None:
+def test_a_season_is_part_of_an_ensemble() -> None:
     assert frugal(season=24).recipe.posterior == ModelEnsemble("both", season=24)
-    with pytest.raises(ValueError, match="season=24 needs a bank of models"):
+    with pytest.raises(ValueError, match="season=24 needs an ensemble of models"):
         frugal(season=24, learn=True)
     for season in (0.0, -1.0, float("nan"), "day"):
         with pytest.raises(ValueError, match="season must be"):
@@ -356,7 +356,9 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
 
 
 def test_learning_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="a bank of models learns by itself: learn must be None"):
+    with pytest.raises(
+        ValueError, match="an ensemble of models learns by itself: learn must be None"
+    ):
         alone(learn=True)
-    with pytest.raises(ValueError, match=r"epsilon must be None, got 0\.1"):
-        policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="bank")
+    with pytest.raises(ValueError, match=r"has one model: .* adaptive_gp_ucb, got 'ensemble'"):
+        policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="ensemble")
