@@ -32,8 +32,8 @@ def elimination_period(
     The exponents are derived here from the form of the bound of Iwazaki & Takeno 2025; the constant is
     our own accounting, which makes that bound smallest. Another constant (1), or no restart (H = T), was
     better on most of seven problems. A survivor of a phase of N plays loses at most
-    4 width sqrt(2 gamma_T / (L N)) a play; phases that double add up to 19.3 width sqrt(gamma_T / (L H)), and the drift of H
-    plays to 2 B_T H / T.
+    4 width sqrt(2 gamma_T / (L N)) a play; phases that double add up to
+    19.3 width sqrt(gamma_T / (L H)), and the drift of H plays to 2 B_T H / T.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Rivals that are recipes: parts of the suite put together in another way.
 
-[WD] compares with a GP-UCB to which time is one more input. [MK] = Matthias Mandl and Hanne
-Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with Constant Exploration,
-arXiv 2608.18863. [BA] = Kelly et al., BOBA, arXiv 2609.26021.
+[WD] = Bardou et al. 2024 compare with a GP-UCB to which time is one more input. [MK] = Matthias Mandl
+and Hanne Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with Constant
+Exploration, arXiv 2608.18863, 2026. [BA] = Kelly et al., BOBA, arXiv 2609.26021, 2026.
 """
 
 from __future__ import annotations
