@@ -28,6 +28,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, text
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
+from tvbandits.core.protocols import NamedProblem
 
 MOST_ARMS = 10_000
 
@@ -361,3 +362,14 @@ class WornArms:
         """Arms (n, 1) were played, one after the other."""
         for row in self.domain.index(X):
             self._left[row] *= 1.0 - self._new.loss
+
+
+PROBLEMS = (
+    NamedProblem(
+        "switching-arms", SwitchingArms, "arms on a sphere that switch at once (Hong 2023)"
+    ),
+    NamedProblem(
+        "ar-arms", AutoregressiveArms, "a grid of arms that drift with a memory of 20 steps"
+    ),
+    NamedProblem("wearing-arms", WearingArms, "arms that wear out by being played"),
+)

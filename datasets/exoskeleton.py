@@ -13,6 +13,7 @@ from tvbandits.core.arrays import Array, noise_variance_number, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import text
+from tvbandits.core.protocols import NamedProblem
 
 
 @dataclass(frozen=True)
@@ -91,3 +92,8 @@ class Exoskeleton:
         if isinstance(self.domain, Candidates):
             return float(-np.abs(self.domain.X[:, 0] - target).min())
         return 0.0
+
+
+PROBLEMS = (
+    NamedProblem("exoskeleton", Exoskeleton, "a cost with a kink whose best setting wanders"),
+)

@@ -37,6 +37,7 @@ from tvbandits.core.files import (
     read_parquet,
     unpacked,
 )
+from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.regression import RegressionProblem
 from tvbandits.datasets.tables.columns import merged, numbers, standardised
 from tvbandits.datasets.tables.problem import TableProblem
@@ -363,3 +364,16 @@ def _within(cells: Array, rewards: Array) -> float:
     means = np.bincount(which, weights=rewards) / counts
     freedom = len(rewards) - len(counts)
     return float(((rewards - means[which]) ** 2).sum() / freedom) if freedom else 0.0
+
+
+PROBLEMS = (
+    NamedProblem(
+        "nas-bench",
+        nas_bench,
+        "cells of NAS-Bench-101, from the .tfrecord file given by --data",
+        files="needed",
+    ),
+    NamedProblem(
+        "table", table, "table:FILE, a csv or Parquet file of points, rewards and perhaps times"
+    ),
+)

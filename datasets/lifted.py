@@ -27,6 +27,7 @@ from tvbandits.core.arrays import Array, positive_number, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import text
+from tvbandits.core.protocols import NamedProblem
 
 Formula = Callable[[Array], Array]
 Near = Callable[[float, int], Array]
@@ -420,3 +421,13 @@ def _minimum(text: str, last: float) -> float:
         )
         found = min(found, float(ended.fun))
     return found
+
+
+PROBLEMS = (
+    NamedProblem(
+        "lifted",
+        Lifted,
+        "a test function whose last coordinate is time: lifted:hartmann3",
+        leading="function",
+    ),
+)

@@ -42,6 +42,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, text
+from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.synthetic import GPDrift
 
 LARGEST = 10_000_000
@@ -423,3 +424,20 @@ def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrif
     seed : int
     """
     return GPDrift(epsilon, 20, 0.1, horizon, 0.01, seed, "mandl")
+
+
+PROBLEMS = (
+    NamedProblem("new-peak", NewPeak, "a peak that appears while another one is played"),
+    NamedProblem(
+        "bogunovic", bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"
+    ),
+    NamedProblem(
+        "mandl", mandl, "paths of the TV-GP-UCB model on 20 x 20 points, short length scale"
+    ),
+    NamedProblem(
+        "moving-peaks", MovingPeaks, "peaks on a box that move every so many steps (Branke 1999)"
+    ),
+    NamedProblem(
+        "gmpb", GeneralisedMovingPeaks, "rotated, irregular peaks that move (arXiv 2106.06174)"
+    ),
+)

@@ -32,6 +32,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import file_paths, of_kind, text
 from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import Form, few, merged, numbers, standardised
 from tvbandits.datasets.tables.references import References, references
 
@@ -359,3 +360,13 @@ def _sexes(column: pd.Series[Any]) -> Array:
     if unknown:
         raise ValueError(f"sex must be M, F or I, got {few(unknown)}")
     return np.array([SEX[text.upper()] for text in texts])
+
+
+PROBLEMS = (
+    NamedProblem(
+        "abalone", abalone, "a fixed table of 4177 rows: the age of shellfish", files="optional"
+    ),
+    NamedProblem(
+        "california", california, "a fixed table of 20640 rows: house values", files="optional"
+    ),
+)

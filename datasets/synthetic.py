@@ -24,6 +24,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown, text
 from tvbandits.core.linalg import square_root
+from tvbandits.core.protocols import NamedProblem
 
 MOST_CANDIDATES = 1_000_000
 """Most candidates of a made-up reward that is a formula."""
@@ -304,3 +305,12 @@ class Switching:
 def _variation(path: Array) -> float:
     """Mean sup-norm change per step of a path (T, A)."""
     return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+
+
+PROBLEMS = (
+    NamedProblem(
+        "drifting-bump", DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"
+    ),
+    NamedProblem("gp-drift", GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
+    NamedProblem("switching", Switching, "a new draw of a Gaussian process every so many steps"),
+)

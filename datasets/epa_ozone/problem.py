@@ -16,6 +16,7 @@ import pandas as pd
 from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.coercion import text
 from tvbandits.core.files import File
+from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
@@ -262,3 +263,10 @@ def _most_complete(
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
     ranked = enough.sort_values(ascending=False, kind="stable")
     return sorted(str(site) for site in ranked.index[:sites])
+
+
+PROBLEMS = (
+    NamedProblem(
+        "ozone", ozone, "daily ozone at EPA sites, from files given by --data", files="needed"
+    ),
+)

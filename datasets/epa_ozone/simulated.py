@@ -14,6 +14,7 @@ from scipy.signal import lfilter
 from scipy.spatial.distance import cdist
 
 from tvbandits.core.arrays import Array, whole_number
+from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem
 
 GEOMETRY_SEED = 28
@@ -165,3 +166,10 @@ def _persistent(shocks: Array, correlation: float) -> Array:
 def _standard(values: Array) -> Array:
     """The values with mean 0 and sd 1."""
     return np.asarray((values - values.mean()) / values.std())
+
+
+PROBLEMS = (
+    NamedProblem(
+        "ozone-network", ozone_network, "simulated daily ozone at 28 stations", length="days"
+    ),
+)

@@ -22,6 +22,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import file_paths, several, shown, text
 from tvbandits.core.files import File, naming
+from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
@@ -444,3 +445,13 @@ def _summary(
     if places:
         parts.append(places)
     return "; ".join(parts)
+
+
+PROBLEMS = (
+    NamedProblem(
+        "sensor-field",
+        sensor_field_from_files,
+        "your own network: two --data files, values and sites",
+        files="needed",
+    ),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Box, Candidates
+from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
+from tvbandits.acquisition.rules import Decision
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
@@ -277,3 +279,30 @@ def test_a_drifting_reward() -> None:
         assert variance[setting_domain.index(x)[0]] >= variance.max() - 1e-9
         fantasy.add(x)
         chosen = np.concatenate([chosen, inputs(kernel, x[None, :], np.array([21.0]))])
+
+
+def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
+    """The deviation after a point is out is that of a bandit which was told its mean there."""
+    sites = Candidates(np.linspace(0.0, 4.0, 9)[:, None])
+    bandit = policies.gp_ucb(sites, RBF(1.0), 0.1, mean=0.0)
+    bandit.tell([[1.0]], [0.5], 1.0)
+    seen: list[Array] = []
+
+    @dataclass(frozen=True)
+    class MostUncertain:
+        def check(self, domain: Any, posterior: Any) -> None:
+            """Works everywhere."""
+
+        def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+            seen.append(decision.deviation()(sites.X))
+            x, _ = decision.domain.maximise(decision.deviation(), rng)
+            return x[None], 0
+
+    looking = Bandit.from_state(replace(bandit.recipe, acquisition=MostUncertain()), bandit.state)
+    first = looking.ask(2.0)
+    second = looking.ask(2.0)
+    assert not np.array_equal(first, second)
+    mean = bandit.predict(first, 2.0)[0]
+    np.testing.assert_allclose(seen[0], bandit.predict(sites.X, 2.0)[1], rtol=1e-9)
+    bandit.tell(first, mean, 2.0)
+    np.testing.assert_allclose(seen[1], bandit.predict(sites.X, 2.0)[1], rtol=1e-6)

@@ -182,9 +182,9 @@ def lines() -> list[Line]:
 def specs() -> Iterator[Line]:
     """Parameters of problems and policies."""
     rest = ("--seeds", "1", "--jobs", "1", "--horizon", "2")
-    for name, (make, _) in PROBLEMS.items():
+    for name, problem in PROBLEMS.items():
         files = ("--data", "binary.csv") if name in READS_FILES else ()
-        for key in parameters_of(make, given=int(name in READS_FILES)):
+        for key in parameters_of(problem.make, given=int(name in READS_FILES)):
             for word in WORDS:
                 spec = f"{name}:{key}={word}"
                 yield Line(("compare", spec, *files, "--policy", "uniform", *rest), key, word)

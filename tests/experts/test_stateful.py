@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvbandits import experts
+from tests.helpers.discovery import classes_with
 from tvbandits.core.arrays import Array
+from tvbandits.core.files.words import is_wrapper
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Stateful, restored, state_of
 from tvbandits.experts import Budgeted, Calibrated, Ensemble, Recording, Retrying
@@ -27,6 +27,9 @@ MAKERS: dict[str, Wrap] = {
     "Recording": lambda inside, path: Recording(inside, path / "answers.db", reuse=False),
     "Retrying": lambda inside, _: Retrying(inside),
 }
+
+
+EXPERTS = classes_with("query", "X", "t")
 
 
 class Tiring:
@@ -50,13 +53,15 @@ class Tiring:
 
 
 def wrappers() -> Iterator[str]:
-    """Public experts that are made around another one."""
-    for name in experts.__all__:
-        part = getattr(experts, name)
-        if inspect.isclass(part) and callable(getattr(part, "query", None)):
-            parameters = inspect.signature(part).parameters
-            if {"expert", "experts"} & set(parameters):
-                yield name
+    """Experts of the package that are made around another one."""
+    for name, part in EXPERTS.items():
+        if part.__module__.startswith("tvbandits.experts.") and is_wrapper(part):
+            yield name
+
+
+def maker(name: str) -> Wrap:
+    """As in the list, or around an expert and nothing more."""
+    return MAKERS.get(name, lambda inside, _: EXPERTS[name](inside))
 
 
 def play(expert: Any, first: int, last: int) -> list[tuple[bytes, bytes, float]]:
@@ -74,7 +79,7 @@ def play(expert: Any, first: int, last: int) -> list[tuple[bytes, bytes, float]]
 def test_a_resumed_wrapper_goes_on_where_it_was(name: str, tmp_path: Path) -> None:
     for folder in ("whole", "first"):
         (tmp_path / folder).mkdir()
-    make = MAKERS[name]
+    make = maker(name)
     whole = make(Tiring(), tmp_path / "whole")
     wanted = play(whole, 0, 8)
     first = make(Tiring(), tmp_path / "first")
@@ -94,7 +99,7 @@ def test_a_resumed_wrapper_goes_on_where_it_was(name: str, tmp_path: Path) -> No
 def test_another_state_is_refused_and_changes_nothing(
     name: str, wrong: dict[str, Any], tmp_path: Path
 ) -> None:
-    expert = MAKERS[name](Tiring(), tmp_path)
+    expert = maker(name)(Tiring(), tmp_path)
     play(expert, 0, 3)
     before = state_of(expert)
     with pytest.raises(ValueError, match=r"not the state of|the state is of"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles import loops
-from tvbandits import Bandit, Box, Candidates, policies
+from tvbandits import Bandit, Box, Candidates, Recipe, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import (
+    Ages,
     Constant,
     DiscardAbove,
     Exponential,
@@ -263,6 +265,44 @@ def test_too_few_rewards_teach_nothing() -> None:
 )
 def test_maps_without_a_pace(each: Any) -> None:
     assert learned_pace(each, KERNEL, sample(30, 0), 0.0, 1.0) is None
+
+
+@pytest.mark.parametrize("each", [Constant(), compose(Window(last=5))], ids=str)
+def test_learning_without_a_pace_is_refused(each: Any) -> None:
+    parts: Any = (DOMAIN, RBF(0.8), 0.01)
+    with pytest.raises(ValueError, match=r"with aging=.* there is nothing to learn"):
+        Recipe(*parts, aging=each, learn=LEARN)
+    assert Recipe(*parts, aging=compose(each, Linear(0.1)), learn=LEARN).learn is LEARN
+
+
+def test_a_map_of_ones_own_says_the_unit_of_its_pace() -> None:
+    @dataclass(frozen=True)
+    class Steps:
+        """A variance for every reward that is newer."""
+
+        pace: float
+        adds_variance = True
+
+        def __call__(self, variance: Array, ages: Ages) -> Array:
+            return np.asarray(variance + self.pace * ages.newer)
+
+        def at_pace(self, pace: float) -> Steps:
+            return Steps(pace)
+
+    assert pace_unit(Steps(0.1), 7.0) == pace_unit(compose(Constant(), Steps(0.1)), 7.0) == 49.0
+    rewards = sample(60, 3)
+    one, other = (
+        learned_pace(
+            Steps(0.1),
+            KERNEL,
+            replace(rewards, y=u * rewards.y, variance=u**2 * rewards.variance),
+            0.0,
+            1.3 * u,
+        )
+        for u in (1.0, 1e3)
+    )
+    assert one is not None
+    assert other == pytest.approx(1e6 * one, rel=1e-4)
 
 
 def test_a_composition_within_a_composition() -> None:

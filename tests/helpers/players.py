@@ -74,7 +74,7 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
 
 VARIANTS = variants()
 FINITE_RULES = ("pe-gp-ucb", "hp-gp-ts", "predictive-sampling", "r-perp", "ada-opkb")
-RULES = ("uniform", "eps-greedy", "evolution", "w-dbo", "bolt", "master", *FINITE_RULES)
+RULES = ("uniform", "eps-greedy", "evolution", "w-dbo", "master", *FINITE_RULES)
 """No bandits: what is out is no matter to their model, where they have one."""
 WITH_MODEL = [name for name in VARIANTS if name not in RULES]
 FINITE_ONLY = [name for name in VARIANTS if name.startswith(("thompson", *FINITE_RULES))]

@@ -125,6 +125,8 @@ LAZY = {
     "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",
     "tvbandits/core/files/words.py": "every package whose parts a file may hold",
     "tvbandits/comparison/cluster.py": "distributed is an extra, imported where it is used",
+    "datasets/registry.py": "every module of its folder",
+    "tvbandits/policies/registry.py": "every module that stands beside it",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
 }
 """Files that may import late, for the start-up alone: their arrows count like all others."""

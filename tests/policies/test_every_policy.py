@@ -24,7 +24,7 @@ DRAWN = (
     "ada-opkb",
 )
 """Their law is a draw: the same point may be drawn again while it is out, at another time."""
-SURE = ("w-dbo", "bolt", "frugal-gp-ucb")
+SURE = ("w-dbo", "frugal-gp-ucb")
 """Of narrow widths, or told by an expert: a point that is out may be by far the best that is known."""
 
 

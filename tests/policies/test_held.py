@@ -16,7 +16,7 @@ from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.policies.elimination import PhasedElimination
 from tvbandits.policies.ruled import PolicyState
 
-RIVALS = ("w-dbo", "bolt", "master", *FINITE_RULES)
+RIVALS = ("w-dbo", "master", *FINITE_RULES)
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 
 

@@ -31,7 +31,8 @@ from tvbandits.policies.setting import FROM_THE_PROBLEM, Common, Seed, Width, as
 
 def recipes() -> dict[str, Callable[..., Any]]:
     """The public functions of `tvbandits.policies`."""
-    return {name: each for name, each in vars(policies).items() if inspect.isfunction(each)}
+    named = {name: getattr(policies, name) for name in policies.__all__}
+    return {name: each for name, each in named.items() if inspect.isfunction(each)}
 
 
 def test_every_policy_is_a_function_and_every_function_a_policy() -> None:
@@ -107,7 +108,6 @@ EXAMPLES = {
     "removal": "oldest",
     "first": "6",
     "refit_every": "3",
-    "response": "2",
     "span": "30",
     "outcome": "1",
     "beta": "0.5",
@@ -130,7 +130,8 @@ EXAMPLES = {
 def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
     policy = POLICIES[name]
     for parameter in policy.parameters:
-        text = f"{name}:{parameter}={EXAMPLES[parameter]}"
+        example = EXAMPLES.get(parameter, f"{policy.parameters[parameter].default}".lower())
+        text = f"{name}:{parameter}={example}"
         made = policy.make(setting(), **parse_call(policy.parameters, text))
         assert made.ask(1.0).shape[1] == 1, text
     if "mean" in policy.parameters:
@@ -155,6 +156,7 @@ def test_every_module_names_its_paper() -> None:
     for found in pkgutil.iter_modules(policies.__path__):
         module = importlib.import_module(f"tvbandits.policies.{found.name}")
         for policy in getattr(module, "POLICIES", ()) if found.name != "registry" else ():
+            assert POLICIES[policy.name] is policy
             year = re.search(r"\d{4}", policy.paper)
             assert year is None or year[0] in (module.__doc__ or ""), policy.name
             assert policy.paper or policy.name == "uniform"
@@ -164,6 +166,13 @@ def test_looks_are_colours() -> None:
     for policy in POLICIES.values():
         assert policy.look is not None
         assert len(to_rgb(policy.look.colour)) == 3
+
+
+def test_a_recipe_that_nobody_imports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICIES, "halving", HALVING)
+    assert policies.halving is halving
+    with pytest.raises(AttributeError, match=r"'tvbandits\.policies' has no attribute 'gp_ubc'"):
+        _ = policies.gp_ubc
 
 
 def test_two_policies_of_one_name_are_refused() -> None:

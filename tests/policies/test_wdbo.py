@@ -14,8 +14,6 @@ from tvbandits import Box, Candidates, policies
 from tvbandits.core.observations import Plays
 from tvbandits.policies.removing import (
     Relevant,
-    best_size,
-    future_weight,
     over_candidates,
     over_future,
     over_space,
@@ -121,7 +119,7 @@ def test_an_observation_is_taken_out_of_the_inverse() -> None:
     np.testing.assert_allclose(without(precision(K, 0.05), 3), dense, rtol=1e-7, atol=1e-9)
 
 
-def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float, most: int) -> Any:
+def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> Any:
     """Who stays of the data, one removal after the other, with the inverses of the loop."""
     found, X, t = rule.hyperparameters, before.X, before.t
     y = (before.y - before.y.mean()) / before.y.std()
@@ -133,17 +131,15 @@ def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float, most
         part = np.ix_(kept, kept)
         scores = relevances_by_leaving_out(K[part], found.noise, y[kept], C[part])
         least = int(np.argmin(scores))
-        if scores[least] + 1 >= budget and len(kept) <= most:
+        if scores[least] + 1 >= budget:
             break
-        if scores[least] + 1 < budget:
-            budget /= scores[least] + 1
+        budget /= scores[least] + 1
         del kept[least]
     return kept, budget
 
 
-@pytest.mark.parametrize("response", [None, 200.0])
-def test_the_data_that_stay_are_those_of_the_pseudo_code(response: float | None) -> None:
-    rule = Relevant(Box([[0, 1], [0, 2]]), 0.01, 0.5, "relevance", 4, 3, response)
+def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
+    rule = Relevant(Box([[0, 1], [0, 2]]), 0.01, 0.5, "relevance", 4, 3)
     player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01)
     player._rule = rule
     budget, last, removed = 1.0, None, 0
@@ -158,9 +154,7 @@ def test_the_data_that_stay_are_those_of_the_pseudo_code(response: float | None)
         grown = before.append(type(before)(unit, [t], [y], [0.01]))
         budget *= 1.5 ** ((t - (t if last is None else last)) / rule.hyperparameters.time)
         last = t
-        length = rule.hyperparameters.time
-        most = len(grown) if response is None else best_size(response, length)
-        kept, budget = plainly_cleaned(rule, grown, budget, t, most)
+        kept, budget = plainly_cleaned(rule, grown, budget, t)
         removed += len(grown) - len(kept)
         np.testing.assert_array_equal(rule.data.t, grown.t[kept])
         assert rule.kept == player.info.posterior.dictionary_size == len(kept)
@@ -254,17 +248,6 @@ def test_controls_remove_as_many_others(removal: Any) -> None:
     assert gone > 5
 
 
-@pytest.mark.parametrize(("response", "length"), [(1.0, 5.0), (50.0, 20.0), (1e4, 3.0), (0.0, 9.0)])
-def test_the_size_of_bolt_is_the_best_of_all(response: float, length: float) -> None:
-    weights = [future_weight(n, response, length) for n in range(1, 301)]
-    found = best_size(response, length, largest=300)
-    assert future_weight(found, response, length) == pytest.approx(max(weights), rel=1e-12)
-    step = max(1.0, response * 1e-6 * 27)
-    k = [matern32(i * step / length) for i in (1, 2, 3)]
-    direct = sum(float(each) ** 2 for each in k)
-    assert future_weight(3, response, length) == pytest.approx(direct)
-
-
 def test_what_is_refused() -> None:
     for given, message in (
         ({"alpha": -1.0}, "alpha"),
@@ -273,5 +256,3 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             policies.w_dbo(Box([[0, 1]]), noise_variance=1.0, **given)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="response"):
-        policies.bolt(Box([[0, 1]]), noise_variance=1.0, response=-1.0)

@@ -16,7 +16,7 @@ from tvbandits import Answers, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.queries import k_dpp
-from tvbandits.queries.budgets import LogSchedule, OnAverage, PolylogSchedule
+from tvbandits.queries.budgets import LogSchedule, OnAverage
 from tvbandits.queries.plans import KDPP
 from tvbandits.queries.pool import Choice, Pool
 
@@ -45,38 +45,10 @@ def test_log_schedule_of_the_paper() -> None:
     assert [LogSchedule()(t) for t in (0, 1, 2, 3, 10, 500)] == [0, 0, 5, 7, 14, 38]
 
 
-@given(
-    told=st.integers(1, 10**6),
-    dimension=st.integers(1, 6),
-    factor=st.floats(0, 10),
-    accuracy=st.floats(1e-3, 1),
-)
-@settings(deadline=None)
-def test_polylog_schedule(told: int, dimension: int, factor: float, accuracy: float) -> None:
-    expected = factor * (math.log(told / accuracy)) ** dimension
-    assert PolylogSchedule(dimension, factor, accuracy)(told) == math.ceil(expected)
-
-
-def test_polylog_schedule_by_hand() -> None:
-    schedule = PolylogSchedule(dimension=2, factor=0.5, accuracy=math.exp(-1))
-    assert [schedule(t) for t in (0, 1, 8, 500)] == [1, 1, 5, 27]  # 0.5 (1 + log t)^2
-    assert PolylogSchedule(3, accuracy=1.0)(1) == 0
-
-
 @pytest.mark.parametrize("factor", [-0.1, math.nan, math.inf])
 def test_bad_factors(factor: float) -> None:
     with pytest.raises(ValueError, match=f"factor must be finite and not negative, got {factor}"):
         LogSchedule(factor)
-    with pytest.raises(ValueError, match=f"factor must be finite and not negative, got {factor}"):
-        PolylogSchedule(2, factor)
-
-
-def test_bad_polylog_schedules() -> None:
-    with pytest.raises(ValueError, match="dimension must be a whole number of at least 1, got 0"):
-        PolylogSchedule(0)
-    for accuracy in (0.0, 1.5, math.nan):
-        with pytest.raises(ValueError, match=rf"accuracy must lie in \(0, 1\], got {accuracy}"):
-            PolylogSchedule(1, accuracy=accuracy)
 
 
 # --- k-DPP ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ The next point by an upper bound that does not look for what will soon be gone.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,6 +73,26 @@ class Decision:
     taken: Array
     available: Available | None
 
+    def fantasy(self, width: Width) -> FantasyModel:
+        """The posterior as if the points that are out had been observed at their means."""
+        view = self.view
+        fantasy = fantasise(
+            view.posterior,
+            self.domain,
+            view.surface,
+            view.inputs,
+            self.noise_variance / view.scale**2,
+            width,
+            joint=len(self.pending) > 0 or self.n not in (None, 1),
+        )
+        for x, noise in zip(self.pending, self.pending_noise, strict=True):
+            fantasy.observe(x, float(noise))
+        return fantasy
+
+    def deviation(self) -> Callable[[Array], Array]:
+        """Deviations (m,) at points (m, d), in the unit of rewards; points that are out count."""
+        return self.fantasy(Width(lambda X: np.zeros(len(X)), self.view.scale)).bounds
+
 
 class Acquisition(Protocol):
     """A rule for the next points."""
@@ -130,7 +151,7 @@ class UpperConfidenceBound:
             monitor = batching.rule.monitor()
         if decision.n is not None:
             monitor = FixedSize(decision.n)
-        return self._batch(decision, allowed, width, monitor, noise, rng)
+        return self._batch(decision, allowed, width, monitor, rng)
 
     def _batch(
         self,
@@ -138,25 +159,14 @@ class UpperConfidenceBound:
         allowed: Allowed,
         width: Width,
         monitor: Monitor,
-        noise: float,
         rng: np.random.Generator,
     ) -> tuple[Array, int]:
         """Point after point, each as if those before it had been observed."""
-        view, most = decision.view, decision.batching.largest if decision.n is None else decision.n
+        most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
         smooth = width.smooth if decision.available is None else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
-        fantasy: FantasyModel = fantasise(
-            view.posterior,
-            decision.domain,
-            view.surface,
-            view.inputs,
-            noise,
-            masked,
-            joint=len(decision.pending) > 0 or decision.n not in (None, 1),
-        )
-        for x, its_noise in zip(decision.pending, decision.pending_noise, strict=True):
-            fantasy.observe(x, float(its_noise))
+        fantasy = decision.fantasy(masked)
         batch: list[Array] = []
         while len(batch) < most:
             batch.append(allowed.checked(fantasy.best(rng), fantasy.bounds, rng))

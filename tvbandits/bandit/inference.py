@@ -22,7 +22,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.threads import one_blas_thread
-from tvbandits.forgetting.aging import Ages, Constant, Paced
+from tvbandits.forgetting.aging import Ages, Constant, Paced, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.forgetting.memory import ActiveWindow, Memory, of_tail
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
@@ -275,7 +275,7 @@ class Model:
             noise = recipe.noise_variance
             scaled = standardisation.learn(scaled, model.kernel, rewards, told, noise)
         pace = learned_pace(model.aging, model.kernel, rewards, scaled.anchor, scaled.scale)
-        if pace is None or not isinstance(model.aging, Paced):
+        if pace is None or not has_pace(model.aging):
             return state
         aged = model.aging.at_pace(pace)
         known = aged.pace if isinstance(aged, Paced) else pace

@@ -28,11 +28,11 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.protocols import Domain
-from tvbandits.forgetting.aging import Aging, Constant
+from tvbandits.forgetting.aging import Aging, Constant, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.structure import check_kernel, inputs
+from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
@@ -132,8 +132,14 @@ class Recipe:
         if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
         self.acquisition.check(self.domain, self.posterior)
-        points = self.domain.sample(32, np.random.default_rng(0))
         known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
+        of_time = known and is_space_time(self.kernel)
+        if self.learn is not None and known and not of_time and not has_pace(self.aging):
+            raise ValueError(
+                "learn= needs a kernel over points and time, or an aging map with a pace such as "
+                f"Wiener(0.1): with aging={shown(self.aging)} there is nothing to learn"
+            )
+        points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
 
     def _check_ensemble(self) -> None:

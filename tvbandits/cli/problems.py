@@ -9,27 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tvbandits.core.protocols import Problem
-from tvbandits.datasets import (
-    AutoregressiveArms,
-    DriftingBump,
-    Exoskeleton,
-    GeneralisedMovingPeaks,
-    GPDrift,
-    Lifted,
-    MovingPeaks,
-    NewPeak,
-    Switching,
-    SwitchingArms,
-    WearingArms,
-    abalone,
-    california,
-    nas_bench,
-    ozone,
-    ozone_network,
-    sensor_field_from_files,
-    table,
-)
-from tvbandits.datasets.peaks import bogunovic, mandl
+from tvbandits.datasets import table
+from tvbandits.datasets.registry import problems
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
     known_spec,
@@ -41,49 +22,12 @@ from tvbandits.policies.names import (
     written,
 )
 
-PROBLEMS: dict[str, tuple[Callable[..., Problem], str]] = {
-    "drifting-bump": (DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"),
-    "gp-drift": (GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
-    "switching": (Switching, "a new draw of a Gaussian process every so many steps"),
-    "new-peak": (NewPeak, "a peak that appears while another one is played"),
-    "lifted": (Lifted, "a test function whose last coordinate is time: lifted:hartmann3"),
-    "ozone": (ozone, "daily ozone at EPA sites, from files given by --data"),
-    "abalone": (abalone, "a fixed table of 4177 rows: the age of shellfish"),
-    "california": (california, "a fixed table of 20640 rows: house values"),
-    "ozone-network": (ozone_network, "simulated daily ozone at 28 stations"),
-    "sensor-field": (
-        sensor_field_from_files,
-        "your own network: two --data files, values and sites",
-    ),
-    "bogunovic": (bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"),
-    "mandl": (mandl, "paths of the TV-GP-UCB model on 20 x 20 points, short length scale"),
-    "moving-peaks": (MovingPeaks, "peaks on a box that move every so many steps (Branke 1999)"),
-    "gmpb": (GeneralisedMovingPeaks, "rotated, irregular peaks that move (arXiv 2106.06174)"),
-    "switching-arms": (SwitchingArms, "arms on a sphere that switch at once (Hong 2023)"),
-    "ar-arms": (AutoregressiveArms, "a grid of arms that drift with a memory of 20 steps"),
-    "wearing-arms": (WearingArms, "arms that wear out by being played"),
-    "exoskeleton": (Exoskeleton, "a cost with a kink whose best setting wanders"),
-    "nas-bench": (nas_bench, "cells of NAS-Bench-101, from the .tfrecord file given by --data"),
-    "table": (table, "table:FILE, a csv or Parquet file of points, rewards and perhaps times"),
-}
+PROBLEMS = problems()
 
-
-READS_FILES = {"ozone", "abalone", "california", "sensor-field", "nas-bench"}
-
-
-NEEDS_FILES = {"ozone", "sensor-field", "nas-bench"}
-
+READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != "none"}
 
 TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
 """table:FILE, perhaps with :key=value,... behind it."""
-
-
-LENGTHS = {"ozone-network": "days"}
-"""What makes a problem longer, where it is not called horizon."""
-
-
-LEADING = {"lifted": "function"}
-"""The parameter that may be written without its name, right after the colon."""
 
 
 def problem_label(text: str) -> str:
@@ -120,13 +64,11 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         return _loaded(spec, horizon)
     spec = _with_leading_name(spec)
     name, _ = parse_spec(spec)
-    make, _ = PROBLEMS[name]
-    given: list[Any] = []
-    if name in NEEDS_FILES and not files:
+    problem = PROBLEMS[name]
+    if problem.files == "needed" and not files:
         raise ValueError(f'"{name}" reads files: give them by --data FILE')
-    if name in READS_FILES:
-        given = [files]
-    return _made(make, spec, given, horizon, LENGTHS.get(name, "horizon"))
+    given = [] if problem.files == "none" else [files]
+    return _made(problem.make, spec, given, horizon, problem.length)
 
 
 def _with_leading_name(spec: str) -> str:
@@ -135,9 +77,10 @@ def _with_leading_name(spec: str) -> str:
     leading, again, more = rest.partition(":")
     if again and "=" not in leading:
         rest = f"{leading},{more}"
-    if name not in LEADING or not colon or "=" in rest.partition(",")[0]:
+    parameter = PROBLEMS[name].leading if name in PROBLEMS else ""
+    if not parameter or not colon or "=" in rest.partition(",")[0]:
         return spec
-    return f"{name}:{LEADING[name]}={rest.strip()}"
+    return f"{name}:{parameter}={rest.strip()}"
 
 
 def _made(
@@ -175,10 +118,10 @@ def list_problems() -> None:
         [
             (
                 name,
-                summary,
-                written(parameters_of(make, given=int(name in READS_FILES or name == "table"))),
+                each.summary,
+                written(parameters_of(each.make, given=int(name in {*READS_FILES, "table"}))),
             )
-            for name, (make, summary) in PROBLEMS.items()
+            for name, each in PROBLEMS.items()
         ]
     )
 

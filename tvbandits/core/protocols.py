@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import (
     Array,
-    Index,
     as_floats,
     check_sizes,
     check_variances,
@@ -19,7 +18,7 @@ from tvbandits.core.arrays import (
     not_negative,
     whole_number,
 )
-from tvbandits.core.coercion import cleaned, of_kind, several, shown
+from tvbandits.core.coercion import cleaned, of_kind, several
 from tvbandits.core.observations import Observations
 
 
@@ -335,6 +334,33 @@ class Problem(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class NamedProblem:
+    """A problem that the command line knows by name.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Makes it; what is in its signature are its parameters on the command line.
+    summary : str
+        One line.
+    files : "none", "optional" or "needed"
+        Whether `make` takes a list of files first, those of `--data`.
+    length : str
+        The parameter that makes it longer, which `--horizon` sets.
+    leading : str
+        The parameter that may be written without its name, right after the colon.
+    """
+
+    name: str
+    make: Callable[..., Problem]
+    summary: str
+    files: Literal["none", "optional", "needed"] = "none"
+    length: str = "horizon"
+    leading: str = ""
+
+
 def added_noise(problem: Problem) -> float:
     """Variance of the noise that is added to a problem's values when they are played.
 
@@ -343,9 +369,6 @@ def added_noise(problem: Problem) -> float:
     """
     own: float | None = getattr(problem, "added_noise", None)
     return problem.noise_variance if own is None else own
-
-
-# --- what plugged-in parts return: an aging map, a width, a query plan ---
 
 
 def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Array:
@@ -364,32 +387,3 @@ def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Arra
             f"got {column[bad][0]} at position {bad.argmax()}"
         )
     return column
-
-
-def as_rows(rows: ArrayLike, most: int, name: str = "the plan") -> Index:
-    """Return row numbers below `most`, no two alike, as integers of shape (k,).
-
-    Raises
-    ------
-    ValueError
-        If they are not flat, not integers, out of range, or one comes twice.
-    """
-    given = np.asarray(rows)
-    if given.size == 0 and given.ndim == 1:
-        return np.empty(0, dtype=np.int64)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise ValueError(f"{name} must give a flat array of row numbers, got {shown(rows)}")
-    outside = (given < 0) | (given >= most)
-    if outside.any():
-        raise ValueError(f"{name} must give rows from 0 to {most - 1}, got {given[outside][0]}")
-    found, counts = np.unique(given, return_counts=True)
-    if (counts > 1).any():
-        raise ValueError(f"{name} must give each row once, got row {found[counts > 1][0]} twice")
-    return given.astype(np.int64)
-
-
-def checked_width(width: object, name: str = "the confidence width") -> float:
-    """Return what a width made; a `ValueError` unless it is finite and not negative."""
-    if isinstance(width, np.ndarray) and width.ndim == 0:
-        width = width[()]
-    return not_negative(name, width)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,10 @@ class Final(Protocol):
 
 @runtime_checkable
 class Paced(Protocol):
-    """A map with one number for how fast observations age."""
+    """A map with one number for how fast observations age.
+
+    If that is a variance a unit of time, the map says `adds_variance = True`, as `Wiener` does.
+    """
 
     @property
     def pace(self) -> float:
@@ -113,6 +116,11 @@ class Paced(Protocol):
     def at_pace(self, pace: float) -> Aging:
         """The same map with another pace, positive."""
         ...
+
+
+def has_pace(aging: object) -> TypeGuard[Paced]:
+    """Whether there is a pace to learn: of the map, or of one that it is composed of."""
+    return isinstance(aging, Paced) and not math.isnan(aging.pace)
 
 
 MOST_TOLD = 2**53
@@ -312,6 +320,8 @@ class Wiener:
 
     rate: float
 
+    adds_variance: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         positive_number("rate", self.rate)
 
@@ -422,8 +432,12 @@ class Composition:
     @property
     def pace(self) -> float:
         """Of the first map that has one; NaN where none has. Pace one map of a composition at most."""
-        paces = [aging.pace for aging in self.maps if isinstance(aging, Paced)]
-        return next((pace for pace in paces if not math.isnan(pace)), math.nan)
+        return next((aging.pace for aging in self.maps if has_pace(aging)), math.nan)
+
+    @property
+    def adds_variance(self) -> bool:
+        """Whether one of the maps does, by its pace."""
+        return any(getattr(aging, "adds_variance", False) for aging in self.maps)
 
 
 def compose(*maps: Aging) -> Composition:

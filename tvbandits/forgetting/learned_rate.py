@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from tvbandits.core import linalg
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.aging import Ages, Aging, Composition, Paced, Wiener
+from tvbandits.forgetting.aging import Ages, Aging, has_pace
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 
@@ -48,7 +48,7 @@ def learned_pace(
     centre, scale : float
         The values are standardised by these.
     """
-    if not isinstance(aging, Paced) or math.isnan(aging.pace) or len(rewards) < FEWEST:
+    if not has_pace(aging) or len(rewards) < FEWEST:
         return None
     order = np.argsort(rewards.t, kind="stable")
     latest = rewards.take(order[-(PREDICTED + FROM) :])
@@ -123,12 +123,5 @@ class Predictions:
 
 
 def pace_unit(aging: Aging, scale: float, step: float = 1.0) -> float:
-    """The unit in which a pace is searched for: per step, and for `Wiener` in that of the reward."""
-    return (scale**2 if any(isinstance(each, Wiener) for each in _maps(aging)) else 1.0) / step
-
-
-def _maps(aging: Aging) -> list[Aging]:
-    """The map, or those that it is composed of."""
-    if not isinstance(aging, Composition):
-        return [aging]
-    return [each for part in aging.maps for each in _maps(part)]
+    """The unit in which a pace is searched for: per step, and in variances where a map adds them."""
+    return (scale**2 if getattr(aging, "adds_variance", False) else 1.0) / step

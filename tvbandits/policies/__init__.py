@@ -5,6 +5,8 @@
 ['ada-opkb', 'adaptive-gp-ucb', 'bbkb']
 """
 
+from typing import Any
+
 from tvbandits.policies.baselines import eps_greedy, uniform
 from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb, thompson
 from tvbandits.policies.drifting import et_gp_ucb, tv_gp_ucb, ui_gp_ucb
@@ -18,7 +20,7 @@ from tvbandits.policies.predictive import predictive_sampling
 from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb
 from tvbandits.policies.registry import FIRST_COMPARISON, POLICIES
 from tvbandits.policies.regularised_evolution import evolution
-from tvbandits.policies.removing import bolt, w_dbo
+from tvbandits.policies.removing import w_dbo
 from tvbandits.policies.setting import PlotStyle, Policy, Setting
 from tvbandits.policies.time_as_input import boba, mk_gp_ucb, time_gp_ucb
 
@@ -33,7 +35,6 @@ __all__ = [
     "bbkb",
     "bkb",
     "boba",
-    "bolt",
     "eps_greedy",
     "et_gp_ucb",
     "evolution",
@@ -57,3 +58,13 @@ __all__ = [
     "w_dbo",
     "w_gp_ucb",
 ]
+
+__all__ += sorted({policy.recipe.__name__ for policy in POLICIES.values()} - {*__all__})
+
+
+def __getattr__(name: str) -> Any:
+    """The recipe of a policy that is not imported above: type checkers do not know of it."""
+    for policy in POLICIES.values():
+        if policy.recipe.__name__ == name:
+            return policy.recipe
+    raise AttributeError(f"module 'tvbandits.policies' has no attribute {name!r}")

@@ -153,7 +153,7 @@ UNIFORM = Policy(
     "a point of the domain at random",
     paper="",
     look=PlotStyle("#767676", "-", 1.6, "o"),
-    first_comparison=True,
+    first_comparison=1,
 )
 
 

@@ -125,7 +125,7 @@ TV_GP_UCB = Policy(
     paper="Bogunovic 2016",
     look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
     recommended=recommended_tv,
-    first_comparison=True,
+    first_comparison=6,
 )
 
 
@@ -199,7 +199,7 @@ UI_GP_UCB = Policy(
     paper="Brunzema 2022",
     look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
     recommended=recommended_ui,
-    first_comparison=True,
+    first_comparison=7,
 )
 
 

@@ -159,7 +159,7 @@ SPARQ_GP_UCB = Policy(
     "asks an expert about queries * log t points",
     paper="Mauduit 2025",
     look=PlotStyle("#000000", "-", 3.0, "X"),
-    first_comparison=True,
+    first_comparison=8,
 )
 
 

@@ -73,7 +73,7 @@ GP_UCB = Policy(
     "never forgets",
     paper="Srinivas 2010",
     look=PlotStyle("#d55e00", "-", 1.8, "s"),
-    first_comparison=True,
+    first_comparison=2,
 )
 
 
@@ -135,7 +135,7 @@ R_GP_UCB = Policy(
     paper="Bogunovic 2016",
     look=PlotStyle("#0072b2", "--", 1.8, "D"),
     recommended=recommended_r,
-    first_comparison=True,
+    first_comparison=3,
 )
 
 
@@ -188,7 +188,7 @@ SW_GP_UCB = Policy(
     paper="Zhou & Shroff 2021",
     look=PlotStyle("#00805d", "-.", 1.8, "^"),
     recommended=recommended_sw,
-    first_comparison=True,
+    first_comparison=4,
 )
 
 
@@ -252,7 +252,7 @@ W_GP_UCB = Policy(
     paper="Deng 2022",
     look=PlotStyle("#b8478d", ":", 2.4, "v"),
     recommended=recommended_w,
-    first_comparison=True,
+    first_comparison=5,
 )
 
 

@@ -1,25 +1,13 @@
-"""The policies by name, gathered from the modules in which they stand."""
+"""The policies by name, found in the modules of this folder."""
 
 from __future__ import annotations
 
+import math
+import pkgutil
 from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
 
-from tvbandits.policies import (
-    baselines,
-    budgeted,
-    drifting,
-    elimination,
-    expert,
-    forgetting,
-    learning,
-    opkb,
-    predictive,
-    priors,
-    regularised_evolution,
-)
-from tvbandits.policies import multi_scale as master
-from tvbandits.policies import removing as wdbo
-from tvbandits.policies import time_as_input as recipes
 from tvbandits.policies.setting import Policy
 
 
@@ -32,7 +20,7 @@ def gathered(policies: Iterable[Policy]) -> dict[str, Policy]:
         If two have one name.
     """
     found: dict[str, Policy] = {}
-    for policy in sorted(policies, key=lambda each: not each.first_comparison):
+    for policy in sorted(policies, key=lambda each: each.first_comparison or math.inf):
         if policy.name in found:
             raise ValueError(f'two policies are called "{policy.name}"')
         found[policy.name] = policy
@@ -40,24 +28,12 @@ def gathered(policies: Iterable[Policy]) -> dict[str, Policy]:
 
 
 POLICIES = gathered(
-    (
-        *baselines.POLICIES,
-        *forgetting.POLICIES,
-        *drifting.POLICIES,
-        *learning.POLICIES,
-        *expert.POLICIES,
-        *budgeted.POLICIES,
-        *regularised_evolution.POLICIES,
-        *wdbo.POLICIES,
-        *recipes.POLICIES,
-        *priors.POLICIES,
-        *predictive.POLICIES,
-        *master.POLICIES,
-        *elimination.POLICIES,
-        *opkb.POLICIES,
-    )
+    policy
+    for found in pkgutil.iter_modules([str(Path(__file__).parent)])
+    if found.name != "registry"
+    for policy in getattr(import_module(f"tvbandits.policies.{found.name}"), "POLICIES", ())
 )
-"""The policies by command-line name."""
+"""The policies by command-line name: the `POLICIES` of every module beside this one."""
 
 
 FIRST_COMPARISON = tuple(name for name, policy in POLICIES.items() if policy.first_comparison)

@@ -1,13 +1,4 @@
-"""W-DBO, the controls that remove other data than it does, and BOLT's size of the data.
-
-A dataset that loses what no longer matters: W-DBO's rule, its controls, and BOLT's size.
-
-[WD] = A. Bardou, P. Thiran and G. Ranieri. This too shall pass: removing stale observations in dynamic
-Bayesian optimization. NeurIPS 2024.
-[BO] = A. Bardou and P. Thiran. Optimizing through change: bounds and recommendations for time-varying
-Bayesian optimization. arXiv 2501.18963, 2025.
-
-How much each observation of a dataset still says: the criterion of W-DBO, of all of them at once.
+"""W-DBO: a dataset that loses what no longer matters, and the controls that remove other data.
 
 [WD] = A. Bardou, P. Thiran and G. Ranieri. This too shall pass: removing stale observations in dynamic
 Bayesian optimization. NeurIPS 2024.
@@ -166,8 +157,6 @@ class Relevant(PolicyState):
         So many points are uniform.
     refit_every : int
         Rewards between two fits of the hyperparameters.
-    response : float or None
-        For BOLT: the time that a decision takes with 100 observations; None: no largest size.
     """
 
     holds: ClassVar[Kinds] = {
@@ -179,7 +168,6 @@ class Relevant(PolicyState):
         "_removal": str,
         "_first": Integral,
         "_refit_every": Integral,
-        "_response": Real | None,
         "_found": Hyperparameters,
         "_data": Observations,
         "_budget": Real,
@@ -197,7 +185,6 @@ class Relevant(PolicyState):
         removal: Removal,
         first: int,
         refit_every: int,
-        response: float | None = None,
     ) -> None:
         self._domain = domain
         X = domain.X if isinstance(domain, Candidates) else None
@@ -209,7 +196,7 @@ class Relevant(PolicyState):
         low, high = (X.min(axis=0), X.max(axis=0)) if X is not None else bounds  # type: ignore[misc]
         self._low, self._side = low, np.where(high > low, high - low, 1.0)
         self._noise_variance, self._alpha, self._removal = noise_variance, alpha, removal
-        self._first, self._refit_every, self._response = first, refit_every, response
+        self._first, self._refit_every = first, refit_every
         self._found = Hyperparameters()
         self._data = Observations.empty(domain.dimension)
         self._budget, self._told, self._fitted = 1.0, 0, 0
@@ -327,16 +314,14 @@ class Relevant(PolicyState):
         kept: Index = np.arange(len(y))
         Q = precision(self._kernel(), self._found.noise)
         C = self._products(now)
-        most = len(y) if self._response is None else best_size(self._response, self._found.time)
         gone = 0
         while len(kept) > FEWEST:
             scores = relevance(Q, y[kept], C[np.ix_(kept, kept)])
             least = int(np.argmin(scores))
             cost = float(scores[least]) + 1.0
-            if cost >= self._budget and len(kept) <= most:
+            if cost >= self._budget:
                 break
-            if cost < self._budget:
-                self._budget /= cost
+            self._budget /= cost
             Q, kept, gone = without(Q, least), np.delete(kept, least), gone + 1
         if self._removal != "relevance":
             kept = self._other(gone, rng)
@@ -392,41 +377,6 @@ class Optimism:
         return np.asarray(np.sqrt(np.maximum(spread, 0.0) + found.noise))
 
 
-def best_size(response: float, length: float, largest: int = 2000) -> int:
-    """The size of the data that BOLT keeps ([BO]).
-
-    With the time R(n) between decisions on n observations, the bound on regret has the factor
-    1 - C sum_{k<=n} k_T(k R(n))^2, k_T of the data's Matern-3/2 time scale: the sum is to be largest.
-    R(n) is the measured time in the paper; here it is stated, max(1, response (n / 100)^3), so that
-    a run can be repeated to the last bit.
-    """
-    # The sum grows as long as R(n) is 1, and beyond it has one maximum: thirds close in on it.
-    fast = largest if response == 0 else math.floor(100.0 * response ** (-1 / 3))
-    low, high = max(1, min(fast, largest)), largest
-    while high - low > 2:
-        third = (high - low) // 3
-        one, other = low + third, high - third
-        if future_weight(one, response, length) >= future_weight(other, response, length):
-            high = other
-        else:
-            low = one
-    return max(range(low, high + 1), key=lambda n: future_weight(n, response, length))
-
-
-def future_weight(n: int, response: float, length: float) -> float:
-    """The sum over k <= n of k_T(k R(n))^2."""
-    step = max(1.0, response * (n / 100.0) ** 3)
-    a = math.sqrt(3.0) / length * step * np.arange(1, n + 1)
-    return float((((1 + a) * np.exp(-a)) ** 2).sum())
-
-
-def _checked(alpha: float, removal: str, first: int, refit_every: int) -> None:
-    not_negative("alpha", alpha)
-    whole_number("first", first)
-    whole_number("refit_every", refit_every)
-    choice("removal", removal, ("relevance", "oldest", "random"))
-
-
 @described
 def w_dbo(
     domain: Domain,
@@ -453,8 +403,8 @@ def w_dbo(
     removal : "relevance", "oldest" or "random"
         What goes: the least relevant; or, for a control, as many of the oldest, or of any.
     first : int
-        So many points are uniform. A comparison takes the share of the authors' experiments, a fortieth
-        of the run.
+        So many points are uniform. A comparison of T steps takes ceil(T / 40), at least 2 and at most
+        15: the share of time of the authors' 15 starts, not their count.
     refit_every : int
         Rewards between two fits.
 
@@ -469,57 +419,19 @@ def w_dbo(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    _checked(alpha, removal, first, refit_every)
+    not_negative("alpha", alpha)
+    whole_number("first", first)
+    whole_number("refit_every", refit_every)
+    choice("removal", removal, ("relevance", "oldest", "random"))
     rule = Relevant(domain, noise_variance, alpha, removal, first, refit_every)
     return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
 
 
-@described
-def bolt(
-    domain: Domain,
-    *,
-    noise_variance: float,
-    response: float = 1.0,
-    alpha: float = 0.25,
-    first: int = 15,
-    refit_every: int = 1,
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> PolicyAdapter:
-    """W-DBO with BOLT's largest size of the data (Bardou & Thiran 2025).
-
-    Parameters
-    ----------
-    response : float
-        Time that a decision takes with 100 observations, in the unit of time; it grows as n^3. The paper
-        measures it, so that its runs depend on the machine.
-    alpha : float
-        As for W-DBO.
-    first : int
-        So many points are uniform. A comparison takes the share of the authors' experiments, a fortieth
-        of the run.
-    refit_every : int
-        Rewards between two fits.
-
-    Examples
-    --------
-    >>> from tvbandits import Candidates, policies
-    >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.bolt(sites, noise_variance=0.01)
-    >>> for t in range(1, 11):
-    ...     X = bandit.ask(t)
-    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
-    10 (1, 1)
-    """
-    not_negative("response", response)
-    _checked(alpha, "relevance", first, refit_every)
-    rule = Relevant(domain, noise_variance, alpha, "relevance", first, refit_every, response)
-    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
-
-
 def recommended(setting: Setting, first: int | None = None) -> Mapping[str, Any]:
-    """Uniform points for a fortieth of the run, as in [WD] H.1, and 15 at the most."""
+    """ceil(T / 40) uniform points, at least 2 and at most 15.
+
+    That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
+    """
     share = min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
     return {"first": share if first is None else first}
 
@@ -531,14 +443,6 @@ POLICIES = (
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
         look=PlotStyle("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
-        recommended=recommended,
-    ),
-    Policy(
-        "bolt",
-        bolt,
-        "W-DBO with the size of the data that its response time allows",
-        paper="Bardou & Thiran 2025",
-        look=PlotStyle("#cc4c02", (0, (5, 2, 1, 2)), 1.8, "+"),
         recommended=recommended,
     ),
 )

@@ -338,8 +338,8 @@ class Policy:
     widths : mapping of a name in `tvbandits.acquisition.confidence.WIDTHS` to callable
         `widths[name](setting)` is the width of that name on a problem: the delta of an experiment, or
         the theorem of its own paper for "theory", which elsewhere is SparQ-GP-UCB's.
-    first_comparison : bool
-        It is played by a comparison that names no policies.
+    first_comparison : int, optional
+        Its place in a comparison that names no policies.
 
     Examples
     --------
@@ -356,7 +356,7 @@ class Policy:
     look: PlotStyle | None = None
     recommended: Callable[..., Mapping[str, Any]] = field(default=nothing_more)
     widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
-    first_comparison: bool = False
+    first_comparison: int | None = None
 
     @property
     def title(self) -> str:

@@ -1,7 +1,7 @@
 """Which points to ask an expert about, and asking."""
 
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage, PolylogSchedule
+from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
     GreedyVariance,
@@ -23,7 +23,6 @@ __all__ = [
     "LogSchedule",
     "OnAverage",
     "PlausibleMaximisers",
-    "PolylogSchedule",
     "Pool",
     "QualityKDPP",
     "QueryPlan",

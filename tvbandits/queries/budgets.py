@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import finite_number, not_negative, whole_number
+from tvbandits.core.arrays import not_negative, whole_number
 from tvbandits.core.coercion import several, shown
 
 
@@ -37,31 +37,6 @@ class LogSchedule:
     def __call__(self, told: int) -> int:
         """Number of queries."""
         return math.ceil(self.factor * math.log(max(told, 1)))
-
-
-@dataclass(frozen=True)
-class PolylogSchedule:
-    """ceil(factor log^d(t / accuracy)): the number of queries of the theory ([S] eq. 57).
-
-    Examples
-    --------
-    >>> from tvbandits.queries import PolylogSchedule
-    >>> print([PolylogSchedule(dimension=1)(t) for t in (2, 10, 100)])
-    [3, 4, 7]
-    """
-
-    dimension: int
-    factor: float = 1.0
-    accuracy: float = 0.2
-
-    def __post_init__(self) -> None:
-        whole_number("dimension", self.dimension)
-        not_negative("factor", self.factor)
-        finite_number("accuracy", self.accuracy, above=0.0, high=1.0)
-
-    def __call__(self, told: int) -> int:
-        """Number of queries."""
-        return math.ceil(self.factor * math.log(max(told, 1) / self.accuracy) ** self.dimension)
 
 
 class Budget(Protocol):

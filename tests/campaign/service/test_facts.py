@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
 from tvbandits.campaign.service.facts import Facts, StationFacts, in_words
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
-from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, PolylogSchedule, Total
+from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
 
 SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
 NAMES = ["north", "mill", "south", "east"]
@@ -136,7 +136,6 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
         (OnAverage(2, 3), "2 a decision on average, at most 3"),
         (Total(200, 500), "200 over 500 decisions"),
         (LogSchedule(), "6 log t in decision t"),
-        (PolylogSchedule(2), "1 log^2(t / 0.2) in decision t"),
     ],
 )
 def test_budgets_in_words(budget: Any, words: str) -> None:

@@ -16,7 +16,7 @@ from tvbandits.campaign.naming import Names
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.experts.calibrated import estimate
-from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, PolylogSchedule, Total
+from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
 
 MOST_PLACES = 400
 """Of a domain that is not finite, or a large one: so many are shown."""
@@ -241,8 +241,6 @@ def in_words(budget: Any) -> str:
             return f"{total} over {horizon} decisions"
         case LogSchedule(factor):
             return f"{factor:g} log t in decision t"
-        case PolylogSchedule(dimension, factor, accuracy):
-            return f"{factor:g} log^{dimension}(t / {accuracy:g}) in decision t"
         case _:
             return str(budget)
 

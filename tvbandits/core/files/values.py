@@ -182,6 +182,11 @@ def parts_of(value: Any) -> dict[str, Any]:
     # An expert around others keeps what it was given under the same names; what it has learned is its
     # state, which is kept with that of the bandit.
     given = inspect.signature(type(value)).parameters.values()
+    if lost := [each.name for each in given if not hasattr(value, f"_{each.name}")]:
+        raise ValueError(
+            f"{type(value).__name__} cannot be saved, since it has no attribute _{lost[0]}: keep what "
+            "the constructor is given under its name with _ before it, or say it by __saved__()"
+        )
     parts = {each.name: getattr(value, f"_{each.name}") for each in given}
     return {each.name: parts[each.name] for each in given if parts[each.name] is not each.default}
 

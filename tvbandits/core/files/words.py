@@ -5,6 +5,7 @@ The word of a class is its name, or what it says as `__word__` where two classes
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import is_dataclass
@@ -41,10 +42,6 @@ OUTSIDE = (
 over."""
 
 
-AROUND = ("experts.budgeted", "experts.calibrated", "experts.ensemble", "experts.retrying")
-"""Experts around others: they keep what they were given under its name, with _ before it."""
-
-
 def word_of(kind: type) -> str:
     """What a class is called in files."""
     word: str = vars(kind).get("__word__", kind.__name__)
@@ -58,9 +55,16 @@ def is_part(kind: object) -> TypeGuard[type]:
     package, _, module = kind.__module__.partition(".")
     if package != "tvbandits" or module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
         return False
-    around = module.startswith(AROUND) and hasattr(kind, "query")
     plain = is_dataclass(kind) or is_named_tuple(kind) or issubclass(kind, Kernel)
-    return "<" not in kind.__qualname__ and (hasattr(kind, "__saved__") or plain or around)
+    return "<" not in kind.__qualname__ and (
+        hasattr(kind, "__saved__") or plain or is_wrapper(kind)
+    )
+
+
+def is_wrapper(kind: type) -> bool:
+    """Whether it is an expert around others: it is asked, and made with `expert` or `experts`."""
+    made_with = inspect.signature(kind).parameters if hasattr(kind, "query") else {}
+    return "expert" in made_with or "experts" in made_with
 
 
 def is_named_tuple(kind: type) -> bool:

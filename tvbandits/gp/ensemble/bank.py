@@ -189,11 +189,6 @@ class FilterEnsemble:
         mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
         return np.asarray(np.where(total > 0, mean, variance[:, 0]))
 
-    @property
-    def power_weights(self) -> Array:
-        """Weights of the transforms, in the order of `powers`, of sum 1."""
-        return np.asarray(self._weights.sum(axis=0))
-
     @cached_property
     def _weights(self) -> Array:
         """Of the members (rows) under each of the transforms, of sum 1."""
