@@ -102,7 +102,7 @@ class Final(Protocol):
 
 
 @runtime_checkable
-class Paced(Protocol):
+class Paced(Aging, Protocol):
     """A map with one number for how fast observations age.
 
     If that is a variance a unit of time, the map says `adds_variance = True`, as `Wiener` does.
