@@ -170,8 +170,8 @@ class Recipe:
         situation = Situation(math.nan, 1, len(self.domain), math.nan, lambda: math.nan)
         if not math.isfinite(self.confidence(situation)):
             raise ValueError(
-                f"{self.confidence!r} depends on the information gain under one kernel, which an ensemble "
-                "of models does not have: give a number"
+                f"{self.confidence!r} depends on the information gain under one kernel, which an "
+                "ensemble of models does not have: give a number"
             )
 
     def _check_numbers(self) -> None:

@@ -1,8 +1,8 @@
 """The ensemble as the posterior of a recipe: told what is new, asked about every candidate.
 
 Other posteriors are conditioned on all observations at every decision. An ensemble is told each
-observation once, so that a step costs the same however long history is; its models differ in what they have
-learned, so its mean is not linear in the rewards, and unit, centre and drift are its own.
+observation once, so that a step costs the same however long history is; its models differ in what they
+have learned, so its mean is not linear in the rewards, and unit, centre and drift are its own.
 
 The ensemble that a rule begins with.
 """

@@ -4,8 +4,9 @@ Each is a reward
 
     constant + level(t) + slow(x, t) + drift(x, t) + season(x, t) + white(x, t)
 
-in units of one prior deviation that the ensemble learns: a constant nobody knows, a level that all places
-share, places that differ for long, weather that comes and goes, a day or a year where there is one, and
+in units of one prior deviation that the ensemble learns: a constant nobody knows, a level that all
+places share, places that differ for long, weather that comes and goes, a day or a year where there is
+one, and
 what is new at every place at every time. The white part is noise of an answer as much as of a forecast;
 the noise of the sensor comes on top of it and is never learned away.
 """
