@@ -53,6 +53,8 @@ from tvbandits.experts.sensors.mqtt_link import (  # noqa: E402
     reading_in,
 )
 
+pytestmark = pytest.mark.slow
+
 MOSQUITTO = shutil.which(
     "mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 )

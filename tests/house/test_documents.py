@@ -78,6 +78,7 @@ def test_pages_have_blocks() -> None:
     assert {"README.md", "docs/a-real-campaign.md", "docs/your-own-expert.md"} <= with_code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_a_block_runs_alone_and_prints_what_the_page_says(
     block: Block,
@@ -90,6 +91,7 @@ def test_a_block_runs_alone_and_prints_what_the_page_says(
         assert capsys.readouterr().out == block.output
 
 
+@pytest.mark.slow
 def test_the_ten_lines_follow_the_drift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any option; uniform choice loses 0.82 a step."""
     (block,) = [

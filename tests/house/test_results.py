@@ -10,6 +10,8 @@ from tvbandits.comparison.compare import compare
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import DriftingBump, ozone
 
+pytestmark = pytest.mark.slow
+
 REAL = DATA / "ozone"
 YEARS = [REAL / "daily_ozone_2008.csv", REAL / "daily_ozone_2009.csv"]
 FORGETFUL = ["r-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "tv-gp-ucb:fitted=true"]
