@@ -144,7 +144,7 @@ def test_a_tenth_of_the_stations_away_and_none_of_them_chosen(variant: str) -> N
     expert = Known()
     player = made(variant, stations, expert)
     played = 0
-    for t in map(float, range(1, 201)):
+    for t in map(float, range(1, 81)):
         away = rng.choice(40, 4, replace=False)
         there = np.ones(40, dtype=bool)
         there[away] = False
