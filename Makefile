@@ -11,7 +11,7 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy adaptive-gp-ucb --policy sp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-kernels lint types wheel docs results benchmarks board peers clean
+.PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers clean
 
 SUITE ?= quick
 
@@ -32,8 +32,16 @@ demo: $(RUN)
 	@echo "500 steps of a bump that wanders, 3 seeds, 5 policies: half a minute on two cores"
 	$(BIN)/tvbandits compare drifting-bump $(DEMO) --seeds 3 --out $(DEMO_OUT)
 
+# Without PYTHONDONTWRITEBYTECODE, under which every run rewrites the assertions of every test again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# What takes a few minutes; `test-all` adds the tests marked slow: servers, browsers, brokers, processes that
+# are killed, long attacks, results and examples that are run again.
 test: $(DEV)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(PYTEST) -m "not slow"
+
+test-all: $(DEV)
+	$(PYTEST)
 
 # Results must not depend on the BLAS kernel: the tests of the numerics under each that runs here.
 test-kernels: $(DEV)

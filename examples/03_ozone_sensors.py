@@ -9,8 +9,8 @@ Give EPA files to use real levels, or fetch them first:
     python examples/03_ozone_sensors.py FILE...
 
 Without files a simulated network stands in. The sensors are a stub in this process: it replays the
-levels with noise, and loses one answer in ten. `tvbandits.experts.sensors.mqtt` asks real ones in
-the same way.
+levels with noise, and loses one answer in ten. `tvbandits.experts.sensors.mqtt` asks real ones
+in the same way.
 """
 
 import sys

@@ -13,6 +13,7 @@ from tests.attack.children import in_a_child
 from tests.oracles import broken_by_attack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attacker", "count"),
     [(inputs, 240), (poison, 27), (command_line, 10), (files, 8), (servers, 4)],
@@ -27,6 +28,7 @@ def test_nothing_is_found(
     assert tally.faults == {}, tally.examples
 
 
+@pytest.mark.slow
 def test_hostile_stations_are_left_out() -> None:
     stations = pytest.importorskip("tests.attack.stations")
     if not stations.broker_there():
@@ -36,6 +38,7 @@ def test_hostile_stations_are_left_out() -> None:
     assert tally.faults == {}, tally.examples
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(redirects.why_not() is not None, reason=str(redirects.why_not()))
 def test_redirects_do_not_lead_away() -> None:
     tally = redirects.attack(99, 0)
@@ -44,6 +47,7 @@ def test_redirects_do_not_lead_away() -> None:
     assert tally.faults == {}, tally.examples
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_child_is_its_peak() -> None:
     def hold() -> int:
         return len(bytearray(b"1") * 200_000_000) % 7

@@ -43,18 +43,21 @@ def test_parts_are_found() -> None:
     assert {"Budgeted", "Calibrated", "Ensemble", "Recording", "Retrying"} <= set(wrappers())
 
 
+@pytest.mark.slow
 def test_random_bandits_neither_crash_nor_are_wrong() -> None:
     tally = bandits.attack(4, seed=0)
     assert tally.tried == 4
     assert tally.faults == {}, tally.examples
 
 
+@pytest.mark.slow
 def test_what_the_world_is_made_of_crashes_no_policy() -> None:
     tally = worlds.attack(4, seed=0)
     assert tally.tried == 4
     assert tally.faults == {}, tally.examples
 
 
+@pytest.mark.slow
 def test_a_world_tells_crashes_and_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linalg, "square_root", lambda A: np.full_like(A, np.nan))
     assert sum(worlds.attack(6, seed=0).faults.values()) > 0

@@ -536,8 +536,9 @@ def resumed(bandit: Bandit) -> Bandit:
     return Bandit.from_state(bandit.recipe, pickle.loads(pickle.dumps(bandit.state)))
 
 
-@pytest.mark.parametrize("mean", [0.2, "online"])
-@pytest.mark.parametrize("policy", MAKERS)
+@pytest.mark.parametrize(
+    ("policy", "mean"), [*((policy, "online") for policy in MAKERS), ("gp-ucb", 0.2)]
+)
 def test_resuming_at_every_moment_changes_no_bit(policy: str, mean: Any) -> None:
     options = {"domain": SQUARE, "kernel": Matern([0.3, 0.5], nu=2.5), "mean": mean, "seed": 11}
     through, stored = make(policy, **options), make(policy, **options)
@@ -557,7 +558,7 @@ def test_resuming_at_every_moment_changes_no_bit(policy: str, mean: Any) -> None
 
 
 @pytest.mark.parametrize("policy", MAKERS)
-@pytest.mark.parametrize("steps", [0, 1, 14, 33])
+@pytest.mark.parametrize("steps", [0, 33])
 def test_a_state_is_a_moment_to_return_to(policy: str, steps: int) -> None:
     bandit = make(policy, seed=2)
     play(bandit, steps)

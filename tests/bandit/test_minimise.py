@@ -11,6 +11,7 @@ import pytest
 
 from tests.helpers.players import (
     INTERVAL,
+    KINDS,
     LINE,
     MINIMISING,
     ON_INTERVAL,
@@ -59,18 +60,22 @@ def assert_mirrored(one: Any, other: Any, t: float) -> None:
     assert one.info.queries.total_asked == other.info.queries.total_asked
 
 
-@pytest.mark.parametrize("mean", ["online", 0.3])
-@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
-@pytest.mark.parametrize("variant", MINIMISING)
+def takes_mean(variant: str) -> bool:
+    return "mean" in POLICIES[VARIANTS[variant][0]].parameters
+
+
+MIRRORED = [
+    *((variant, LINE, "online") for variant in MINIMISING),
+    *((variant, INTERVAL, "online") for variant in KINDS if variant in ON_INTERVAL),
+    *((variant, LINE, 0.3) for variant in KINDS if takes_mean(variant)),
+]
+
+
+@pytest.mark.parametrize(("variant", "domain", "mean"), MIRRORED)
 def test_it_is_the_mirror_image(variant: str, domain: Any, mean: Any) -> None:
-    if domain is INTERVAL and variant not in ON_INTERVAL:
-        pytest.skip("it needs candidates")
-    takes_mean = "mean" in POLICIES[VARIANTS[variant][0]].parameters
-    if mean != "online" and not takes_mean:
-        pytest.skip("it has no mean")
-    if mean != "online" and domain is INTERVAL:
-        pytest.skip("as on the line")
-    one, other, upper, lower = pair(variant, domain, **({"mean": mean} if takes_mean else {}))
+    one, other, upper, lower = pair(
+        variant, domain, **({"mean": mean} if takes_mean(variant) else {})
+    )
     for t in map(float, range(1, 36 if domain is LINE else 13)):
         n = 3 if t % 5 == 0 else 1
         X = one.ask(t, n=n)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.players import (
-    INTERVAL,
+    KINDS,
+    KINDS_AND_DOMAINS,
     LINE,
-    ON_INTERVAL,
-    VARIANTS,
     WITH_MODEL,
     Known,
     made,
@@ -27,7 +26,7 @@ from tvbandits.bandit.state import same_value
 NAN = math.nan
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", KINDS)
 def test_the_play_counts_and_is_no_longer_out(variant: str) -> None:
     player = warmed(made(variant))
     X = player.ask(10.0, n=3)
@@ -106,12 +105,9 @@ def test_the_expert_is_asked_all_the_same() -> None:
     assert np.corrcoef(mean, truth)[0, 1] > 0.8  # it knows the reward from answers alone
 
 
-@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "domain"), KINDS_AND_DOMAINS)
 def test_readings_that_come_and_go(variant: str, domain: Any) -> None:
     """Told together, what is read is told as if it had come alone."""
-    if domain is INTERVAL and variant not in ON_INTERVAL:
-        pytest.skip("it needs candidates")
     mixed, apart = (warmed(made(variant, domain, Mute()), domain) for _ in range(2))
     for t in (10.0, 11.0, 12.0):
         X = mixed.ask(t, n=3)

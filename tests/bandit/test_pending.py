@@ -13,6 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.helpers.players import (
     INTERVAL,
     KERNEL,
+    KINDS,
+    KINDS_AND_DOMAINS,
     LINE,
     NOISE,
     ON_INTERVAL,
@@ -49,7 +51,7 @@ BUMP = DriftingBump(horizon=150)
 
 
 @pytest.mark.parametrize("known", [0, 9])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", KINDS)
 def test_points_differ_on_candidates(variant: str, known: int) -> None:
     """So many at once, one after the other, and both mixed."""
     player = warmed(made(variant), steps=known)
@@ -67,7 +69,7 @@ def test_points_differ_on_candidates(variant: str, known: int) -> None:
 
 
 @pytest.mark.parametrize("known", [0, 9])
-@pytest.mark.parametrize("variant", ON_INTERVAL)
+@pytest.mark.parametrize("variant", [kind for kind in KINDS if kind in ON_INTERVAL])
 def test_points_differ_on_a_box(variant: str, known: int) -> None:
     player = warmed(made(variant, INTERVAL), INTERVAL, steps=known)
     out = [player.ask(known + 1.0, n=4), *(player.ask(known + 1.0, n=1) for _ in range(4))]
@@ -75,11 +77,18 @@ def test_points_differ_on_a_box(variant: str, known: int) -> None:
     assert distinct(np.concatenate(out)) == 8
 
 
-@pytest.mark.parametrize("variant", [name for name in WITH_MODEL if name in ON_INTERVAL])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        name
+        for name in KINDS
+        if name in WITH_MODEL
+        and name in ON_INTERVAL
+        and "confidence" in POLICIES[VARIANTS[name][0]].parameters
+    ],
+)
 def test_what_is_unknown_is_spread_over(variant: str) -> None:
     """Not a cluster around one point: also where a sparse posterior's dictionary has no points."""
-    if "confidence" not in POLICIES[VARIANTS[variant][0]].parameters:
-        pytest.skip("it is no upper bound: it looks for an outcome, and has no width to widen")
     player = warmed(made(variant, INTERVAL, confidence=20.0), INTERVAL)
     out = np.concatenate([player.ask(10.0, n=1) for _ in range(4)])[:, 0]
     unknown = np.sort(out[out > 6.0])
@@ -87,7 +96,7 @@ def test_what_is_unknown_is_spread_over(variant: str) -> None:
     assert np.diff(unknown).min() > 0.5
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", KINDS)
 def test_where_there_are_no_more_points_they_come_again(variant: str) -> None:
     player = made(variant, FEW)
     X = player.ask(1.0, n=7)
@@ -254,10 +263,9 @@ def test_a_point_that_says_nothing_any_more_is_no_reason() -> None:
 # --- how they end ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2]])
-def test_telling_ends_them_in_any_order(variant: str, order: list[int]) -> None:
-    player = made(variant)
+@pytest.mark.parametrize("variant", KINDS)
+def test_telling_ends_them_in_any_order(variant: str) -> None:
+    player, order = made(variant), [3, 1, 0, 2]
     X = player.ask(1.0, n=4)
     for done, row in enumerate(order, 1):
         player.tell(X[[row]], noisy(X[[row]], 1.0), 1.0)
@@ -266,7 +274,7 @@ def test_telling_ends_them_in_any_order(variant: str, order: list[int]) -> None:
     assert player.info.told == 4
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", KINDS)
 def test_a_reward_without_a_time_takes_the_time_it_was_asked_for(variant: str) -> None:
     player = made(variant)
     X = np.concatenate([player.ask(t, n=1) for t in (2.0, 3.5, 4.0)])
@@ -304,7 +312,7 @@ def test_what_nobody_asked_for_ends_nothing() -> None:
     np.testing.assert_array_equal(bandit.pending, X)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", KINDS)
 def test_dropped_points_are_forgotten(variant: str) -> None:
     player, twin = (warmed(made(variant)) for _ in range(2))
     X = player.ask(10.0, n=3)
@@ -346,11 +354,8 @@ def resumed(player: Any) -> Any:
     return Bandit.from_state(*pickle.loads(pickle.dumps((player.recipe, player.state))))
 
 
-@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "domain"), KINDS_AND_DOMAINS)
 def test_it_goes_on_bit_for_bit_with_points_out(variant: str, domain: Any) -> None:
-    if variant not in ON_INTERVAL and domain is INTERVAL:
-        pytest.skip("it needs candidates")
     player = warmed(made(variant, domain), domain)
     X = np.concatenate([player.ask(10.0, n=3), player.ask(11.0, n=1)])
     copy = resumed(player)
@@ -411,6 +416,7 @@ def asking(seed: int) -> Bandit:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "seeds"), [(sliding, 3), (asking, 1)])
 def test_late_rewards_still_explore(make: Any, seeds: int) -> None:
     at_once, late = (np.mean([delayed(make(s), d, s, 60) for s in range(seeds)]) for d in (0, 4))

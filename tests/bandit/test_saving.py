@@ -171,6 +171,7 @@ def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
     assert load(tmp_path / "saved", {OWN: mine}).state == player.state  # the old file is whole
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_because_a_file_says_so(tmp_path: Path) -> None:
     made("sparq-gp-ucb").save(tmp_path / "saved")
     child = (

@@ -281,6 +281,7 @@ def child(pipe: Any, bandit: Any) -> None:
     pipe.close()
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("where", ["outside", "inside"])
 def test_a_forked_child_plays(where: str, two_threads: list[int]) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.attack.campaigns import cut, kill_often, starve, still
 from tests.attack.postgresql import Server, why_not
 
+pytestmark = pytest.mark.slow
+
 
 def test_writers_are_killed(tmp_path: Path) -> None:
     found = kill_often(str(tmp_path / "campaign.db"), tmp_path, 5, 3, random.Random(1), None)

@@ -123,6 +123,7 @@ def test_a_first_column_of_words_has_the_names(command: Command, place: Path) ->
     assert fine(command("ask", "e.db", "--at", 1)).strip() in ("Mill", "Weir")
 
 
+@pytest.mark.slow
 def test_an_extra_that_is_not_there_is_one_line() -> None:
     code = (
         "import sys; sys.modules['sqlalchemy'] = None; "

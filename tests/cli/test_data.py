@@ -130,6 +130,7 @@ app(sys.argv[1:], standalone_mode=False)
 """
 
 
+@pytest.mark.slow
 def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, "fetch", "ozone", "--years", "2008"]
     command += ["--base-url", served.url, "--anywhere", "--cache"]

@@ -456,6 +456,7 @@ SCRIPT = Path(sys.executable).with_name("tvbandits")
 MODULE = [sys.executable, "-m", "tvbandits"]
 
 
+@pytest.mark.slow
 def test_module_and_script() -> None:
     ways = [MODULE, [str(SCRIPT)]] if SCRIPT.is_file() else [MODULE]
     for way in ways:
@@ -468,6 +469,7 @@ def test_module_and_script() -> None:
     assert re.fullmatch(r'tvbandits: unknown problem "nope"[^\n]+\n', bad.stderr)
 
 
+@pytest.mark.slow
 def test_no_bar_without_a_terminal(tmp_path: Path) -> None:
     ran = subprocess.run(
         [*MODULE, "compare", SMALL, "--policy=uniform", "--policy=sparq-gp-ucb", "--horizon=4",
@@ -523,6 +525,7 @@ class OnTerminal:
             self.process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_interrupting_keeps_what_is_done(tmp_path: Path, jobs: int) -> None:
     steps = 4000
@@ -614,6 +617,7 @@ def test_interrupted_anywhere(
     assert command(*given) == (130, "", "tvbandits: interrupted\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_had_enough() -> None:
     reader, writer = os.pipe()
     os.close(reader)

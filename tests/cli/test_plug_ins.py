@@ -13,6 +13,8 @@ import pytest
 
 from tests.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 OURS = '''
 from dataclasses import dataclass, field
 import numpy as np

@@ -22,6 +22,8 @@ from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
 
+pytestmark = pytest.mark.slow
+
 PROBLEMS = ["drifting-bump:candidates=21", "gp-drift:points_per_axis=3"]
 GIVEN = [
     "compare", *PROBLEMS, "--policy=uniform", "--policy=sparq-gp-ucb", "--horizon=7", "--seeds=3",

@@ -174,6 +174,7 @@ def test_noise_is_unbiased_of_the_first_sample_and_the_expert() -> None:
         assert float((expert.query(x, t).values - BUMP.value(x, t))[0]) != value
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
     names = ["uniform", "ui-gp-ucb", "sparq-gp-ucb"]
     problems = [BUMP, DRIFT]
@@ -502,6 +503,7 @@ def test_little_work_is_done_in_this_process(
     assert processes(monkeypatch, problem, policies, seeds, n_jobs) == expected
 
 
+@pytest.mark.slow
 def test_little_work_has_the_same_rows() -> None:
     names = ["uniform", "sparq-gp-ucb"]
     few = without_seconds(list(compare(BUMP, names, 1, n_jobs=-1)))
@@ -551,6 +553,7 @@ def test_answers_at_random_points_help() -> None:
     assert both[1]["sparq-gp-ucb"] == both[0]["sparq-gp-ucb"]  # it is the same run
 
 
+@pytest.mark.slow
 def test_several_processes_agree_on_equal_information() -> None:
     policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
     one, two = informed(policies), informed(policies, n_jobs=2)

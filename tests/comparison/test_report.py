@@ -131,6 +131,7 @@ def test_nothing_is_fetched(text: str) -> None:
     assert "default-src 'none'" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1200, True)])
 def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -> None:
     place = tmp_path / "report.html"

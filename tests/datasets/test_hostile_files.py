@@ -235,6 +235,7 @@ def test_https_from_the_same_host_unless_told_otherwise(tmp_path: Path) -> None:
         fetch_ozone(2008, cache=tmp_path, base_url=url)
 
 
+@pytest.mark.slow
 def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
     for arguments in (["/dev/zero"], [str(tmp_path)]):
         done = subprocess.run(

@@ -162,6 +162,7 @@ class Slow:
         return Answers(np.zeros(len(X)), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_a_fork_while_another_thread_asks_leaves_the_child_free(tmp_path: Path) -> None:

@@ -504,6 +504,7 @@ def as_path(folder: Path) -> Path:
     return folder / "log.csv"
 
 
+@pytest.mark.slow
 def test_a_path_needs_no_sqlalchemy(tmp_path: Path) -> None:
     as_sqlite(tmp_path).close()
     program = f"""

@@ -53,6 +53,8 @@ from tvbandits.experts.sensors.mqtt_link import (  # noqa: E402
     reading_in,
 )
 
+pytestmark = pytest.mark.slow
+
 MOSQUITTO = shutil.which(
     "mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 )
@@ -163,7 +165,7 @@ def test_the_name_of_a_client_is_checked(client: Any) -> None:
 
 
 def test_without_paho_the_extra_is_named() -> None:
-    hidden = "import sys; sys.modules['paho'] = None; import tvbandits.experts.mqtt"
+    hidden = "import sys; sys.modules['paho'] = None; import tvbandits.experts.sensors.mqtt"
     done = subprocess.run(
         [sys.executable, "-c", hidden], capture_output=True, text=True, check=False
     )

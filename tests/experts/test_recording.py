@@ -506,6 +506,7 @@ def test_a_change_shuts_out_others_from_its_first_moment(path: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
 
 
+@pytest.mark.slow
 def test_processes_share_a_file(path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(path)]
     processes = [subprocess.Popen(command) for _ in range(2)]
@@ -519,6 +520,7 @@ def test_processes_share_a_file(path: Path) -> None:
 # --- killed again and again -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_run_loses_nothing_and_pays_nothing_twice(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.crash", "--times", "6", "--folder", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

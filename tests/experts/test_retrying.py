@@ -249,6 +249,7 @@ def test_the_call_sees_what_is_set_for_numpy() -> None:
         quick(Script(overflow), time_out=LONG).query(X, 1.0)
 
 
+@pytest.mark.slow
 def test_a_hanging_expert_does_not_keep_a_program_from_ending() -> None:
     program = """
 import threading, numpy as np

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Answers, Box, Candidates
+from tvbandits import Answers, Bandit, Box, Candidates
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -87,6 +88,30 @@ MINIMISING = [
 def made(variant: str, domain: Any = LINE, expert: Any = None, seed: int = 3, **more: Any) -> Any:
     name, options = VARIANTS[variant]
     return POLICIES[name].make(setting(domain, expert, seed), **{**options, **more})
+
+
+def kinds() -> list[str]:
+    """One variant of each kind of player: bandits that differ only in aging are of one kind."""
+    found: dict[tuple[Any, ...], str] = {}
+    for variant in VARIANTS:
+        player = made(variant)
+        kind: tuple[Any, ...] = (VARIANTS[variant][0],)
+        if isinstance(player, Bandit):
+            recipe = player.recipe
+            parts = (recipe.posterior, recipe.acquisition, recipe.batching.rule, recipe.asking)
+            kind = tuple(type(each) for each in parts)
+        found.setdefault(kind, variant)
+    return list(found.values())
+
+
+KINDS = kinds()
+"""For what looks at how points are chosen, told and kept, and not at what is learned from them."""
+KINDS_AND_DOMAINS = [
+    pytest.param(kind, domain, id=f"{kind}-{name}")
+    for kind in KINDS
+    for name, domain in (("line", LINE), ("interval", INTERVAL))
+    if domain is LINE or kind in ON_INTERVAL
+]
 
 
 def warmed(player: Any, domain: Any = LINE, steps: int = 9) -> Any:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 

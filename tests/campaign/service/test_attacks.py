@@ -8,6 +8,8 @@ pytest.importorskip("fastapi", reason="no fastapi: no service")
 
 from tests.attack import service
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_attack_is_refused_and_logged() -> None:
     tally = service.attack(len(service.AT_ONCE), 11)

@@ -16,6 +16,8 @@ from tvbandits.campaign.service.app import VERBS
 from tvbandits.campaign.service.door import HEADERS, SIGN_IN
 from tvbandits.campaign.service.limits import Limits
 
+pytestmark = pytest.mark.slow
+
 TOLD = '{"points": [[0.0]], "rewards": [1.0], "t": 1}'
 
 

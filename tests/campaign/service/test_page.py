@@ -8,6 +8,8 @@ import requests
 from tests.campaign.service.serving import Served
 from tests.helpers.browser import looking
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_page_needs_a_token(served: Served) -> None:
     assert requests.get(served.address).status_code == 401

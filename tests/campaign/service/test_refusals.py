@@ -19,6 +19,8 @@ from tests.campaign.service.serving import LIMITS, Served, serving
 from tvbandits.campaign.service.limits import Rate
 from tvbandits.campaign.service.serving import serve
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("said", "status", "error"),

@@ -8,6 +8,8 @@ import requests
 from tests.campaign.service.serving import Served
 from tvbandits.campaign.service import Tokens
 
+pytestmark = pytest.mark.slow
+
 VERBS = {
     "POST /ask": ("ask", {}),
     "POST /questions": ("ask", {}),

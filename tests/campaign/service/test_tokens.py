@@ -77,6 +77,7 @@ for i in range(20):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_take_turns(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITES, str(tmp_path / "t.json")]
     running = [subprocess.Popen([*command, name], stdin=subprocess.PIPE) for name in "abc"]

@@ -16,6 +16,8 @@ from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
 from tvbandits import policies
 from tvbandits.campaign.service import Remote, RemoteError
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_script_plays_the_service_like_a_bandit(served: Served) -> None:
     remote: Any = Remote(served.address, served.tokens["all"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.attack.saved_files import Found, attempt, cases, good, saved_files, with_structure
+from tests.attack.saved_files import cases, good, saved_files, with_structure
 from tests.helpers.forged import forged
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
 from tvbandits import SavedFileError, StateSpace, load, policies
@@ -17,24 +17,17 @@ from tvbandits.core.files.archive import UnknownVersionError
 from tvbandits.core.files.values import UnknownPartError
 
 GOOD = good()
-CASES = cases(GOOD)
 
 
-def test_there_are_enough_of_them() -> None:
-    assert len(CASES) >= 60
-    assert len(set(CASES.values())) == len(CASES)
+@pytest.fixture(scope="module")
+def hostile() -> dict[str, bytes]:
+    return cases(GOOD)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_hostile_file_is_refused(name: str, tmp_path: Path) -> None:
-    found = Found()
-    attempt(name, CASES[name], tmp_path / "saved", found)
-    assert (found.refused, found.faults) == (1, [])
-
-
-def test_damage_at_random_is_found() -> None:
-    found = saved_files(len(CASES) + 40, 5)
-    assert (found.faults, found.refused) == ([], len(CASES) + 40)
+def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes]) -> None:
+    assert len(set(hostile.values())) == len(hostile)
+    found = saved_files(len(hostile) + 40, 5)
+    assert (found.faults, found.refused) == ([], len(hostile) + 40)
 
 
 SAID = {
@@ -68,9 +61,11 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_the_message_says_what_is_wrong(name: str, tmp_path: Path) -> None:
+def test_the_message_says_what_is_wrong(
+    name: str, hostile: dict[str, bytes], tmp_path: Path
+) -> None:
     path = tmp_path / "saved"
-    path.write_bytes(CASES[name])
+    path.write_bytes(hostile[name])
     kind, message = SAID[name]
     with pytest.raises(kind, match=message) as caught:
         load(path)
