@@ -1,6 +1,6 @@
 """`python -m tvbandits` is the command `tvbandits`."""
 
-from tvbandits.cli.terminal import leaving
+from tvbandits.cli.stopping import leaving
 
 
 def main() -> None:

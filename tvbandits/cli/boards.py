@@ -12,14 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from tvbandits.cli.problems import make_problem, problem_label
-from tvbandits.cli.terminal import (
-    StoppedError,
-    check_numbers,
-    collect,
-    ending_like_an_interrupt,
-    say,
-    write_page,
-)
+from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
+from tvbandits.cli.terminal import check_numbers, collect, say, write_page
 from tvbandits.comparison import files
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
 from tvbandits.comparison.cluster import Cluster

@@ -13,15 +13,8 @@ from typing import Any
 import pandas as pd
 
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
-from tvbandits.cli.terminal import (
-    StoppedError,
-    check_numbers,
-    collect,
-    ending_like_an_interrupt,
-    print_margins,
-    print_tables,
-    say,
-)
+from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
+from tvbandits.cli.terminal import check_numbers, collect, print_margins, print_tables, say
 from tvbandits.comparison import files
 from tvbandits.comparison import frontier as frontiers
 from tvbandits.comparison.cluster import Cluster

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tvbandits.cli.terminal import leaving
+from tvbandits.cli.stopping import leaving
 
 SPREAD = ("--years",)
 """Options that take several numbers, which `tvbandits.cli.main.spread` makes the parser understand."""

@@ -17,7 +17,7 @@ import typer
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands
 from tvbandits.cli import data
-from tvbandits.cli.terminal import INTERRUPTED, TERMINATED, StoppedError, Terminated, leaving
+from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, StoppedError, Terminated, leaving
 
 app = typer.Typer(
     add_completion=False,

@@ -1,21 +1,15 @@
 """What the commands say: progress while runs go on, and tables when they are done.
 
 Pages that a command leaves behind.
-
-How a command is stopped: by Ctrl-C, or by a request to end (SIGTERM).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -23,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
 from tvbandits.comparison.compare import as_width
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import MOST_SEEDS, Key, Row, counted, panels_of, summarise
@@ -30,66 +25,6 @@ from tvbandits.core.coercion import cleaned, shown
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
-
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit status after Ctrl-C, and after a request to end."""
-
-
-class Terminated(KeyboardInterrupt):
-    """A request to end, which is treated as Ctrl-C is."""
-
-
-class StoppedError(Exception):
-    """The user has stopped a command, and knows what became of it."""
-
-    def __init__(self, status: int = INTERRUPTED) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-@contextlib.contextmanager
-def leaving() -> Iterator[None]:
-    """While modules are imported Ctrl-C ends the process at once: there is nothing to keep.
-
-    An exception would not do: it may come up in code that takes it for a failed import.
-    """
-    if not _may_handle(signal.SIGINT, signal.default_int_handler):
-        yield
-        return
-    signal.signal(signal.SIGINT, _leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"tvbandits: interrupted\n")
-    os._exit(INTERRUPTED)
-
-
-@contextlib.contextmanager
-def ending_like_an_interrupt() -> Iterator[None]:
-    """A request to end raises `Terminated` here, so that what is done can be kept."""
-    if not _may_handle(signal.SIGTERM, signal.SIG_DFL):
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise Terminated
-
-
-def _may_handle(number: int, usual: object) -> bool:
-    """Whether this is for us: in the main thread, and nobody else has decided on it."""
-    here = threading.current_thread() is threading.main_thread()
-    return here and signal.getsignal(number) == usual
-
 
 messages = Console(stderr=True)
 

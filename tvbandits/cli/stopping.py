@@ -1,0 +1,71 @@
+"""How a command is stopped: by Ctrl-C, or by a request to end (SIGTERM). Imports next to nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit status after Ctrl-C, and after a request to end."""
+
+
+class Terminated(KeyboardInterrupt):
+    """A request to end, which is treated as Ctrl-C is."""
+
+
+class StoppedError(Exception):
+    """The user has stopped a command, and knows what became of it."""
+
+    def __init__(self, status: int = INTERRUPTED) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """While modules are imported Ctrl-C ends the process at once: there is nothing to keep.
+
+    An exception would not do: it may come up in code that takes it for a failed import.
+    """
+    if not _may_handle(signal.SIGINT, signal.default_int_handler):
+        yield
+        return
+    signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"tvbandits: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def ending_like_an_interrupt() -> Iterator[None]:
+    """A request to end raises `Terminated` here, so that what is done can be kept."""
+    if not _may_handle(signal.SIGTERM, signal.SIG_DFL):
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _may_handle(number: int, usual: object) -> bool:
+    """Whether this is for us: in the main thread, and nobody else has decided on it."""
+    here = threading.current_thread() is threading.main_thread()
+    return here and signal.getsignal(number) == usual
