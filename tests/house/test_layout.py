@@ -122,6 +122,7 @@ LAZY = {
     "tvbandits/cli/main.py": "a command is imported when it is called, so that help is quick",
     "tvbandits/cli/data.py": "the same",
     "tvbandits/cli/campaigns.py": "the same",
+    "tvbandits/cli/campaign_actions.py": "what makes a campaign's own expert, where one is named",
     "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",
     "tvbandits/core/files/words.py": "every package whose parts a file may hold",
     "tvbandits/comparison/cluster.py": "distributed is an extra, imported where it is used",

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import time
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,9 +23,7 @@ try:
     from tvbandits.campaign.campaign import Campaign
     from tvbandits.campaign.status import without_formulas
     from tvbandits.campaign.store.rows import Row, points_of
-    from tvbandits.cli.campaign_config import made_expert, read_config
     from tvbandits.cli.doubting import Doubts, sure
-    from tvbandits.cli.drafting import drafted
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise
@@ -66,6 +63,8 @@ class Call:
                 yield Sites(campaign)
                 return
             check_expert(self.expert, wanted)
+            from tvbandits.cli.campaign_config import made_expert
+
             expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
             yield Sites(campaign)
@@ -94,15 +93,6 @@ class Change:
     value: float | None = None
     variance: float | None = None
     yes: bool = False
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A file to be written: a policy ("name:key=value,..."), the sites, the deviation of a reading."""
-
-    policy: str
-    sites: str | None
-    noise_sd: float | None
 
 
 class Sites:
@@ -165,55 +155,6 @@ def check_expert(said: str, wanted: str) -> None:
 
 
 # --- the commands ------------------------------------------------------------------------------------
-
-
-def new(
-    file: str,
-    config: Path | None,
-    expert: str | None,
-    who: str | None,
-    draft: Draft | None = None,
-) -> None:
-    """Begin a campaign; from a policy the file that it is about is written first."""
-    if draft is not None:
-        path = Path("campaign.toml") if config is None else config
-        if path.exists():
-            raise ValueError(f"{path}: there is something already; leave --policy out to use it")
-        text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
-        path.write_text(text, encoding="utf-8")
-        if draft.sites is None or draft.noise_sd is None:
-            print(f"{path} is written: fill in sites and noise_sd, and then")
-            print(f"tvbandits campaign new {file} --config {path}")
-            return
-        print(f"{path} is written")
-        config = path
-    if config is None:
-        raise ValueError("give --config FILE, or --policy NAME to have one written")
-
-    def handed_over(name: str) -> Any:
-        if expert is None:
-            raise ValueError(
-                f"the expert {name} is your own code: say so by --expert {name}, and it is imported"
-            )
-        check_expert(expert, name)
-        return load(name)
-
-    planned = read_config(config, handed_over)
-    if expert is not None:
-        check_expert(expert, planned.about["expert"])
-    more = {"clock": planned.clock, "about": planned.about, "who": who}
-    with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
-        about = campaign.about
-        print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
-
-
-def _in_km(about: Mapping[str, str]) -> list[str]:
-    """What became of latitude and longitude, and what that means for a length scale."""
-    if not about.get("length_unit"):
-        return []
-    scale = tomllib.loads(about["config"])["policy"].get("length_scale")
-    said = "length scales are in km" if scale is None else f"length_scale = {scale} is in km"
-    return [about["places"], said]
 
 
 def ask(

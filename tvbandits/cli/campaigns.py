@@ -72,11 +72,11 @@ def new_command(
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
     with leaving():
-        from tvbandits.cli import campaign_actions as actions
-    draft = None if policy is None else actions.Draft(policy, sites, noise_sd)
+        from tvbandits.cli import drafting
+    draft = None if policy is None else drafting.Draft(policy, sites, noise_sd)
     if draft is None and (sites is not None or noise_sd is not None):
         raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    actions.new(file, config, expert, who, draft)
+    drafting.new(file, config, expert, who, draft)
 
 
 @app.command("ask")

@@ -1,14 +1,19 @@
-"""The file of a campaign for a policy, written with all of its keys, to be filled in."""
+"""How a campaign begins, and its file for a policy, written with all of its keys, to be filled in."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvbandits.cli.campaign_config import options_of
-from tvbandits.policies.names import known_spec, parse_call
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.cli.campaign_actions import check_expert
+from tvbandits.cli.campaign_config import options_of, read_config
+from tvbandits.policies.names import known_spec, load, parse_call
 from tvbandits.policies.registry import POLICIES
 
 DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins; keys after "#" may be left out.
@@ -45,6 +50,15 @@ EXPERT = """
 # maker = "package.module:name"  # code of your own
 # budget = 200  # questions in all
 """
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A file to be written: a policy ("name:key=value,..."), the sites, the deviation of a reading."""
+
+    policy: str
+    sites: str | None
+    noise_sd: float | None
 
 
 def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) -> str:
@@ -91,3 +105,52 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
 def _value(value: Any) -> str:
     """As TOML says it, which is as JSON does."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def new(
+    file: str,
+    config: Path | None,
+    expert: str | None,
+    who: str | None,
+    draft: Draft | None = None,
+) -> None:
+    """Begin a campaign; from a policy the file that it is about is written first."""
+    if draft is not None:
+        path = Path("campaign.toml") if config is None else config
+        if path.exists():
+            raise ValueError(f"{path}: there is something already; leave --policy out to use it")
+        text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
+        path.write_text(text, encoding="utf-8")
+        if draft.sites is None or draft.noise_sd is None:
+            print(f"{path} is written: fill in sites and noise_sd, and then")
+            print(f"tvbandits campaign new {file} --config {path}")
+            return
+        print(f"{path} is written")
+        config = path
+    if config is None:
+        raise ValueError("give --config FILE, or --policy NAME to have one written")
+
+    def handed_over(name: str) -> Any:
+        if expert is None:
+            raise ValueError(
+                f"the expert {name} is your own code: say so by --expert {name}, and it is imported"
+            )
+        check_expert(expert, name)
+        return load(name)
+
+    planned = read_config(config, handed_over)
+    if expert is not None:
+        check_expert(expert, planned.about["expert"])
+    more = {"clock": planned.clock, "about": planned.about, "who": who}
+    with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
+        about = campaign.about
+        print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
+
+
+def _in_km(about: Mapping[str, str]) -> list[str]:
+    """What became of latitude and longitude, and what that means for a length scale."""
+    if not about.get("length_unit"):
+        return []
+    scale = tomllib.loads(about["config"])["policy"].get("length_scale")
+    said = "length scales are in km" if scale is None else f"length_scale = {scale} is in km"
+    return [about["places"], said]

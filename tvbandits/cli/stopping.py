@@ -1,4 +1,4 @@
-"""How a command is stopped: by Ctrl-C, or by a request to end (SIGTERM)."""
+"""How a command is stopped: by Ctrl-C, or by a request to end (SIGTERM). Imports next to nothing."""
 
 from __future__ import annotations
 
