@@ -29,8 +29,9 @@ from tvbandits.comparison.entrants import (
     steps_of,
 )
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
+from tvbandits.comparison.result import ComparisonResult
 from tvbandits.comparison.setup import prepare
-from tvbandits.comparison.summary import Key, Row, as_seeds
+from tvbandits.comparison.summary import Key, as_seeds
 from tvbandits.core.arrays import flag, is_finite_number, whole_number
 from tvbandits.core.coercion import function
 from tvbandits.core.protocols import Expert, Problem
@@ -134,7 +135,7 @@ def compare(
     expert: MakeExpert | None = simulated,
     equal_information: bool = False,
     batch: int | None = None,
-) -> Iterator[Row]:
+) -> ComparisonResult:
     """Play every policy on every problem with every seed.
 
     Parameters
@@ -163,12 +164,14 @@ def compare(
         reward and the regret of a step are means over its points, and x0, ... are its first point. By
         default each policy plays as many points as it decides itself.
 
-    Yields
-    ------
-    dict
-        One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
-        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
-        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `confidence` is the width that
+    Returns
+    -------
+    ComparisonResult
+        The rows, which are dicts: played as they are iterated over, and with `to_frame()`, `summary()`,
+        `paired()` and `to_latex()`. One row a step, in the order of problems, policies and seeds, with
+        the columns problem, policy, confidence, seed, t, x0, ..., reward, best, regret,
+        cumulative_regret, average_regret, queries, answered, cost, seconds, batch_size,
+        dictionary_size, beta, bound. `confidence` is the width that
         was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
         the average regret, at that width. The points of a batch are played one a step and told together:
         queries and their cost stand in its first row, and each of its rows has its share of the seconds.
@@ -182,10 +185,9 @@ def compare(
     Examples
     --------
     >>> from tvbandits import compare
-    >>> from tvbandits.comparison.summary import summarise
     >>> from tvbandits.datasets import DriftingBump
     >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
-    >>> print(summarise(rows)[["policy", "seeds", "horizon"]])
+    >>> print(rows.summary()[["policy", "seeds", "horizon"]])
            policy  seeds  horizon
     0     uniform      2       20
     1  eps-greedy      2       20
@@ -193,7 +195,7 @@ def compare(
     plan = Comparison(
         problems, policies, seeds, horizon, n_jobs, confidence, expert, equal_information, batch
     )
-    return (row for run in iterate(plan) for row in run.rows)
+    return ComparisonResult(row for run in iterate(plan) for row in run.rows)
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:

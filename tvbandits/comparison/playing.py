@@ -183,7 +183,7 @@ def _next_batch(prepared: Prepared, player: Player, step: int, points: int | Non
     asked = time.perf_counter() - started
     if points is None:
         X = X[: prepared.horizon - step + 1]
-    times = float(step) + np.arange(len(X)) * (points is None)
+    times = float(step) + np.arange(float(len(X))) * (points is None)
     beta = _info_of(player).beta
     best, pairs = np.empty(len(X)), np.empty((len(X), 2))
     for i in range(len(X)):
