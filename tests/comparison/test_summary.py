@@ -192,7 +192,7 @@ def test_a_result_is_its_rows_and_their_tables() -> None:
     assert list(result) == list(result[:]) == list(result[::-1])[::-1]
     assert (len(result), result[-1]["policy"]) == (20, "gp-ucb")
     assert result.to_frame().equals(pd.DataFrame(result))
-    assert str(result) == summarise(result).to_string(index=False)
+    assert str(result).splitlines()[2].split()[:4] == ["drifting-bump", "gp-ucb", "2", "5"]
     assert "<td>gp-ucb</td>" in result._repr_html_()
     (pair,) = result.paired("uniform").to_dict(orient="records")
     difference = pair["difference"]

@@ -21,7 +21,7 @@ IN_PRINT = {
     "average_regret_ci95": r"95\% $\pm$",
     "last_fifth_regret": "last fifth",
 }
-"""Columns of the summary that `ComparisonResult.to_latex` writes, with their headings."""
+"""Columns of the summary that are shown, with their headings in LaTeX."""
 
 
 class ComparisonResult(Sequence[Row]):
@@ -88,10 +88,13 @@ class ComparisonResult(Sequence[Row]):
         return f"<{type(self).__name__}, {len(self._rows)} rows played so far>"
 
     def __str__(self) -> str:
-        return self.summary().to_string(index=False)
+        return self._shown().to_string(index=False, float_format="{:.3f}".format)
 
     def _repr_html_(self) -> str:
-        return str(self.summary().to_html(index=False))
+        return str(self._shown().to_html(index=False, float_format="{:.3f}".format))
+
+    def _shown(self) -> pd.DataFrame:
+        return self.summary()[list(IN_PRINT)]
 
     def to_frame(self) -> pd.DataFrame:
         """All rows."""
@@ -107,9 +110,8 @@ class ComparisonResult(Sequence[Row]):
 
     def to_latex(self) -> str:
         """The summary as a `tabular` with the rules of the package booktabs."""
-        table = self.summary()[list(IN_PRINT)]
         lines = [" & ".join(IN_PRINT.values())]
-        lines += [" & ".join(map(_cell, line)) for line in table.itertuples(index=False)]
+        lines += [" & ".join(map(_cell, line)) for line in self._shown().itertuples(index=False)]
         head, *body = [rf"{line} \\" for line in lines]
         kinds = "".join("l" if name in ("problem", "policy") else "r" for name in IN_PRINT)
         rules = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head, r"\midrule", *body]
