@@ -29,7 +29,7 @@ $(DEV): $(RUN)
 	@touch $(DEV)
 
 demo: $(RUN)
-	@echo "500 steps of a bump that wanders, 3 seeds, 5 policies: half a minute on two cores"
+	@echo "500 steps of a bump that wanders, 3 seeds, 5 policies: one to two minutes on two cores"
 	$(BIN)/tvbandits compare drifting-bump $(DEMO) --seeds 3 --out $(DEMO_OUT)
 
 # Without PYTHONDONTWRITEBYTECODE, under which every run rewrites the assertions of every test again.

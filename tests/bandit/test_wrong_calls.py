@@ -90,7 +90,11 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
             "variance must be finite, got nan",
         ),
         ("tell one NaN for two", lambda b: b.tell(LINE.X[:2], NAN), r"y must have shape \(2,\)"),
-        ("tell truth", lambda b: b.tell(LINE.X[[3]], [True]), "y must be numeric.*truth values"),
+        (
+            "tell masked truth",
+            lambda b: b.tell(LINE.X[[3]], np.ma.array([True], mask=[True])),
+            "y must be numeric.*truth values",
+        ),
         ("tell too much", lambda b: b.tell(LINE.X[[3]], [1e60]), r"y must be at most 1e\+50"),
         # what is given up
         ("drop what is not out", lambda b: b.drop([[9.75]]), r"\[9\.75\] is not pending; 2 points"),

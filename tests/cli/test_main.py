@@ -31,7 +31,7 @@ from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare, iterate
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import save_figure
-from tvbandits.comparison.summary import SUMMARY, problem_references, summarise
+from tvbandits.comparison.summary import SUMMARY, paired, problem_references, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, ozone
 from tvbandits.policies import FIRST_COMPARISON, POLICIES
 from tvbandits.policies.names import parse_spec
@@ -73,6 +73,28 @@ def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> No
     assert "1 seed, 5 steps, regret in ppb" in said.out
     assert re.search(r"│ uniform +│ +[\d.]+ │ +- │ +- │", said.out)
     assert "data: simulated, 3 stations, 5 days" in said.out
+
+
+def test_compare_plays_two_a_step_and_pairs_policies_by_seed(
+    command: Command, tmp_path: Path
+) -> None:
+    names = ("uniform", "gp-ucb")
+    policies = [f"--policy={name}" for name in names]
+    told = ["compare", SMALL, *policies, "--horizon=6", "--seeds=3", "--jobs=1", "--batch=2"]
+    said = command(*told, "--out", tmp_path / "two")
+    assert said.status == 0
+    rows = pd.DataFrame(compare(DriftingBump(candidates=41), names, 3, 6, batch=2))
+    (pair,) = paired(rows).to_dict(orient="records")
+    over = f"{pair['difference']:.3f} ± {pair['ci95']:.3f}"
+    assert re.search(rf"│ {pair['policy']} +(│ +[\d.]+ ){{3}}│ +{over} │", said.out)
+    assert pd.read_csv(tmp_path / "two" / files.ROWS)["reward"].to_list() == pytest.approx(
+        rows["reward"].to_list()
+    )
+    refused = command(*told[:-1], "--batch=0")
+    assert (refused.status, refused.err) == (
+        2,
+        "tvbandits: --batch must be a whole number of at least 1, got 0\n",
+    )
 
 
 def test_one_step(command: Command) -> None:

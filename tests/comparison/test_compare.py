@@ -269,6 +269,49 @@ def test_the_last_batch_ends_with_the_horizon() -> None:
     assert [row["batch_size"] for row in rows] == [5] * 5 + [2] * 2
 
 
+def test_so_many_points_a_step() -> None:
+    """A step is the mean of its points, told at its time; a point played twice is read twice."""
+    domain, problem = np.linspace(-50, 50, 41)[:, None], BUMP
+    made: dict[int, Any] = {}
+
+    @dataclass
+    class Batches(Recorder):
+        def ask(self, t: float | None = None, n: int = 1) -> Array:
+            assert t is not None
+            return domain[[int(t)] * (n - 1) + [40]]
+
+        def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
+            (when,) = set(np.broadcast_to(np.asarray(t), len(np.asarray(X))))
+            made[int(when)] = np.asarray(y)
+            return self.info
+
+    rows = list(compare(problem, {"b": lambda _: Batches(at_origin)}, 1, 8, batch=3))
+    assert [(row["t"], row["batch_size"], row["x0"]) for row in rows] == [
+        (t, 3, domain[t, 0]) for t in range(1, 9)
+    ]
+    for t, row in enumerate(rows, 1):
+        expected = problem.value(domain[[t, t, 40]], float(t)).mean()
+        assert row["reward"] == pytest.approx(expected)
+        assert row["regret"] == pytest.approx(problem.best(t) - expected)
+        assert row["average_regret"] == pytest.approx(np.mean([r["regret"] for r in rows[:t]]))
+        assert len(set(made[t])) == 3
+    one = list(compare(BUMP, ["gp-ucb"], 1, 5, batch=1))
+    plain = list(compare(BUMP, ["gp-ucb"], 1, 5))
+    assert [row["reward"] for row in one] == [row["reward"] for row in plain]
+    assert one[-1]["bound"] == plain[-1]["bound"]
+    with pytest.raises(
+        TypeError, match='"b" plays one point a step: its ask takes no n, got batch=2'
+    ):
+        list(compare(BUMP, {"b": Recording(at_origin)}, 1, 5, batch=2))
+    with pytest.raises(ValueError, match="batch must be a whole number of at least 1, got 0"):
+        compare(BUMP, ["gp-ucb"], 1, 5, batch=0)
+
+
+def test_every_policy_plays_two_a_step() -> None:
+    rows = compare(BUMP, sorted(POLICIES), 1, 2, batch=2)
+    assert {row["batch_size"] for row in rows} == {2}
+
+
 def test_widths() -> None:
     for width, text, beta in ((2, "2", 2.0), (np.float64(0.5), "0.5", 0.5), ("1.5", "1.5", 1.5)):
         rows = list(compare(BUMP, ["gp-ucb"], 1, 3, confidence=width))

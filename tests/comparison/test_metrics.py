@@ -13,12 +13,12 @@ from tvbandits.comparison.board import (
     by_problem,
     held_regret,
     held_table,
-    paired,
     profile,
     ranks,
     winners,
 )
 from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.summary import paired
 from tvbandits.datasets import DriftingBump, GPDrift, WearingArms
 
 TABLE = pd.DataFrame(
@@ -82,6 +82,8 @@ def test_policies_are_paired_by_seed() -> None:
     assert found.loc[0, ["policy", "seeds", "difference"]].to_list() == ["y", 2, 0.5]
     # Differences -1 and 2: deviation 3 / sqrt 2, and t of one degree is 12.706.
     assert found.loc[0, "ci95"] == pytest.approx(12.706 * 3 / math.sqrt(2) / math.sqrt(2), rel=1e-3)
+    best = paired(rows[rows["seed"] < 2]).iloc[0]
+    assert (best["policy"], best["reference"], best["difference"]) == ("y", "x", 0.5)
     with pytest.raises(ValueError, match='"z" was not played; there are: x, y'):
         paired(rows, "z")
 

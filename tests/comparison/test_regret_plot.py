@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
+from sklearn.gaussian_process.kernels import RBF
 
+from tvbandits import Candidates
+from tvbandits.comparison.board import rank_figure, ranks
 from tvbandits.comparison.regret_plot import (
     REFERENCE_NAMES,
     _apart,
@@ -24,7 +29,9 @@ from tvbandits.comparison.regret_plot import (
     styles_of,
 )
 from tvbandits.datasets.tables.references import References
-from tvbandits.policies import POLICIES
+from tvbandits.plots import beliefs
+from tvbandits.plots.figure import NotebookFigure
+from tvbandits.policies import POLICIES, gp_ucb
 
 STYLES = {name: policy.look for name, policy in POLICIES.items() if policy.look is not None}
 EIGHT = [
@@ -377,3 +384,11 @@ def test_apart_is_the_nearest(places: list[float]) -> None:
         other = found + 0.02 * rng.standard_normal(len(found))
         if (np.diff(other[order]) >= 0.1).all():
             assert float(((other - wanted) ** 2).sum()) >= moved - 1e-12
+
+
+def test_a_figure_is_a_picture_in_a_notebook() -> None:
+    ranked = ranks(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]}))
+    bandit = gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.1)
+    for figure in (regret_figure(make_rows()), rank_figure(ranked), beliefs(bandit)):
+        assert isinstance(figure, NotebookFigure)
+        assert imread(BytesIO(figure._repr_png_())).std() > 0

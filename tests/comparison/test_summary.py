@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from tvbandits.comparison.summary import SUMMARY, as_seeds, counted, problem_references, summarise
+from tvbandits.comparison.compare import compare
+from tvbandits.comparison.result import ComparisonResult
+from tvbandits.comparison.summary import (
+    SUMMARY,
+    Row,
+    as_seeds,
+    counted,
+    problem_references,
+    summarise,
+)
 from tvbandits.datasets import DriftingBump, GPDrift
 from tvbandits.datasets.tables.references import average_regret
 
@@ -164,3 +174,31 @@ def test_seeds_that_are_no_whole_numbers(wrong: Any) -> None:
 )
 def test_counted(numbers: list[int], text: str) -> None:
     assert counted(iter(numbers), "seed") == text
+
+
+def test_a_result_is_its_rows_and_their_tables() -> None:
+    """Rows are played when they are wanted, once; what is shown is what they sum up to."""
+    played: list[int] = []
+
+    def rows() -> Iterator[Row]:
+        for row in compare(DriftingBump(candidates=41, horizon=5), ["uniform", "gp-ucb"], 2):
+            played.append(int(row["t"]))
+            yield row
+
+    result = ComparisonResult(rows())
+    assert "0 rows played so far" in repr(result)
+    assert (len(result[2:4]), result[3]["t"], len(played)) == (2, 4, 4)
+    assert [row["t"] for row in result] == [1, 2, 3, 4, 5] * 4 == played
+    assert list(result) == list(result[:]) == list(result[::-1])[::-1]
+    assert (len(result), result[-1]["policy"]) == (20, "gp-ucb")
+    assert result.to_frame().equals(pd.DataFrame(result))
+    assert str(result).splitlines()[2].split()[:4] == ["drifting-bump", "gp-ucb", "2", "5"]
+    assert "<td>gp-ucb</td>" in result._repr_html_()
+    (pair,) = result.paired("uniform").to_dict(orient="records")
+    difference = pair["difference"]
+    means = result.summary().set_index("policy")["average_regret"]
+    assert difference == pytest.approx(means["gp-ucb"] - means["uniform"])
+    latex = result.to_latex().splitlines()
+    assert latex[4].startswith(f"drifting-bump & uniform & 2 & 5 & {means['uniform']:.3f} & ")
+    assert len({line.count("&") for line in latex if line.endswith(r"\\")}) == 1
+    assert r"a\_b\%" in ComparisonResult([{**result[0], "policy": "a_b%"}]).to_latex()

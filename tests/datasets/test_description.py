@@ -152,6 +152,21 @@ def test_sites(tmp_path: Path) -> None:
         describe(csv(tmp_path / "p.csv", pd.DataFrame({"id": [1, 2], "x": 0, "y": 1})))
 
 
+def test_a_sensor_that_is_stuck(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(20, 3, (300, 4)), columns=["a", "b", "c", "dry"])
+    table.loc[40:279, "b"] = 17.3  # 240 readings, two of them missing
+    table.loc[[60, 61], "b"] = np.nan
+    table.loc[100:122, "c"] = 17.3  # 23
+    table["dry"] = 0.0
+    table.loc[[5, 9], "dry"] = 1.0, 2.0
+    table.insert(0, "time", pd.date_range("2026-01-01", periods=300, freq="h"))
+    _, found = facts(describe(csv(tmp_path / "w.csv", table)))
+    assert found["caution"] == (
+        "identical readings in a row, as of a sensor that is stuck: 'b' 238"
+    )
+
+
 def test_a_long_table_says_how_to_widen_it(tmp_path: Path) -> None:
     long = pd.DataFrame(
         {"date": "2026-01-01", "time": "10:00", "moteid": [1, 2, 1], "value": [1.0, 2, 3]}

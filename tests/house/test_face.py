@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,23 @@ def test_every_name_is_there_and_declared() -> None:
     assert set(tvbandits.__all__) <= set(dir(tvbandits))
     with pytest.raises(AttributeError, match="module 'tvbandits' has no attribute 'Bandid'"):
         _ = tvbandits.Bandid
+
+
+def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> None:
+    """There tqdm, which a dependency takes where it is, warns of a bar that nobody here uses."""
+    (tmp_path / "tqdm").mkdir()
+    (tmp_path / "tqdm" / "__init__.py").write_text("")
+    warns = 'warnings.warn("IProgress not found. Please update jupyter and ipywidgets.")'
+    (tmp_path / "tqdm" / "auto.py").write_text(f"import warnings\n{warns}\ntqdm = None\n")
+    asked = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import tvbandits.datasets"
+    )
+    said = subprocess.run(
+        [sys.executable, "-W", "always", "-c", f"{asked}; print('tqdm.auto' in sys.modules)"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout == "True\n"
+    assert "IProgress" not in said.stderr
 
 
 def test_help_does_not_import_the_world() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,6 +93,14 @@ class Decision:
         """Deviations (m,) at points (m, d), in the unit of rewards; points that are out count."""
         return self.fantasy(Width(lambda X: np.zeros(len(X)), self.view.scale)).bounds
 
+    @property
+    def crowded(self) -> bool:
+        """Whether there are fewer points than are asked for, so that some have to be played again."""
+        if not isinstance(self.domain, Candidates) or self.n is None:
+            return False
+        free = len(self.domain) if self.available is None else self.available(self.domain.X).sum()
+        return bool(self.n > free) and len(self.domain) <= LARGEST_JOINT
+
 
 class Acquisition(Protocol):
     """A rule for the next points."""
@@ -104,6 +112,21 @@ class Acquisition(Protocol):
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
         ...
+
+
+def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+    """As `rule.choose`; where there are fewer points than are asked for, by Thompson shares.
+
+    Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
+    expected share is then the probability that it is the best one, whatever the rule.
+    """
+    if not decision.crowded:
+        return rule.choose(decision, rng)
+    allowed = Allowed(decision.domain, decision.available, np.empty((0, decision.domain.dimension)))
+    assert isinstance(decision.domain, Candidates)  # nothing else is crowded
+    X = decision.domain.X
+    drawn = samples(replace(decision, beta=1.0), decision.n or 1, rng)
+    return X[np.where(allowed(X), drawn, -np.inf).argmax(axis=1)], 0
 
 
 @dataclass(frozen=True)

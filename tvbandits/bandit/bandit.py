@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, Available, available
 from tvbandits.acquisition.batch_rules import One
-from tvbandits.acquisition.rules import Decision
+from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.correcting import ToldReadings, readings_at
 from tvbandits.bandit.inference import Model
@@ -335,7 +335,9 @@ class Bandit(Looking):
             Time of the decision; by default one unit after the latest time told, 1 at the start.
         n : int, optional
             Exactly so many points, distinct where the domain has as many; by default the batch rule
-            decides, one point for most policies.
+            decides, one point for most policies. Of more than the candidates that are available (100
+            visits, 8 banners) each gets a share: that of draws from the beliefs in which it is the best
+            (Thompson shares).
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask; on a space the points are a frame with its names.
@@ -383,7 +385,8 @@ class Bandit(Looking):
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        X, looks = self._recipe.acquisition.choose(self._decision(state, now, beta, n, free), rng)
+        decision = self._decision(state, now, beta, n, free)
+        X, looks = chosen(self._recipe.acquisition, decision, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -441,9 +444,9 @@ class Bandit(Looking):
         X : array of shape (n, d)
             The points that were played, asked for or not.
         y : array of shape (n,)
-            Their rewards. NaN: the point was played, and there is no reading; the play counts, it is no
-            longer pending, and nothing is learned from it. A reading of the same point and time that is
-            told later takes its place.
+            Their rewards; True is 1, False is 0. NaN: the point was played, and there is no reading; the
+            play counts, it is no longer pending, and nothing is learned from it. A reading of the same
+            point and time that is told later takes its place.
         t : float or array of shape (n,), optional
             The times of the rewards; older ones than the latest are welcome. By default the time that
             each point was asked for, and one unit after the latest time told where it was not.

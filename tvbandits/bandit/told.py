@@ -6,8 +6,10 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.bandit.recipe import Recipe
@@ -78,12 +80,23 @@ def checked_told(
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     rewards, variances = values_and_variance(
-        "y", y, n, noise_variance if variance is None else variance
+        "y", zero_or_one(y), n, noise_variance if variance is None else variance
     )
     times = as_times(_times_asked(pending, points, asked_for) if t is None else t, n)
     read = ~np.isnan(rewards)
     told = Observations(points[read], times[read], rewards[read], variances[read])
     return Told(points, times, told, Plays(points[~read], times[~read]))
+
+
+def zero_or_one(y: Any) -> Any:
+    """Rewards with the truth values among them as numbers: what converted is 1, what did not is 0."""
+    if isinstance(y, list | tuple):
+        return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
+    kind = getattr(y, "dtype", None)
+    if isinstance(kind, pd.BooleanDtype):
+        return y.to_numpy(dtype=np.float64, na_value=np.nan)
+    plain = isinstance(y, bool) or (kind == np.dtype(bool) and not np.ma.isMaskedArray(y))
+    return np.asarray(y, dtype=np.float64) if plain else y
 
 
 def checked_answers(

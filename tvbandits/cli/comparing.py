@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import check_numbers, collect, print_margins, print_tables, say
@@ -25,6 +26,7 @@ from tvbandits.comparison.regret_plot import asks
 from tvbandits.comparison.store import RunStore, can_keep
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
 from tvbandits.comparison.tasks import tasks_of
+from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import file_path
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
@@ -48,10 +50,13 @@ class Order:
     expert: str | None = None
     equal_information: bool = False
     cluster: str | None = None
+    batch: int | None = None
 
     def __post_init__(self) -> None:
         if self.cluster is not None and self.equal_information:
             raise ValueError("--cluster plays runs apart, --equal-information together: give one")
+        if self.batch is not None:
+            whole_number("--batch", self.batch, at_most=MOST_POINTS)
         check_numbers(self.seeds, self.jobs, self.horizon, self.confidence)
         reads = any(
             text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
@@ -151,6 +156,7 @@ def _played(
         order.confidence,
         NamedExpert(order.expert) if order.expert else simulated,
         order.equal_information,
+        order.batch,
     )
     arguments = {
         "command": command,
@@ -164,6 +170,7 @@ def _played(
         "checksums": [_checksum(path) for path in order.data],
         "expert": order.expert,
         "equal_information": order.equal_information,
+        "batch": order.batch,
     }
     there = files.finished_runs(folder, arguments, plan.steps) if folder is not None else {}
     store = store_in(folder, arguments, plan)

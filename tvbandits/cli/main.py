@@ -220,6 +220,10 @@ def compare_command(
         ),
     ] = False,
     cluster: Engine = None,
+    batch: Annotated[
+        int | None,
+        _whole_number("Points a step, whose regret is their mean; as each policy decides."),
+    ] = None,
     bound: Annotated[
         bool, typer.Option("--bound", help="Draw the theorem's bound in the picture of --out.")
     ] = False,
@@ -228,7 +232,16 @@ def compare_command(
     with leaving():
         from tvbandits.cli import comparing
     order = comparing.Order(
-        problem, confidence, horizon, seeds, jobs, data or [], expert, equal_information, cluster
+        problem,
+        confidence,
+        horizon,
+        seeds,
+        jobs,
+        data or [],
+        expert,
+        equal_information,
+        cluster,
+        batch,
     )
     comparing.compare(order, policy or [], out, format_, bound=bound)
 

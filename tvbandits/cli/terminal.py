@@ -20,7 +20,15 @@ from rich.text import Text
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
 from tvbandits.comparison.compare import as_width
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import MOST_SEEDS, Key, Row, counted, panels_of, summarise
+from tvbandits.comparison.summary import (
+    MOST_SEEDS,
+    Key,
+    Row,
+    counted,
+    paired,
+    panels_of,
+    summarise,
+)
 from tvbandits.core.coercion import cleaned, shown
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem
@@ -116,6 +124,8 @@ def print_tables(
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)
+    pairs = paired(rows)
+    beside = {(line["problem"], line["policy"]): line for line in pairs.to_dict(orient="records")}
     for problem, width, group in panels_of(summarise(rows)):
         unit = f", regret in {units[problem]}" if units[problem] else ""
         first = group.iloc[0]
@@ -128,14 +138,22 @@ def print_tables(
         table.add_column("policy", overflow="fold")
         several = width == "several widths"
         interval = "95% ±" if console.encoding.startswith("utf") else "95% +-"
-        headings = ["average regret", "sd", interval, "last fifth", "queries", "ms"]
+        headings = [
+            "average regret",
+            "sd",
+            interval,
+            "over the best",
+            "last fifth",
+            "queries",
+            "ms",
+        ]
         for heading in ["width", *headings] if several else headings:
             table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
             table.add_row(
                 Text(cleaned(str(line["policy"]))),
                 *[str(line["confidence"])][:several],
-                *_cells(line),
+                *_cells(line, beside.get((problem, line["policy"])), interval[-2:].strip()),
             )
         console.print(table)
         found = references[problem]
@@ -148,11 +166,19 @@ def print_tables(
             console.print(cleaned(f"data: {summary}", LONGEST_SUMMARY), markup=False)
 
 
-def _cells(line: dict[Any, Any]) -> list[str]:
+def _cells(line: dict[Any, Any], beside: dict[Any, Any] | None, sign: str) -> list[str]:
+    """Of a policy, with its differences to the best one, paired by seed."""
+    if beside is None:
+        over = "-"
+    elif beside["ci95"] != beside["ci95"]:
+        over = f"{beside['difference']:.3f}"
+    else:
+        over = f"{beside['difference']:.3f} {sign} {beside['ci95']:.3f}"
     return [
         f"{line['average_regret']:.3f}",
         _or_dash(line["average_regret_sd"], ".3f"),
         _or_dash(line["average_regret_ci95"], ".3f"),
+        over,
         f"{line['last_fifth_regret']:.3f}",
         f"{line['queries_per_step']:.1f}",
         f"{1e3 * line['seconds_per_step']:.2f}",

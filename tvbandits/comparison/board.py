@@ -26,17 +26,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
-from scipy.stats import t as student
 
 from tvbandits._version import __version__
 from tvbandits.comparison.files import PACKAGES
 from tvbandits.comparison.regret_plot import styles_of
-from tvbandits.comparison.summary import Row, summarise
+from tvbandits.comparison.summary import Row, paired, summarise
 from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.protocols import Problem
+from tvbandits.plots.figure import NotebookFigure
 
 
 def held_regret(
@@ -159,36 +158,6 @@ def profile(table: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
     ratios = table.div(least.where(least > 0, np.nan), axis=0)
     ratios = ratios.where(table.ne(least, axis=0), 1.0).fillna(math.inf)
     return pd.DataFrame({factor: (ratios <= factor).mean() for factor in factors}).T
-
-
-def paired(rows: pd.DataFrame, reference: str, column: str = "regret") -> pd.DataFrame:
-    """Differences of each policy to `reference`, paired by seed, with 95% t-intervals.
-
-    Returns
-    -------
-    DataFrame
-        problem, policy, seeds, difference (of the policy less the reference: positive is worse), ci95.
-
-    Raises
-    ------
-    ValueError
-        If the reference was not played.
-    """
-    runs = rows.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
-    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column)
-    if reference not in table:
-        raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
-    found = []
-    for problem, part in table.groupby(level="problem", sort=False):
-        for policy in dict.fromkeys(runs["policy"]):
-            less = (part[policy] - part[reference]).dropna()
-            n = len(less)
-            if policy == reference or n == 0:
-                continue
-            spread = float(less.std(ddof=1)) if n > 1 else math.nan
-            half = spread * float(student.ppf(0.975, max(n - 1, 1))) / math.sqrt(n)
-            found.append((problem, policy, n, float(less.mean()), half))
-    return pd.DataFrame(found, columns=["problem", "policy", "seeds", "difference", "ci95"])
 
 
 def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
@@ -322,8 +291,7 @@ GREY = "#444444"
 def rank_figure(found: Ranks) -> Figure:
     """Mean ranks as points, best on top; the bar is the critical difference from the best one."""
     n = len(found.mean)
-    figure = Figure(figsize=(8.0, 1.4 + 0.28 * n), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure((8.0, 1.4 + 0.28 * n))
     axes = figure.add_subplot()
     places = range(n)
     axes.plot(found.mean.to_numpy(), places, "o", color=GREY, markersize=6)
@@ -344,8 +312,7 @@ def rank_figure(found: Ranks) -> Figure:
 
 def profile_figure(shares: pd.DataFrame) -> Figure:
     """Share of problems within a factor of the best policy's regret, a line a policy."""
-    figure = Figure(figsize=(9.0, 5.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure((9.0, 5.2))
     axes = figure.add_subplot()
     styles = styles_of([str(name) for name in shares.columns])
     every = max(len(shares) // 6, 1)

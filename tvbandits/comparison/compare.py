@@ -19,6 +19,7 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from tvbandits.acquisition.confidence import Confidence, as_confidence
+from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.entrants import (
     MakeExpert,
     Maker,
@@ -28,9 +29,10 @@ from tvbandits.comparison.entrants import (
     steps_of,
 )
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
+from tvbandits.comparison.result import ComparisonResult
 from tvbandits.comparison.setup import prepare
-from tvbandits.comparison.summary import Key, Row, as_seeds
-from tvbandits.core.arrays import flag, is_finite_number
+from tvbandits.comparison.summary import Key, as_seeds
+from tvbandits.core.arrays import flag, is_finite_number, whole_number
 from tvbandits.core.coercion import function
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
@@ -79,6 +81,7 @@ class Comparison:
     confidence: Confidence | float | str | None = None
     expert: MakeExpert | None = simulated
     equal_information: bool = False
+    batch: int | None = None
     steps: dict[str, int] = field(init=False, repr=False, compare=False)
     conditions: Conditions = field(init=False, repr=False, compare=False)
 
@@ -88,6 +91,8 @@ class Comparison:
         width = as_width(self.confidence)
         seeds = tuple(as_seeds(self.seeds))
         check_whole("n_jobs", self.n_jobs)
+        if self.batch is not None:
+            whole_number("batch", self.batch, at_most=MOST_POINTS)
         flag("equal_information", self.equal_information)
         if self.expert is not None:
             function("expert", self.expert, "a function of a problem and a seed, or None")
@@ -103,7 +108,7 @@ class Comparison:
             "policies": policies,
             "seeds": seeds,
             "steps": steps,
-            "conditions": Conditions(width, _text(self.confidence), self.expert),
+            "conditions": Conditions(width, _text(self.confidence), self.expert, self.batch),
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
@@ -129,7 +134,8 @@ def compare(
     confidence: Confidence | float | str | None = None,
     expert: MakeExpert | None = simulated,
     equal_information: bool = False,
-) -> Iterator[Row]:
+    batch: int | None = None,
+) -> ComparisonResult:
     """Play every policy on every problem with every seed.
 
     Parameters
@@ -153,16 +159,23 @@ def compare(
         domain and in the same steps, as the policy of the comparison that gets most. It takes them as
         it takes rewards, the latest 300 of them. What is left of the difference is due to where the
         answers are asked for, and what is done with them.
+    batch : int, optional
+        So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
+        reward and the regret of a step are means over its points, and x0, ... are its first point. By
+        default each policy plays as many points as it decides itself.
 
-    Yields
-    ------
-    dict
-        One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
-        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
-        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `confidence` is the width that
+    Returns
+    -------
+    ComparisonResult
+        The rows, which are dicts: played as they are iterated over, and with `to_frame()`, `summary()`,
+        `paired()` and `to_latex()`. One row a step, in the order of problems, policies and seeds, with
+        the columns problem, policy, confidence, seed, t, x0, ..., reward, best, regret,
+        cumulative_regret, average_regret, queries, answered, cost, seconds, batch_size,
+        dictionary_size, beta, bound. `confidence` is the width that
         was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
         the average regret, at that width. The points of a batch are played one a step and told together:
         queries and their cost stand in its first row, and each of its rows has its share of the seconds.
+        With `batch` each step is one row, and has no bound if it plays several points.
 
     Raises
     ------
@@ -172,18 +185,17 @@ def compare(
     Examples
     --------
     >>> from tvbandits import compare
-    >>> from tvbandits.comparison.summary import summarise
     >>> from tvbandits.datasets import DriftingBump
     >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
-    >>> print(summarise(rows)[["policy", "seeds", "horizon"]])
+    >>> print(rows.summary()[["policy", "seeds", "horizon"]])
            policy  seeds  horizon
     0     uniform      2       20
     1  eps-greedy      2       20
     """
     plan = Comparison(
-        problems, policies, seeds, horizon, n_jobs, confidence, expert, equal_information
+        problems, policies, seeds, horizon, n_jobs, confidence, expert, equal_information, batch
     )
-    return (row for run in iterate(plan) for row in run.rows)
+    return ComparisonResult(row for run in iterate(plan) for row in run.rows)
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from tvbandits.comparison.summary import counted, panels_of, summarise
+from tvbandits.plots.figure import NotebookFigure
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import parse_spec
 
@@ -72,8 +72,7 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
     """One panel a problem: means and 95% intervals over seeds, queries per step in powers of two."""
     summary = frontier(rows)
     problems = list(summary["problem"].unique())
-    figure = Figure(figsize=(8.6 * len(problems), 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure((8.6 * len(problems), 4.8))
     grid = figure.subplots(1, len(problems), squeeze=False)[0]
     for axes, problem in zip(grid, problems, strict=True):
         mine = summary[summary["problem"] == problem]

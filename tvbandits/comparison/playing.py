@@ -6,6 +6,8 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.state import Info
 from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker, Named
-from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played
+from tvbandits.comparison.setup import REWARD_NOISE, STREAMS, Prepared, begun, played
 from tvbandits.comparison.summary import NO_WIDTH, Row
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.coercion import shown
@@ -52,18 +54,23 @@ class Conditions:
         What rows call it.
     expert : callable or None
         Makes the expert of a problem and a seed.
+    batch : int or None
+        Points a step; None: as each policy decides.
     """
 
     confidence: Confidence | None
     text: str | None
     expert: MakeExpert | None
+    batch: int | None = None
 
 
 def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
     """One run of one policy."""
     prepared = begun(prepared)
-    player = _player(name, maker, prepared.setting(conditions.confidence, conditions.expert))
-    return _played_out(prepared, name, player, _width_text(maker, player, conditions.text))
+    setting = prepared.setting(conditions.confidence, conditions.expert)
+    player = _player(name, maker, setting, conditions.batch)
+    width = _width_text(maker, player, conditions.text)
+    return _played_out(prepared, name, player, width, conditions.batch)
 
 
 def play_equally(
@@ -75,7 +82,10 @@ def play_equally(
         name: world.setting(conditions.confidence, conditions.expert)
         for name, world in worlds.items()
     }
-    players = {name: _player(name, maker, settings[name]) for name, maker in makers.items()}
+    players = {
+        name: _player(name, maker, settings[name], conditions.batch)
+        for name, maker in makers.items()
+    }
     widths = {
         name: _width_text(maker, players[name], conditions.text) for name, maker in makers.items()
     }
@@ -84,7 +94,10 @@ def play_equally(
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
         )
-    done = {name: _played_out(worlds[name], name, players[name], widths[name]) for name in asking}
+    batch = conditions.batch
+    done = {
+        name: _played_out(worlds[name], name, players[name], widths[name], batch) for name in asking
+    }
     counts = max(([row["answered"] for row in run.rows] for run in done.values()), key=sum)
     plan = RandomPoints(Following(tuple(counts)))
     for name, player in players.items():
@@ -92,7 +105,7 @@ def play_equally(
             expert = settings[name].expert
             if isinstance(player, Bandit) and expert is not None:
                 player = _informed(player, expert(), plan)
-            done[name] = _played_out(worlds[name], name, player, widths[name])
+            done[name] = _played_out(worlds[name], name, player, widths[name], batch)
     return [done[name] for name in players]
 
 
@@ -106,10 +119,12 @@ def _asks(player: Player) -> bool:
     return isinstance(player, Bandit) and player.recipe.asking is not None
 
 
-def _player(name: str, maker: Maker, setting: Setting) -> Player:
+def _player(name: str, maker: Maker, setting: Setting, points: int | None) -> Player:
     player = maker(setting)
     if isinstance(player, type) or not all(hasattr(player, each) for each in OF_A_PLAYER):
         raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {shown(player)}')
+    if points is not None and "n" not in signature(player.ask).parameters:
+        raise TypeError(f'"{name}" plays one point a step: its ask takes no n, got batch={points}')
     return player
 
 
@@ -128,7 +143,7 @@ def _width_text(maker: Maker, player: Player, asked: str | None) -> str:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Points that were played one a step and told together."""
+    """Points that were told together: each of them is a step, or all are one, with its mean."""
 
     step: int
     X: Array
@@ -137,10 +152,13 @@ class _Batch:
     beta: float
     info: Info
     seconds: float
+    size: int
 
 
-def _played_out(prepared: Prepared, name: str, player: Player, width: str) -> Run:
-    """All steps of a run."""
+def _played_out(
+    prepared: Prepared, name: str, player: Player, width: str, points: int | None
+) -> Run:
+    """All steps of a run, of so many points each, or as the player decides."""
     rows: list[Row] = []
     label: Row = {
         "problem": prepared.label,
@@ -149,33 +167,41 @@ def _played_out(prepared: Prepared, name: str, player: Player, width: str) -> Ru
         "seed": prepared.seed,
     }
     while len(rows) < prepared.horizon:
-        batch = _next_batch(prepared, player, len(rows) + 1)
+        batch = _next_batch(prepared, player, len(rows) + 1, points)
         for i in range(len(batch.X)):
             before = rows[-1]["cumulative_regret"] if rows else 0.0
             rows.append(label | _row(prepared, batch, i, before))
     return Run(prepared.label, name, prepared.seed, rows)
 
 
-def _next_batch(prepared: Prepared, player: Player, step: int) -> _Batch:
+def _next_batch(prepared: Prepared, player: Player, step: int, points: int | None) -> _Batch:
     """Ask, play and tell; only asking and telling are clocked."""
     problem = prepared.problem
+    more: dict[str, Any] = {} if points is None else {"n": points}
     started = time.perf_counter()
-    X = as_points(player.ask(float(step)), problem.domain.dimension)
-    X = X[: prepared.horizon - step + 1]
+    X = as_points(player.ask(float(step), **more), problem.domain.dimension)
     asked = time.perf_counter() - started
+    if points is None:
+        X = X[: prepared.horizon - step + 1]
+    times = float(step) + np.arange(float(len(X))) * (points is None)
     beta = _info_of(player).beta
-    times = np.arange(float(step), float(step + len(X)))
     best, pairs = np.empty(len(X)), np.empty((len(X), 2))
     for i in range(len(X)):
         # Before it is played: a problem may be moved by its player.
         best[i] = problem.best(float(times[i]))
         one = slice(i, i + 1)
-        pairs[i] = np.ravel(played(problem, X[one], times[one], prepared.seed, REWARD_NOISE))
+        # A point that is played twice in a step is read twice.
+        again = 0 if points is None else int((X[:i] == X[i]).all(axis=1).sum())
+        stream = REWARD_NOISE + again * STREAMS
+        pairs[i] = np.ravel(played(problem, X[one], times[one], prepared.seed, stream))
     rewards, told = pairs.T.copy()
     started = time.perf_counter()
     player.tell(X, told, float(times[0]) if len(X) == 1 else times)
     seconds = asked + time.perf_counter() - started
-    return _Batch(step, X, rewards, best, beta, _info_of(player), seconds)
+    size = len(X)
+    if points is not None:
+        X, rewards, best = X[:1], rewards.mean(keepdims=True), best.mean(keepdims=True)
+    return _Batch(step, X, rewards, best, beta, _info_of(player), seconds, size)
 
 
 def _info_of(player: Player) -> Info:
@@ -202,10 +228,10 @@ def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
         "answered": info.queries.answered if i == 0 else 0,
         "cost": info.queries.cost if i == 0 else 0.0,
         "seconds": batch.seconds / len(batch.X),
-        "batch_size": len(batch.X),
+        "batch_size": batch.size,
         "dictionary_size": math.nan if size is None else float(size),
         "beta": batch.beta,
-        "bound": _bound(prepared, step, batch.beta),
+        "bound": _bound(prepared, step, batch.beta) if len(batch.X) == batch.size else math.nan,
     }
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -18,6 +17,7 @@ from matplotlib.transforms import ScaledTranslation
 from tvbandits.comparison.summary import counted, panels_of
 from tvbandits.core.arrays import Array
 from tvbandits.datasets.tables.references import References
+from tvbandits.plots.figure import NotebookFigure
 from tvbandits.policies import POLICIES, PlotStyle, Policy
 from tvbandits.policies.names import imported, path_of
 from tvbandits.policies.setting import Dashes
@@ -101,8 +101,7 @@ def regret_figure(
     styles = styles_of(rows["policy"].unique())
     labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCE_NAMES) + bound
     height = max(PANEL_HEIGHT, LABEL_HEIGHT * labels)
-    figure = Figure(figsize=(9.6, height * len(panels)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure((9.6, height * len(panels)))
     for i, (problem, width, group) in enumerate(panels):
         axes = figure.add_subplot(len(panels), 1, i + 1)
         unit = (units or {}).get(problem, "")

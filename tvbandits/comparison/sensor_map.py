@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.plots.figure import NotebookFigure
 
 COLOURS = "viridis"
 """From dark to light in even steps, also in grey."""
@@ -118,8 +118,7 @@ def sensor_map(
     width, height = np.ptp(points, axis=0)
     shape = float(np.clip(height / max(width, 1e-12), 0.4, 1.6))
     size = (WIDTH * columns + 1.3, (WIDTH * shape + 0.5) * lines + 0.8)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = NotebookFigure(size)
     grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     every = np.concatenate([each.levels for each in snapshots])
     colours = ScalarMappable(Normalize(every.min(), every.max()), COLOURS)

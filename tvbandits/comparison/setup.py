@@ -33,6 +33,10 @@ SAMPLE_NOISE, REWARD_NOISE = 0xF1, 0x01
 """Noise streams: the first sample, and the rewards of a run."""
 
 
+STREAMS = 0x100
+"""Between the noise streams of the first and the second reading of one point in one step."""
+
+
 @dataclass(frozen=True)
 class Prepared:
     """One realisation of a problem, and what is known of it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, NamedTuple
@@ -85,6 +86,62 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "answered_per_step": float(group["answered"].mean()),
         "seconds_per_step": float(group["seconds"].mean()),
     }
+
+
+def paired(
+    rows: Iterable[Row] | pd.DataFrame, reference: str | None = None, column: str = "regret"
+) -> pd.DataFrame:
+    """Differences of each policy to `reference`, paired by seed, with 95% t-intervals.
+
+    What seeds have in common is taken out: an interval that does not reach 0 tells two policies apart,
+    also where their own intervals overlap.
+
+    Parameters
+    ----------
+    rows : rows of a comparison
+    reference : str, optional
+        A policy; that of the least mean of each problem by default.
+    column : str
+
+    Returns
+    -------
+    DataFrame
+        problem, policy, reference, seeds, difference (of the policy less the reference: positive is
+        worse), ci95.
+
+    Raises
+    ------
+    ValueError
+        If the reference was not played.
+
+    Examples
+    --------
+    >>> from tvbandits import compare
+    >>> from tvbandits.comparison.summary import paired
+    >>> from tvbandits.datasets import DriftingBump
+    >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=3)
+    >>> print(paired(rows, "uniform")[["policy", "reference", "seeds"]])
+           policy reference  seeds
+    0  eps-greedy   uniform      3
+    """
+    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
+    runs = frame.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
+    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column)
+    if reference is not None and reference not in table:
+        raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
+    found = []
+    for problem, part in table.groupby(level="problem", sort=False):
+        beside = str(part.mean().idxmin()) if reference is None else reference
+        for policy in dict.fromkeys(runs["policy"]):
+            less = (part[policy] - part[beside]).dropna()
+            n = len(less)
+            if policy == beside or n == 0:
+                continue
+            spread = float(less.std(ddof=1)) if n > 1 else math.nan
+            half = spread * float(student.ppf(0.975, max(n - 1, 1))) / math.sqrt(n)
+            found.append((problem, policy, beside, n, float(less.mean()), half))
+    columns = ["problem", "policy", "reference", "seeds", "difference", "ci95"]
+    return pd.DataFrame(found, columns=columns)
 
 
 class Panel(NamedTuple):

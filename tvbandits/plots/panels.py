@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
@@ -29,6 +28,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Table, space_of
+from tvbandits.plots.figure import NotebookFigure
 
 SEPARATE = 40
 """So many values are drawn one by one."""
@@ -312,8 +312,7 @@ def _places(
 ) -> tuple[Figure, list[Axes]]:
     """The figure, and an axes for each panel."""
     if ax is None:
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = NotebookFigure(size)
         columns = min(panels, 3)
         grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
         for spare in grid.flat[panels:]:
