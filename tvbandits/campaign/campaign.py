@@ -35,7 +35,7 @@ from tvbandits.bandit.correcting import told_again
 from tvbandits.bandit.state import Info, State
 from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.following import Replayer, VerifiedCampaign, snapshot_of, verified
-from tvbandits.campaign.naming import Names
+from tvbandits.campaign.naming import Names, texts
 from tvbandits.campaign.status import Status, points_out, status_of, table_of, write_table
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -99,14 +99,14 @@ class Watching:
     def predict(self, X: ArrayLike, t: Any = None) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
         with self._read() as follower:
-            return follower.bandit.predict(self.names.points(X), self._time(t))
+            return follower.bandit.predict(self._points_of(X), self._time(t))
 
     def recommend(
         self, t: Any = None, among: Among = None, context: ArrayLike | None = None
     ) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
-            rows = self.names.rows(among)
+            rows = self.names.rows(among) if texts(among) else among
             return follower.bandit.recommend(self._time(t), rows, context)
 
     @property
@@ -330,9 +330,12 @@ class Watching:
                 error.args = (self.names.in_words(str(error), self.clock),)
             raise
 
+    def _points_of(self, X: Any) -> Any:
+        return self.names.points(X) if texts(X) else X
+
     def _checked(self, X: ArrayLike) -> Array:
         """Points of the domain (n, d), given as they are or by name."""
-        checked: Array = self._recipe.domain.check(self.names.points(X))
+        checked: Array = self._recipe.domain.check(self._points_of(X))
         return checked
 
     def _time(self, t: Any) -> float | None:
@@ -726,7 +729,7 @@ class Campaign(Watching):
         self, among: Among, context: ArrayLike | None, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
-        rows = self.names.rows(among)
+        rows = self.names.rows(among) if texts(among) else among
         free = available(self._recipe.domain, rows, context, any_context=any_context)
         if free is None:
             return None

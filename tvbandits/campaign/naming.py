@@ -102,7 +102,7 @@ class Names:
 
     def points(self, given: Any) -> Any:
         """Points out of one text or several; what is no text stays as it is."""
-        found = _texts(given)
+        found = texts(given)
         if found is None:
             return given
         return np.concatenate(
@@ -111,7 +111,7 @@ class Names:
 
     def rows(self, among: Any) -> Any:
         """Row numbers out of the names of sites; what is no text stays as it is."""
-        found = _texts(among)
+        found = texts(among)
         if found is None:
             return among
         return [self.row(each) if isinstance(each, str) else each for each in found]
@@ -209,7 +209,7 @@ class Names:
         return text if clock is None else _TIMES.sub(times, text)
 
 
-def _texts(given: Any) -> list[Any] | None:
+def texts(given: Any) -> list[Any] | None:
     """Several things of which one at least is a text; None if that is something else."""
     if isinstance(given, str):
         return [given]
