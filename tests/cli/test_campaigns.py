@@ -255,7 +255,9 @@ def played(command: Command, place: Path) -> Path:
 def test_status_is_a_line(command: Command, played: Path) -> None:
     out = fine(command("status", played))
     found = re.fullmatch(
-        r"4 told, out: (\w+); 0 questions asked; last at 2024-01-01 04:00:00; best: (\w+)\n", out
+        r"4 told, out: (\w+) \(asked 0 min ago\); 0 questions asked; "
+        r"last at 2024-01-01 04:00:00; best: (\w+)\n",
+        out,
     )
     assert found, out
     (said,) = objects(fine(command("status", played, "--format", "json")))
@@ -270,7 +272,9 @@ def test_history_is_that_of_the_bandit(command: Command, played: Path) -> None:
     assert shown["reward"].dropna().tolist() == [0.1, 0.2, 0.3, 0.4]
     assert len(shown) == len(whole) == 5
     (last,) = objects(fine(command("history", played, "--last", 2, "--format", "json")))
-    assert [row["time"] for row in last] == [4.0, 5.0]
+    assert [row["t"] for row in last] == [4.0, 5.0]
+    assert [row["time"] for row in last] == ["2024-01-01 04:00:00", "2024-01-01 05:00:00"]
+    assert last[0]["site"] in ("north", "mill", "south", "east")
 
 
 def test_forecasts_are_predictions_best_first(command: Command, played: Path) -> None:

@@ -60,8 +60,8 @@ class ToldReadings:
             then = here if t is None else here[self.t[here] == t[i]]
             left = [row for row in then.tolist() if row not in found]
             if not left:
-                times = ", ".join(f"{each:g}" for each in self.t[here][-8:])
-                at = "" if t is None else f" at t = {t[i]:g}"
+                times = ", ".join(f"{each:.15g}" for each in self.t[here][-8:])
+                at = "" if t is None else f" at t = {t[i]:.15g}"
                 told = f"it was told at t = {times}" if times else "nothing was told of it"
                 raise ValueError(f"no reading of {x.tolist()}{at} was told; {told}")
             found.append(left[-1])

@@ -35,9 +35,10 @@ from tvbandits.bandit.correcting import told_again
 from tvbandits.bandit.state import Info, State
 from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.following import Replayer, VerifiedCampaign, snapshot_of, verified
-from tvbandits.campaign.naming import Names
-from tvbandits.campaign.status import Status, status_of, table_of, write_table
+from tvbandits.campaign.naming import Names, texts
+from tvbandits.campaign.status import Status, points_out, status_of, table_of, write_table
 from tvbandits.campaign.store.errors import (
+    CampaignError,
     ConflictError,
     DamagedCampaignError,
     StorageError,
@@ -47,14 +48,25 @@ from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.rows import Row, numbers, points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
-from tvbandits.core.arrays import Array, as_floats, as_time, not_negative, whole_number
+from tvbandits.core.arrays import (
+    Array,
+    as_floats,
+    as_time,
+    not_negative,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, shown
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Expert, state_of
+from tvbandits.core.space import Space
 from tvbandits.core.tables import history_of
+
+EXPIRY = "expiry"
+"""Who is said to have dropped what nobody told in time."""
 
 Place = str | os.PathLike[str]
 
@@ -87,14 +99,15 @@ class Watching:
     def predict(self, X: ArrayLike, t: Any = None) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
         with self._read() as follower:
-            return follower.bandit.predict(X, self._time(t))
+            return follower.bandit.predict(self._points_of(X), self._time(t))
 
     def recommend(
         self, t: Any = None, among: Among = None, context: ArrayLike | None = None
     ) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
-            return follower.bandit.recommend(self._time(t), among, context)
+            rows = self.names.rows(among) if texts(among) else among
+            return follower.bandit.recommend(self._time(t), rows, context)
 
     @property
     def pending(self) -> Array:
@@ -103,11 +116,23 @@ class Watching:
             return follower.bandit.pending
 
     @property
+    def out(self) -> pd.DataFrame:
+        """The points of `pending`: place, the time `t` that each is for, who asked for it, and when."""
+        with self._read() as follower:
+            pending = follower.bandit.state.pending
+        return points_out(pending, self.journal() if len(pending) else [], self.names)
+
+    @property
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
 
-        A reading that was corrected or taken back stands there as it was, as "corrected" or "retracted".
+        Sites are named; with a clock `time` is a date, and `t` the number. A reading that was corrected
+        or taken back stands there as it was, as "corrected" or "retracted".
         """
+        return self.names.history(self._history, self.clock)
+
+    @property
+    def _history(self) -> pd.DataFrame:
         with self._read() as follower:
             history = follower.bandit.history
         gone = [row for row in self.journal() if row.kind in ("corrected", "retracted")]
@@ -159,7 +184,8 @@ class Watching:
         """What people call its points."""
         domain = self._recipe.domain
         self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
-        self._listed("coordinates", range(domain.dimension))
+        known = domain.names if isinstance(domain, Space) else range(domain.dimension)
+        self._listed("coordinates", known)
         with self._field("user:given"):
             return Names(domain, self.about)
 
@@ -167,7 +193,13 @@ class Watching:
         """A time as people write it."""
         if t is None:
             return "no time yet"
-        return f"t = {t:g}" if self.clock is None else str(self.clock.time(t))
+        return f"t = {t:.15g}" if self.clock is None else str(self.clock.time(t))
+
+    @property
+    def drop_after(self) -> float | None:
+        """In units of time: so long after its time a point is dropped that was asked and never told."""
+        with self._field("user:drop_after") as said:
+            return _length(said)
 
     @property
     def id(self) -> str:
@@ -209,7 +241,7 @@ class Watching:
             If it cannot be written.
         """
         there = file_path("path", path)
-        write_table(table_of(self.journal(), self.names), there)
+        write_table(table_of(self.journal(), self.names, self.clock), there)
 
     def verify(self) -> VerifiedCampaign:
         """Play everything again from the beginning, and compare with what is on record."""
@@ -236,7 +268,7 @@ class Watching:
         with reading(f"{self._store.place}: the field {name!r}"):
             yield self._store.about.get(name, "")
 
-    def _listed(self, name: str, things: Sequence[int]) -> list[str]:
+    def _listed(self, name: str, things: Sequence[object]) -> list[str]:
         """Names of so many things, or none."""
         with self._field(f"user:{name}") as said:
             found: list[str] = json.loads(said or "[]")
@@ -283,7 +315,28 @@ class Watching:
             except BaseException:
                 self._reader = None
                 raise
-            yield reader
+            with self._in_words():
+                yield reader
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Errors of the bandit speak of sites by name and, where there is a clock, of dates."""
+        try:
+            yield
+        except CampaignError:
+            raise
+        except ValueError as error:
+            if len(error.args) == 1:
+                error.args = (self.names.in_words(str(error), self.clock),)
+            raise
+
+    def _points_of(self, X: Any) -> Any:
+        return self.names.points(X) if texts(X) else X
+
+    def _checked(self, X: ArrayLike) -> Array:
+        """Points of the domain (n, d), given as they are or by name."""
+        checked: Array = self._recipe.domain.check(self._points_of(X))
+        return checked
 
     def _time(self, t: Any) -> float | None:
         if t is None or isinstance(t, int | float | np.number):
@@ -359,7 +412,9 @@ class Campaign(Watching):
         clock : Clock, optional
             Then times may be given as dates, too.
         about : mapping of str to str, optional
-            What else is to be kept with it, such as the names of the sites.
+            What else is to be kept with it: `names` of the sites (a JSON list); a `title` and the `unit`
+            of a reward, to be shown; `drop_after`, a number: points asked and not told are dropped when
+            something is asked for that much later, and the journal says so.
         trusted, who, patience, snapshot_every
             As for `open`.
 
@@ -375,6 +430,7 @@ class Campaign(Watching):
             of_kind("clock", clock, Clock, "a Clock, or None")
         if about is not None:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
+            _length(about.get("drop_after", ""))
         _check_options(trusted, who, patience, snapshot_every)
         asking = bandit.recipe.asking
         expert = None if asking is None else asking.expert
@@ -537,13 +593,13 @@ class Campaign(Watching):
         self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"X": self._recipe.domain.check(X).tolist(), "t": self._times(t)}
+        given = {"X": self._checked(X).tolist(), "t": self._times(t)}
         self._done("retracted", given, key, who)
         return self.info
 
     def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
-        self._done("dropped", {"X": self._recipe.domain.check(X).tolist()}, key, who)
+        self._done("dropped", {"X": self._checked(X).tolist()}, key, who)
 
     def questions(
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
@@ -600,14 +656,17 @@ class Campaign(Watching):
     ) -> Mapping[str, Any]:
         """Do something once, and write it down; the body of its row."""
         given, key, who = as_given(given, key, self._who if who is None else who)
-        with self._turn() as (turn, follower):
+        with self._turn() as (turn, follower), self._in_words():
             there = None if key is None else self._store.keyed(key)
             if there is not None:
                 return same_operation(there, kind, given)
             if check is not None:
                 check(follower.bandit, given)
             writer = Writer(turn, follower, who)
+            late = self._overdue(follower.bandit.state, given) if kind == "asked" else []
             try:
+                if late:
+                    Writer(turn, follower, EXPIRY).operate("dropped", {"X": late}, None)
                 body = writer.operate(kind, given, key)
             except BaseException:
                 if writer.uncertain:
@@ -622,6 +681,14 @@ class Campaign(Watching):
                 except StorageError as error:  # what was done is on the disk, and stays done
                     warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=3)
             return body
+
+    def _overdue(self, state: State, given: Mapping[str, Any]) -> list[list[float]]:
+        """Points that are out for longer than `drop_after` when something is asked for."""
+        out, next_time = state.pending, 1.0 if state.time is None else state.time + 1.0
+        t = next_time if given["t"] is None else given["t"]
+        late = np.inf if self.drop_after is None else self.drop_after
+        found: list[list[float]] = out.X[t - out.t >= late].tolist()
+        return found
 
     def _keep(self, turn: Turn, follower: Replayer) -> None:
         """Keep a snapshot, where what the expert knows is known."""
@@ -650,7 +717,7 @@ class Campaign(Watching):
     ) -> dict[str, Any]:
         """Points, and what was read there, as they are written down."""
         return {
-            "X": self._recipe.domain.check(X).tolist(),
+            "X": self._checked(X).tolist(),
             name: as_floats(values, name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
         }
@@ -662,7 +729,8 @@ class Campaign(Watching):
         self, among: Among, context: ArrayLike | None, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
-        free = available(self._recipe.domain, among, context, any_context=any_context)
+        rows = self.names.rows(among) if texts(among) else among
+        free = available(self._recipe.domain, rows, context, any_context=any_context)
         if free is None:
             return None
         if free.mask is None:
@@ -679,6 +747,14 @@ def _store(place: Place, patience: float) -> Iterator[Store]:
     except BaseException:
         store.close()
         raise
+
+
+def _length(said: str) -> float | None:
+    """`drop_after`, as it is kept."""
+    try:
+        return positive_number("drop_after", float(said)) if said else None
+    except ValueError as error:
+        raise ValueError(f"drop_after must be a positive number, got {said!r}") from error
 
 
 def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:

@@ -12,12 +12,22 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.clock import Clock
 from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space
+
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+_TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
+_POINT = re.compile(r"\[([-+.e\d]+(?:, [-+.e\d]+)*)\]")
+"""As errors of a bandit write times, and points."""
+
+COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
+"""Of a history besides the coordinates, which cannot be called so."""
 
 MOST = 8
 """Names of so many sites are shown where one is unknown."""
@@ -37,7 +47,7 @@ class Names:
     def __init__(self, domain: Domain, about: Mapping[str, str]) -> None:
         self._domain = domain
         self.sites: list[str] = json.loads(about.get("names", "[]"))
-        self._given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
+        self.given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
         said = json.loads(about.get("coordinates", "[]"))
         self.coordinates: list[str] = (
             list(domain.names)
@@ -48,7 +58,7 @@ class Names:
     @property
     def columns(self) -> list[str]:
         """By what a table may say where a reading was made: degrees, where there were such, or names."""
-        return list(self._given) or self.coordinates
+        return list(self.given) or self.coordinates
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -81,14 +91,30 @@ class Names:
         given = _numbers(text)
         if not given:
             self.row(text)  # there are none: it says so
-        if self._given:
-            known = np.column_stack(list(self._given.values()))
+        if self.given:
+            known = np.column_stack(list(self.given.values()))
             if len(given) == known.shape[1]:
                 same = np.flatnonzero(np.isclose(known, given, rtol=0.0, atol=1e-9).all(axis=1))
                 if len(same):
                     assert isinstance(domain, Candidates)
                     return domain.X[same[:1]]
         return domain.check([given])  # type: ignore[return-value, unused-ignore]
+
+    def points(self, given: Any) -> Any:
+        """Points out of one text or several; what is no text stays as it is."""
+        found = texts(given)
+        if found is None:
+            return given
+        return np.concatenate(
+            [self.point(x) if isinstance(x, str) else self._domain.check([x]) for x in found]
+        )
+
+    def rows(self, among: Any) -> Any:
+        """Row numbers out of the names of sites; what is no text stays as it is."""
+        found = texts(among)
+        if found is None:
+            return among
+        return [self.row(each) if isinstance(each, str) else each for each in found]
 
     def _parameters(self, space: Space, text: str) -> dict[str, object]:
         """The values in "name=value, name=value"; a word may hold commas."""
@@ -148,6 +174,47 @@ class Names:
         if isinstance(domain, Candidates) and self.sites:
             return self.sites[int(domain.index(np.atleast_2d(x))[0])]
         return ",".join(_exactly(float(each)) for each in x)
+
+    def history(self, frame: pd.DataFrame, clock: Clock | None) -> pd.DataFrame:
+        """A bandit's history with the names of sites and coordinates, and with dates beside `t`."""
+        domain, said = self._domain, self.coordinates
+        if not isinstance(domain, Space):
+            numbered = [f"x{i}" for i in range(domain.dimension)]
+            if self.sites:
+                X = frame[numbered].to_numpy(dtype=float)
+                frame.insert(1, "site", [self.name(x) for x in X])
+            if COLUMNS.isdisjoint(said):
+                frame = frame.rename(columns=dict(zip(numbered, said, strict=True)))
+        if clock is not None:
+            frame.insert(1, "t", frame["time"])
+            frame["time"] = clock.time(frame["t"].to_numpy(dtype=float))
+        return frame
+
+    def in_words(self, text: str, clock: Clock | None) -> str:
+        """A bandit's error, with the names of sites in the place of points, and dates of times."""
+
+        def place(found: re.Match[str]) -> str:
+            try:
+                return self.name(np.array(_numbers(found[1])))
+            except ValueError:
+                return found[0]
+
+        def times(found: re.Match[str]) -> str:
+            try:
+                return ", ".join(str(clock.time(t)) for t in _numbers(found[1]))  # type: ignore[union-attr]
+            except ValueError:
+                return found[0]
+
+        text = _POINT.sub(place, text) if self.sites else text
+        return text if clock is None else _TIMES.sub(times, text)
+
+
+def texts(given: Any) -> list[Any] | None:
+    """Several things of which one at least is a text; None if that is something else."""
+    if isinstance(given, str):
+        return [given]
+    several = isinstance(given, list | tuple | np.ndarray | pd.Series | pd.Index)
+    return list(given) if several and any(isinstance(each, str) for each in given) else None
 
 
 def _numbers(text: str) -> list[float]:

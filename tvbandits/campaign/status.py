@@ -6,19 +6,23 @@ A journal as a table: one row a point, for a spreadsheet or for another program.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import CampaignError, StorageError
 from tvbandits.campaign.store.rows import Row, points_of
+from tvbandits.core.clock import Clock
 from tvbandits.core.files.reading import naming, read_parquet
 from tvbandits.core.files.saving import put_in_place
+from tvbandits.core.observations import Plays
 from tvbandits.core.tables import as_html, as_text
 
 
@@ -110,21 +114,29 @@ FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
 """Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell."""
 
 
-def table_of(journal: Sequence[Row], names: Names) -> pd.DataFrame:
+def table_of(journal: Sequence[Row], names: Names, clock: Clock | None = None) -> pd.DataFrame:
     """A row for each point: row of the journal, what, when, who, key, time, point, value, variance.
 
     Parameters
     ----------
     journal : sequence of Row
     names : Names
-        Of the coordinates, or of the parameters of a space.
+        Of sites and coordinates, or of the parameters of a space.
+    clock : Clock, optional
+        Then `time` is a date, and `t` the number.
     """
     head = ["row", "what", "at", "who", "key", "time"]
     rows = [cells for row in journal if row.kind in WHAT for cells in _cells(row, names)]
-    frame = pd.DataFrame(rows, columns=[*head, *names.coordinates, "value", "variance"])
+    frame = pd.DataFrame(rows, columns=[*head, "site", *names.coordinates, "value", "variance"])
     numbers = ("time", *names.coordinates, "value", "variance")
     floats = {name: "float64" for name in numbers if name not in names.words}
-    return frame.astype({"row": "int64", **floats})
+    frame = frame.astype({"row": "int64", **floats})
+    if not names.sites:
+        frame = frame.drop(columns="site")
+    if clock is not None:
+        frame.insert(len(head), "t", frame["time"])
+        frame["time"] = [pd.NaT if np.isnan(t) else clock.time(t) for t in frame["t"]]
+    return frame
 
 
 def _cells(row: Row, names: Names) -> Iterator[list[Any]]:
@@ -139,6 +151,7 @@ def _cells(row: Row, names: Names) -> Iterator[list[Any]]:
             row.who,
             row.key,
             _of(body.get("t"), i),
+            names.name(np.asarray(x)) if names.sites else None,
             *names.values(x),
             _of(values, i) if values else None,
             _of(body.get("variance"), i),
@@ -150,6 +163,35 @@ def _of(values: Any, i: int) -> Any:
     if isinstance(values, list):
         return float(values[i]) if i < len(values) else None
     return None if values is None else float(values)
+
+
+def points_out(pending: Plays, journal: Sequence[Row], names: Names) -> pd.DataFrame:
+    """A row for each point that is out: its place, the time `t` that it is for, who asked when (UTC)."""
+    rows = []
+    left = [row for row in journal if row.kind == "asked" and row.body["got"]]
+    free = [(row, x) for row in left for x in row.body["got"]]
+    for x, t in zip(pending.X.tolist()[::-1], pending.t.tolist()[::-1], strict=True):
+        there = [i for i, (row, y) in enumerate(free) if y == x and row.body["t"] in (None, t)]
+        row = free.pop(there[-1])[0] if there else None  # asked before the campaign began
+        asked, who = (pd.NaT, None) if row is None else (pd.Timestamp(row.at), row.who)
+        rows.append([names.name(np.asarray(x)), t, asked, who])
+    return pd.DataFrame(rows[::-1], columns=["place", "t", "asked", "who"])
+
+
+def ago(moment: Any) -> str:
+    """How long ago that was, as people say it; empty where nobody knows."""
+    if pd.isna(moment):
+        return ""
+    seconds = max((pd.Timestamp.now(tz="UTC") - moment).total_seconds(), 0.0)
+    for unit, length in (("days", 86_400), ("h", 3600)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit} ago"
+    return f"{seconds // 60:.0f} min ago"
+
+
+def drop_command(file: str, place: str) -> str:
+    """What gives up on a point."""
+    return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:

@@ -21,7 +21,7 @@ from tvbandits.policies.names import load
 
 try:
     from tvbandits.campaign.campaign import Campaign
-    from tvbandits.campaign.status import without_formulas
+    from tvbandits.campaign.status import ago, drop_command, without_formulas
     from tvbandits.campaign.store.rows import Row, points_of
     from tvbandits.cli.doubting import Doubts, sure
 except ImportError as error:
@@ -225,15 +225,25 @@ def status(call: Call) -> None:
     """How things stand."""
     with call.opened() as sites:
         found = sites.campaign.status
-        out = "; ".join(sites.name(x) for x in sites.campaign.pending) or "none"
+        points = sites.campaign.out
+        ages = [ago(asked) for asked in points["asked"]]
+        aged = [
+            f"{x} (asked {age})" if age else x for x, age in zip(points["place"], ages, strict=True)
+        ]
+        out, said = "; ".join(points["place"]) or "none", "; ".join(aged) or "none"
+        overdue = points["place"][points["t"] < (found.time or -math.inf)].tolist()
+        hint = (
+            f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
+        )
         best = sites.name(sites.campaign.recommend()) if found.told else "not known yet"
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
-            f"{found.told} told, out: {out}; {found.questions} questions asked{cost}{doubt}; "
-            f"last at {sites.when(found.time)}; best: {best}"
+            f"{found.told} told, out: {said}; {found.questions} questions asked{cost}{doubt}; "
+            f"last at {sites.when(found.time)}; best: {best}{hint}"
         )
-        call.say(text, {**dict(found.summary), "out": out, "best": best})
+        shown = {**dict(found.summary), "out": out, "best": best}
+        call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
 
 
 def history(call: Call, last: int) -> None:
@@ -242,6 +252,7 @@ def history(call: Call, last: int) -> None:
         raise ValueError(f"--last must be at least 0, got {last}")
     with call.opened() as sites:
         frame = sites.campaign.history.tail(last) if last else sites.campaign.history
+        frame = frame.assign(time=frame["time"].astype(str)) if sites.campaign.clock else frame
         if call.shape == "json":
             print(frame.to_json(orient="records"))
         else:
@@ -259,8 +270,12 @@ def forecast(call: Call, at: str | None, site: str | None) -> None:
             {"site": sites.name(X[i]), "mean": float(mean[i]), "deviation": float(deviation[i])}
             for i in np.argsort(sign * mean, kind="stable")
         ]
-        lines = [f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g}" for row in rows]
-        call.say("\n".join(lines), {"t": t, "forecast": rows})
+        unit = sites.campaign.about.get("unit", "")
+        lines = [
+            f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
+            for row in rows
+        ]
+        call.say("\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
 
 
 def watch(call: Call, seconds: float | None) -> None:
@@ -271,8 +286,9 @@ def watch(call: Call, seconds: float | None) -> None:
         while True:
             for row in sites.campaign.journal(last):
                 last = row.seq
-                call.say(_line(sites, row), {"row": row.seq, "kind": row.kind, "who": row.who,
-                                             "at": row.at, **row.body})  # fmt: skip
+                about = {"row": row.seq, "kind": row.kind, "who": row.who, "at": row.at}
+                places = [sites.name(np.asarray(x)) for x in points_of(row)]
+                call.say(_line(sites, row), {**about, "sites": places, **row.body})
                 sys.stdout.flush()
             if time.monotonic() >= end:
                 return

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.bandit.bandit import Bandit
@@ -32,7 +33,8 @@ from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("clock", "domain", "expert", "policy"),
+    "": ("campaign", "clock", "domain", "expert", "policy"),
+    "campaign": ("drop_after", "title", "unit"),
     "domain": ("box", "coordinates", "sites", "space"),
     "policy": (
         "kernel",
@@ -98,8 +100,31 @@ def read_config(path: Path, load: Load) -> Planned:
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
         clock = _clock(said.get("clock"))
+        about |= _shown(said.get("campaign", {}), clock)
     maker = said.get("expert", {}).get("maker", "")
     return Planned(bandit, clock, {**about, "config": text, "expert": maker})
+
+
+def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
+    """Title and unit, and after how many units of time a point is given up."""
+    found = {key: value for key, value in said.items() if key != "drop_after"}
+    for key, value in found.items():
+        if not isinstance(value, str):
+            raise ValueError(f"[campaign] {key} must be a text, got {value!r}")
+    after = said.get("drop_after")
+    if isinstance(after, str):
+        if clock is None:
+            raise ValueError(f"[campaign] drop_after = {after!r} is for a campaign with a [clock]")
+        try:
+            after = pd.Timedelta(Clock(after).unit) / pd.Timedelta(clock.unit)
+        except ValueError as error:
+            raise ValueError(
+                '[campaign] drop_after must be a number, or a length of time such as "6h", '
+                f"got {after!r}"
+            ) from error
+    if after is not None:
+        found["drop_after"] = repr(positive_number("[campaign] drop_after", after))
+    return found
 
 
 def _check_keys(part: str, said: Any) -> None:

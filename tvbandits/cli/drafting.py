@@ -39,6 +39,11 @@ noise_sd = {noise}  # standard deviation of a reading, in its unit; or noise_var
 [policy.options]
 {options}
 
+# [campaign]
+# title = "Ozone in town"
+# unit = "ppb"  # of a reward; it stands on the axes
+# drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
+
 # [clock]  # then times may be dates
 # unit = "1h"
 # origin = "2026-01-01"

@@ -46,7 +46,9 @@ def new_bandit() -> Any:
 
 
 @contextmanager
-def serving(folder: Path, bandit: Any = None, limits: Limits = LIMITS) -> Iterator[Served]:
+def serving(
+    folder: Path, bandit: Any = None, limits: Limits = LIMITS, *, campaign: Campaign | None = None
+) -> Iterator[Served]:
     """A campaign of its own, with a token for every role."""
     kept = folder / "tokens.json"
     tokens = {
@@ -54,7 +56,8 @@ def serving(folder: Path, bandit: Any = None, limits: Limits = LIMITS) -> Iterat
         for role in ("read", "tell", "ask", "all")
     }
     about = {"names": json.dumps([f"S{i}" for i in range(40)]), "title": "Forty <sites>"}
-    campaign = Campaign.create(folder / "c.db", bandit or new_bandit(), about=about)
+    if campaign is None:
+        campaign = Campaign.create(folder / "c.db", bandit or new_bandit(), about=about)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     config = uvicorn.Config(

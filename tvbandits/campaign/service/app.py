@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
+import pandas as pd
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -31,6 +33,7 @@ from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
 from tvbandits.campaign.service.limits import Limits
 from tvbandits.campaign.service.page import campaign_page
 from tvbandits.campaign.service.tokens import FreshTokens
+from tvbandits.campaign.status import ago
 from tvbandits.campaign.store.errors import (
     BusyError,
     CampaignError,
@@ -52,10 +55,18 @@ Time = Annotated[
     Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
 ]
 Point = Annotated[list[Number], Field(min_length=1, max_length=1000, fail_fast=True)]
-Points = Annotated[list[Point], Field(min_length=1, fail_fast=True)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=1000)]
+Points = Annotated[
+    list[Point | Name],
+    Field(
+        min_length=1, fail_fast=True, description="Coordinates, or a name as /ask says it, each."
+    ),
+]
 Values = Annotated[list[Number | None], Field(fail_fast=True)]
 Variance = Annotated[list[Number], Field(fail_fast=True)] | Number | None
-Rows = Annotated[list[Whole], Field(fail_fast=True)]
+Rows = Annotated[
+    list[Whole | Name], Field(fail_fast=True, description="Row numbers of sites, or names.")
+]
 Key = Annotated[
     StrictStr | None,
     Field(
@@ -84,6 +95,25 @@ class Told(_Said):
     rewards: Values
     t: Time = None
     variance: Variance = None
+    key: Key = None
+
+
+class Corrected(_Said):
+    """What is right: rewards (null: none), a time or a variance; without `t` of the latest told."""
+
+    points: Points
+    rewards: Values | None = None
+    t: Time = None
+    to: Time = None
+    variance: Variance = None
+    key: Key = None
+
+
+class Retracted(_Said):
+    """What should not have been told; without `t` the latest told of each point."""
+
+    points: Points
+    t: Time = None
     key: Key = None
 
 
@@ -129,14 +159,15 @@ class Drawn:
 
     def __init__(self, campaign: Watching) -> None:
         self._campaign, self._drawing = campaign, threading.Lock()
-        self._latest: tuple[int, str] | None = None
+        self._latest: tuple[Any, str] | None = None
 
     def page(self) -> str:
         """HTML."""
         with self._drawing:
-            rows = self._campaign.status.rows
-            if self._latest is None or self._latest[0] != rows:
-                self._latest = (rows, campaign_page(self._campaign, served=True))
+            ages = [ago(asked) for asked in self._campaign.out["asked"]]  # they stand on it
+            now = (self._campaign.status.rows, ages)
+            if self._latest is None or self._latest[0] != now:
+                self._latest = (now, campaign_page(self._campaign, served=True))
             return self._latest[1]
 
 
@@ -199,7 +230,7 @@ LONGEST_HISTORY = 10_000
 
 VERBS = {
     **dict.fromkeys(("/ask", "/questions"), ("POST", "ask")),
-    **dict.fromkeys(("/tell", "/answer", "/drop"), ("POST", "tell")),
+    **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
     **dict.fromkeys(("/status", "/pending", "/recommend", "/history", "/journal"), ("GET", "read")),
     "/predict": ("POST", "read"),
     **dict.fromkeys(("/", "/health", "/reference", "/openapi.json"), ("GET", None)),
@@ -272,7 +303,7 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
 
         def do() -> dict[str, Any]:
             t, n, among = said.t, said.n, said.among
-            return _points(campaign.ask(t, n, among, key=said.key, who=who.name))
+            return _points(campaign, campaign.ask(t, n, among, key=said.key, who=who.name))
 
         return await done(do)
 
@@ -283,6 +314,28 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         def do() -> dict[str, Any]:
             y, more = _values(said.rewards), {"key": said.key, "who": who.name}
             info = campaign.tell(said.points, y, said.t, said.variance, **more)
+            return {"told": info.told, "failed": info.failed}
+
+        return await done(do)
+
+    @served.post("/correct")
+    async def correct(said: Corrected, who: Who) -> dict[str, Any]:
+        """Put right what was told wrong; the journal keeps both."""
+
+        def do() -> dict[str, Any]:
+            y = None if said.rewards is None else _values(said.rewards)
+            more = {"to": said.to, "key": said.key, "who": who.name}
+            info = campaign.correct(said.points, y, said.t, said.variance, **more)
+            return {"told": info.told, "failed": info.failed}
+
+        return await done(do)
+
+    @served.post("/retract")
+    async def retract(said: Retracted, who: Who) -> dict[str, Any]:
+        """Take back what was told; the journal keeps it."""
+
+        def do() -> dict[str, Any]:
+            info = campaign.retract(said.points, said.t, key=said.key, who=who.name)
             return {"told": info.told, "failed": info.failed}
 
         return await done(do)
@@ -306,7 +359,8 @@ def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         """What to ask an expert that the service cannot reach itself."""
 
         def do() -> dict[str, Any]:
-            return _points(campaign.questions(said.t, said.among, key=said.key, who=who.name))
+            X = campaign.questions(said.t, said.among, key=said.key, who=who.name)
+            return _points(campaign, X)
 
         return await done(do)
 
@@ -328,19 +382,25 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     @served.get("/status")
     def status() -> dict[str, Any]:
         """At a glance."""
-        return dict(campaign.status.summary)
+        found, about = campaign.status, campaign.about
+        said: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
+        return {**said, **dict(found.summary), "last": campaign.when(found.time)}
 
     @served.get("/pending")
     def pending() -> dict[str, Any]:
         """Points that are out."""
-        return _points(campaign.pending)
+        out = campaign.out
+        asked = [None if pd.isna(at) else at.isoformat() for at in out["asked"]]
+        said = {"t": out["t"].tolist(), "asked": asked, "who": out["who"].tolist()}
+        return {**_points(campaign, campaign.pending), **said}
 
     @served.get("/recommend")
     def recommend(t: str | None = None) -> dict[str, Any]:
         """The point of the best mean."""
         point = campaign.recommend(_time(t))
         mean, deviation = campaign.predict(point[None, :], _time(t))
-        return {"point": point.tolist(), "mean": float(mean[0]), "deviation": float(deviation[0])}
+        believed = {"mean": float(mean[0]), "deviation": float(deviation[0])}
+        return {"point": point.tolist(), "site": campaign.names.name(point), **believed}
 
     @served.post("/predict")
     def predict(said: Foretold) -> dict[str, Any]:
@@ -354,6 +414,7 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         if not 1 <= last <= LONGEST_HISTORY:
             raise HTTPException(422, f"last must be 1 to {LONGEST_HISTORY}, got {last}")
         table = campaign.history.tail(last)
+        table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
         return {"rows": without_nan(table.to_dict("records"))}
 
     @served.get("/journal")
@@ -433,6 +494,7 @@ def _errors(served: FastAPI) -> None:
         text = str(error)
         if "read" not in request.state.holder.roles:  # what others told is not for everybody
             text = text.partition(": on record is ")[0]
+            text = re.sub(r" was told already, as [^:]*:", " was told already:", text)
         return said(409, line(text))
 
     handles(RequestValidationError, invalid)
@@ -451,8 +513,9 @@ def _errors(served: FastAPI) -> None:
     handles(Exception, inner)
 
 
-def _points(X: Array) -> dict[str, Any]:
-    return {"points": X.tolist(), "dimension": X.shape[1]}
+def _points(campaign: Campaign, X: Array) -> dict[str, Any]:
+    sites = [campaign.names.name(x) for x in X]
+    return {"points": X.tolist(), "sites": sites, "dimension": X.shape[1]}
 
 
 def _values(values: list[Any]) -> list[float]:

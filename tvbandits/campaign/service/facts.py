@@ -15,11 +15,15 @@ from tvbandits.campaign.campaign import Watching
 from tvbandits.campaign.naming import Names
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
+from tvbandits.datasets.tables.sensor_field import degrees_in
 from tvbandits.experts.calibrated import estimate
 from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
 
 MOST_PLACES = 400
 """Of a domain that is not finite, or a large one: so many are shown."""
+
+WIDE, HIGH, MARK, LINE, LETTER = 600.0, 240.0, 16.0, 15.0, 7.5
+"""Pixels of a map, of a place on it, and of the text of a name."""
 
 SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
 """When a station is called stuck, silent or biased."""
@@ -38,6 +42,43 @@ class StationFacts:
 
 
 @dataclass(frozen=True)
+class Plane:
+    """A map of the places.
+
+    Attributes
+    ----------
+    x, y : arrays of shape (N,)
+        Across, and up: longitude and latitude where there are such.
+    across, up : str
+        What they are.
+    ratio : float
+        How much longer one unit up is than one across.
+    """
+
+    x: Array
+    y: Array
+    across: str
+    up: str
+    ratio: float
+
+    def labelled(self, names: list[str], first: list[int]) -> list[bool]:
+        """Which places have room for their names above them, those in `first` before the others."""
+        x, y = self.x, self.y * self.ratio
+        unit = max(np.ptp(x) / WIDE, np.ptp(y) / HIGH, 1e-300)  # of the map, a pixel
+        x, y = x / unit, y / unit
+        order = list(dict.fromkeys([*first, *range(len(names))]))
+        free, taken = [False] * len(names), list[tuple[float, float, float, float]]()
+        for i in order:
+            half = LETTER * len(names[i]) / 2
+            box = (x[i] - half, x[i] + half, y[i] + MARK / 2, y[i] + MARK / 2 + LINE)
+            marks = (abs(x - x[i]) < half + MARK / 2) & (y > y[i]) & (y < box[3] + MARK / 2)
+            if (i in first or not marks.any()) and not any(_overlap(box, each) for each in taken):
+                free[i] = True
+                taken.append(box)
+        return free
+
+
+@dataclass(frozen=True)
 class Facts:
     """Of a campaign at one time.
 
@@ -52,6 +93,8 @@ class Facts:
         The latest time told, or asked about.
     history : DataFrame
     pending : array of shape (k, d)
+    out : DataFrame
+        The same points by name, with the time that each is for, and who asked when.
     """
 
     campaign: Watching
@@ -60,6 +103,7 @@ class Facts:
     now: float
     history: pd.DataFrame
     pending: Array
+    out: pd.DataFrame
 
     @classmethod
     def of(cls, campaign: Watching) -> Facts:
@@ -67,11 +111,11 @@ class Facts:
         domain = campaign.recipe.domain
         history = campaign.history
         history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
+        history = history.assign(time=history["t"]) if campaign.clock else history
         times = history["time"].to_numpy(dtype=float)
         places, names = _places(domain, campaign.names)
-        return cls(
-            campaign, places, names, float(times.max(initial=0.0)), history, campaign.pending
-        )
+        now = float(times.max(initial=0.0))
+        return cls(campaign, places, names, now, history, campaign.pending, campaign.out)
 
     @property
     def unit(self) -> str:
@@ -128,7 +172,7 @@ class Facts:
         """A time as people say it."""
         clock = self.campaign.clock
         if clock is None:
-            return f"t = {t:g}"
+            return f"t = {t:.15g}"
         # A clock that counts days has no need of hours, but for times between two of them.
         days = pd.Timedelta(clock.unit) % pd.Timedelta("1D") == pd.Timedelta(0)
         return f"{clock.time(round(t) if days else t):{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M'}}"
@@ -221,9 +265,28 @@ class Facts:
         return isinstance(self.campaign.recipe.domain, Candidates)
 
     @property
-    def axes(self) -> tuple[str, str]:
-        """Names of the first two coordinates."""
-        return tuple([*self.campaign.names.coordinates, "x0", "x1"][:2])  # type: ignore[return-value]
+    def plane(self) -> Plane | None:
+        """Where the places are on a map; None where they have no such map."""
+        names, places = self.campaign.names, self.places
+        if not self.sites:
+            return None
+        table = pd.DataFrame(places, columns=names.coordinates)
+        if names.given:  # degrees, of all sites, in their order
+            rows = self.campaign.recipe.domain.index(places)
+            table = pd.DataFrame(names.given).iloc[rows.tolist()]
+        degrees = degrees_in(table.columns)
+        if degrees is not None:
+            latitude, longitude = degrees
+            x, y = (table[column].to_numpy(dtype=float) for column in (longitude, latitude))
+            return Plane(x, y, longitude, latitude, float(1 / np.cos(np.radians(y.mean()))))
+        if places.shape[1] != 2:
+            return None
+        across, up = names.coordinates
+        return Plane(places[:, 0], places[:, 1], across, up, 1.0)
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
 def in_words(budget: Any) -> str:

@@ -9,17 +9,19 @@ from html import escape
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Watching
-from tvbandits.campaign.service.facts import Facts
+from tvbandits.campaign.service.facts import Facts, Plane
+from tvbandits.campaign.status import ago, drop_command
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 
 FRAMES, AHEAD = 13, 3
 """Positions of the time slider, and how many of them speak of times ahead."""
 
-SITES = {"type": "category", "tickangle": -60}
+SITES = {"title": {"text": "place"}, "type": "category", "tickangle": -60}
 """An axis of names."""
 
 LEGEND = {
@@ -42,14 +44,15 @@ def belief(facts: Facts) -> Plot:
     frames = [_belief_at(facts, float(t)) for t in times]
     curve = _is_line(facts)
     layout: dict[str, Any] = {
-        "xaxis": {"title": {"text": "place"}, **({} if curve else SITES)},
+        "xaxis": {"title": {"text": facts.campaign.names.coordinates[0]}} if curve else SITES,
         "yaxis": {"title": {"text": f"reward{facts.unit}"}, "range": _range(frames)},
         **LEGEND,
     }
     mean, deviation = facts.belief
     order = np.argsort(mean if facts.minimises else -mean)[:MOST_ROWS]
     rows = [[facts.names[i], float(mean[i]), float(deviation[i])] for i in order]
-    content = table(["place", "mean", "deviation"], rows, f"Best first, {facts.when(facts.now)}")
+    header = ["place", f"mean{facts.unit}", f"deviation{facts.unit}"]
+    content = table(header, rows, f"Best first, {facts.when(facts.now)}")
     said = [
         {"name": facts.when(float(t)), "data": frame}
         for t, frame in zip(times, frames, strict=True)
@@ -60,40 +63,48 @@ def belief(facts: Facts) -> Plot:
 
 def sites_map(facts: Facts) -> Plot | None:
     """Sites in the plane, lighter where the mean is higher; None where places have no such map."""
-    if facts.places.shape[1] != 2 or not facts.sites:
+    plane = facts.plane
+    believed = "%{customdata[0]:.4g} ± %{customdata[1]:.2g}"
+    if plane is None:
         return None
     mean, deviation = facts.belief
     troubled = {each.name for each in facts.stations if each.troubles}
     rows = [i for i, name in enumerate(facts.names) if name in troubled]
     out = [facts.row_of(point) for point in facts.pending]
-    x, y = facts.places[:, 0], facts.places[:, 1]
-    across, up = facts.axes
+    labelled = plane.labelled(facts.names, [*out, facts.best, *rows])
+    texts = [name if free else "" for name, free in zip(facts.names, labelled, strict=True)]
     data: list[dict[str, Any]] = [
         {
-            "type": "scatter", "mode": "markers", "name": "mean", "x": x, "y": y,
-            "text": facts.names, "customdata": np.stack([mean, deviation], axis=1),
-            "hovertemplate": "%{text}: %{customdata[0]:.4g} ± %{customdata[1]:.2g}<extra></extra>",
+            "type": "scatter", "mode": "markers+text", "name": "mean", "x": plane.x, "y": plane.y,
+            "text": texts, "textposition": "top center", "hovertext": facts.names,
+            "customdata": np.stack([mean, deviation], axis=1),
+            "hovertemplate": f"%{{hovertext}}: {believed}<extra></extra>",
             "marker": {
                 "size": 16, "color": mean, "colorscale": "Cividis", "line": {"width": 1, "color": "INK"},
                 "colorbar": {"title": {"text": f"mean{facts.unit}"}, "thickness": 12},
             },
         },
-        _ringed(facts, out, "where to go", "circle-open", 28),
-        _ringed(facts, rows, "in trouble", "x-thin-open", 16),
+        _ringed(plane, out, "where to go", "circle-open", 28),
+        _ringed(plane, rows, "in trouble", "x-thin-open", 16),
     ]  # fmt: skip
     layout = {
-        "xaxis": {"title": {"text": across}, "constrain": "domain"},
-        "yaxis": {"title": {"text": up}, "scaleanchor": "x", "constrain": "domain"},
+        "xaxis": {"title": {"text": plane.across}, "constrain": "domain"},
+        "yaxis": {
+            "title": {"text": plane.up},
+            "constrain": "domain",
+            "scaleanchor": "x",
+            "scaleratio": plane.ratio,
+        },
         "hovermode": "closest",
         **LEGEND,
     }
     return Plot("map", f"The mean at every site, {facts.when(facts.now)}", data, layout)
 
 
-def _ringed(facts: Facts, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:
+def _ringed(plane: Plane, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:
     return {
         "type": "scatter", "mode": "markers", "name": name, "hoverinfo": "skip",
-        "x": facts.places[rows, 0], "y": facts.places[rows, 1], "visible": bool(rows),
+        "x": plane.x[rows], "y": plane.y[rows], "visible": bool(rows),
         "marker": {"symbol": symbol, "size": size, "color": "INK", "line": {"width": 3, "color": "INK"}},
     }  # fmt: skip
 
@@ -195,7 +206,8 @@ def story(facts: Facts) -> Plot:
         [times[i], names[i], float(row["reward"]), str(row["kind"]), str(row["source"])]
         for i, row in zip(last.index, last.to_dict("records"), strict=True)
     ][::-1]
-    content = table(["time", "place", "reward", "kind", "source"], rows, "The latest first")
+    header = ["time", "place", f"reward{facts.unit}", "kind", "source"]
+    content = table(header, rows, "The latest first")
     return Plot("story", "What was read and answered, over time", data, layout, content)
 
 
@@ -293,7 +305,8 @@ def _next(facts: Facts) -> str:
     """Where to go, and why."""
     mean, deviation = facts.belief
     best = facts.best
-    guess = f"{facts.names[best]}: {mean[best]:.4g} ± {2 * deviation[best]:.2g}"
+    unit = facts.campaign.about.get("unit", "")
+    guess = f"{facts.names[best]}: {mean[best]:.4g} ± {2 * deviation[best]:.2g} {unit}".rstrip()
     if not len(facts.pending):
         said = "Nothing is out. The next point is chosen when it is asked for."
         return _box(f"Best guess: {guess}", said)
@@ -309,7 +322,28 @@ def _next(facts: Facts) -> str:
                 f"{name} could reach {hoped:.4g} ({mean[row]:.4g} ± {2 * deviation[row]:.2g}); "
                 f"the best guess is {guess}."
             )
-    return _box("Go to " + ", ".join(names[:5]) + (" …" if len(names) > 5 else ""), *why[:5])
+    first = "Go to " + ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+    return _box(first, *why[:5]) + _out(facts)
+
+
+def _out(facts: Facts) -> str:
+    """Since when points are out, and how to give up on them."""
+    rows: list[list[object]] = [
+        [
+            each["place"], facts.when(each["t"]), "–" if pd.isna(each["asked"]) else
+            f"{each['asked']:%Y-%m-%d %H:%M} UTC, {ago(each['asked'])}", each["who"] or "–",
+            drop_command("FILE", each["place"]),
+        ]
+        for each in facts.out.to_dict("records")
+    ]  # fmt: skip
+    shown = table(["place", "for", "asked", "by", "to give up on it"], rows)
+    after = facts.campaign.drop_after
+    said = (
+        ""
+        if after is None
+        else f"<p>What is not told within {after:g} units of time is dropped.</p>"
+    )
+    return f"<details><summary>Out: {len(rows)}</summary>{scrolled(shown, 'Out')}{said}</details>"
 
 
 def _box(first: str, *more: str) -> str:
@@ -327,7 +361,7 @@ def _glance(facts: Facts) -> str:
             ("out", status.pending),
             ("answers", status.answers),
             ("cost", float(status.cost)),
-            (f"left to lose at most, width {facts.width:g}", facts.most_regret),
+            (f"left to lose at most{facts.unit}, width {facts.width:g}", facts.most_regret),
             ("stations in trouble", troubled),
             *([("length scales in", unit)] if unit else []),
         ]
@@ -345,7 +379,7 @@ def _forecast(facts: Facts) -> str:
         for i, row in enumerate(order)
     ]
     header = ["place", *(facts.when(t) for t in times)]
-    said = "Mean and two deviations, if nothing more is read."
+    said = f"Mean and two deviations{facts.unit}, if nothing more is read."
     return f'{scrolled(table(header, rows), said)}<p class="soft">{said}</p>'
 
 
@@ -362,7 +396,7 @@ def _stations(facts: Facts) -> str:
         ]
         for each in facts.stations
     ]
-    header = ["place", "state", "readings", "failed", "last", "value"]
+    header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
     shown = scrolled(table(header, rows), "All stations")
     if not rows:
         return "<p>None has been read yet.</p>"

@@ -25,8 +25,9 @@ class RemoteError(ValueError):
 class Remote:
     """A campaign at a service.
 
-    Every request that changes something carries a key, so that it can be said again when the connection
-    is lost before the reply: it counts once.
+    Points are arrays, as for a bandit, or what they are called: `remote.tell("AQ01", [3.2], t)`,
+    `remote.ask(t, among=["AQ01", "AQ07"])`. Every request that changes something carries a key, so that
+    it can be said again when the connection is lost before the reply: it counts once.
 
     Parameters
     ----------
@@ -85,6 +86,26 @@ class Remote:
         said = {"points": _lists(X), "rewards": _numbers(y), "t": _time(t), "key": key or _key()}
         return self._said("POST", "/tell", {**said, "variance": _variance(variance)})
 
+    def correct(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        to: Any = None,
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Put right what was told wrong, as `Campaign.correct`."""
+        said = {"points": _lists(X), "rewards": None if y is None else _numbers(y), "t": _time(t)}
+        more = {"to": _time(to), "variance": _variance(variance), "key": key or _key()}
+        return self._said("POST", "/correct", {**said, **more})
+
+    def retract(self, X: ArrayLike, t: Any = None, *, key: str | None = None) -> dict[str, Any]:
+        """Take back what was told."""
+        said = {"points": _lists(X), "t": _time(t), "key": key or _key()}
+        return self._said("POST", "/retract", said)
+
     def drop(self, X: ArrayLike, *, key: str | None = None) -> None:
         """Give up on points."""
         self._said("POST", "/drop", {"points": _lists(X), "key": key or _key()})
@@ -128,7 +149,8 @@ class Remote:
     @property
     def history(self) -> pd.DataFrame:
         """The last ten thousand rows of what was told, answered and asked."""
-        return pd.DataFrame(self._said("GET", "/history", {"last": 10_000})["rows"])
+        frame = pd.DataFrame(self._said("GET", "/history", {"last": 10_000})["rows"])
+        return frame.assign(time=pd.to_datetime(frame["time"])) if "t" in frame else frame
 
     @property
     def status(self) -> dict[str, Any]:
@@ -178,15 +200,20 @@ def _time(t: Any) -> Any:
     return t.isoformat() if hasattr(t, "isoformat") else float(t)
 
 
-def _rows(among: ArrayLike | None) -> list[int] | None:
-    """Row numbers, of a mask or of row numbers."""
+def _rows(among: ArrayLike | None) -> list[int] | list[str] | None:
+    """Row numbers, of a mask or of row numbers; or names."""
     if among is None:
         return None
-    given = np.asarray(among)
+    given = np.atleast_1d(np.asarray(among))
+    if given.dtype.kind == "U":
+        return [str(name) for name in given]
     return [int(row) for row in (np.flatnonzero(given) if given.dtype == bool else given)]
 
 
-def _lists(X: ArrayLike) -> list[list[float]]:
+def _lists(X: ArrayLike) -> list[list[float]] | list[str]:
+    names = np.atleast_1d(np.asarray(X))
+    if names.dtype.kind == "U":
+        return [str(name) for name in names]
     given = np.atleast_2d(np.asarray(X, dtype=float))
     return [[float(value) for value in row] for row in given]
 

@@ -30,6 +30,8 @@ FIELDS = {
     "dropped": {"X", "got"},
     "questions": {"t", "among", "got"},
     "answers": {"X", "values", "t", "variance", "got"},
+    "corrected": {"X", "y", "t", "variance", "to", "got"},
+    "retracted": {"X", "t", "got"},
     "meant": {"kind", "given", "key"},
     "consulting": {"X", "t"},
     "consulted": {"X", "t", "knows"},

@@ -1,0 +1,273 @@
+"""What a campaign, its service and its page call things: names, dates, units; what is out too long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import requests
+
+from tests.helpers.commands import Command, Said, commands
+from tvbandits import Campaign
+
+SITES = (
+    "station,latitude,longitude\nAQ01,60.10,11.50\nAQ02,60.14,11.50\nAQ03,60.10,11.56\n"
+    "AQ04,60.18,11.62\nAQ05,60.22,11.40\n"
+)
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+[policy]
+name = "tv-gp-ucb"
+length_scale = 4.0
+noise_sd = 1.0
+options = { epsilon = 0.01 }
+[clock]
+unit = "1h"
+origin = "2026-01-01"
+[campaign]
+title = "Ozone in town"
+unit = "ppb"
+drop_after = "6h"
+"""
+
+
+def hour(number: int) -> str:
+    return f"2026-01-01 {number:02}:00:00"
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """`tvbandits campaign ...` in a folder with a campaign that has a clock, a title and a unit."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv").write_text(SITES)
+    (tmp_path / "c.toml").write_text(CONFIG)
+    command = commands(monkeypatch, capsys, "campaign")
+    fine(command("new", "c.db", "--config", "c.toml"))
+    return command
+
+
+def fine(said: Said) -> str:
+    assert (said.status, said.err) == (0, ""), said
+    return said.out
+
+
+def tell(command: Command, site: str, reward: float, at: int) -> None:
+    fine(command("tell", "c.db", "--site", site, "--reward", reward, "--at", hour(at)))
+
+
+def test_history_and_export_have_names_and_dates(command: Command) -> None:
+    tell(command, "AQ02", 21.0, 8)
+    fine(command("ask", "c.db", "--at", hour(9), "--among", "AQ05"))
+    (told, out) = fine(command("history", "c.db")).splitlines()[1:]
+    assert told.startswith(f"{hour(8)},8.0,AQ02,")
+    assert out.startswith(f"{hour(9)},9.0,AQ05,")
+    fine(command("export", "c.db", "out.csv"))
+    table = pd.read_csv("out.csv")
+    assert table[["time", "t", "site"]].to_numpy().tolist() == [
+        [hour(8), 8.0, "AQ02"],
+        [hour(9), 9.0, "AQ05"],
+    ]
+    with Campaign.open("c.db") as campaign:
+        history = campaign.history
+        assert list(history) == [
+            "time", "t", "site", "km east", "km north", "reward", "variance", "source", "kind",
+        ]  # fmt: skip
+        assert history["time"][0] == pd.Timestamp(hour(8))
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (
+            ("ask", "c.db", "--at", hour(7)),
+            f"cannot ask for {hour(7)}: a reward at {hour(8)} is told",
+        ),
+        (
+            ("correct", "c.db", "--site", "AQ02", "--at", hour(7), "--reward", 2),
+            f"no reading of AQ02 at {hour(7)} was told; it was told at {hour(8)}",
+        ),
+        (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
+    ],
+)
+def test_an_error_speaks_as_people_do(
+    command: Command, line: tuple[object, ...], error: str
+) -> None:
+    tell(command, "AQ02", 21.0, 8)
+    said = command(*line)
+    assert (said.status, said.err) == (2, f"tvbandits: {error}\n")
+
+
+def test_python_takes_names_and_dates(command: Command) -> None:
+    del command
+    with Campaign.open("c.db") as campaign:
+        X = campaign.ask(hour(8), among=["AQ04"])
+        assert campaign.names.name(X[0]) == "AQ04"
+        campaign.tell("aq04", 20.0, hour(8))
+        campaign.tell(["AQ01", "AQ02"], [21.0, 22.0], hour(9))
+        mean, _ = campaign.predict(["AQ04", "AQ02"], hour(9))
+        assert mean[1] > mean[0]
+        campaign.correct("AQ04", 30.0)
+        campaign.retract("AQ02", hour(9))
+        best = campaign.recommend(hour(10), among=["AQ01", "AQ04"])
+        assert campaign.names.name(best) == "AQ04"
+        with pytest.raises(ValueError, match=r'unknown site "AQ9"; there are: AQ01, '):
+            campaign.tell(["AQ01", "AQ9"], [1.0, 2.0], hour(11))
+        assert campaign.verify().fine
+
+
+# --- what is out
+
+
+def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
+    fine(command("ask", "c.db", "--at", hour(8), "--among", "AQ05"))
+    out = fine(command("status", "c.db"))
+    assert "out: AQ05 (asked 0 min ago);" in out
+    assert "overdue" not in out
+    tell(command, "AQ02", 21.0, 9)
+    line = "tvbandits campaign drop c.db --site AQ05"
+    assert fine(command("status", "c.db")).endswith(f"; overdue, to tell or drop: {line}\n")
+    with Campaign.open("c.db") as campaign:
+        (row,) = campaign.out.to_dict("records")
+        assert (row["place"], row["t"]) == ("AQ05", 8.0)
+        assert row["who"] == campaign.journal()[0].who
+    assert fine(command(*line.split()[2:])) == "dropped; 0 out\n"
+
+
+def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
+    for at in (8, 9):
+        fine(command("ask", "c.db", "--at", hour(at), "--among", "AQ05,AQ03", "-n", 1))
+    tell(command, "AQ02", 21.0, 10)
+    fine(command("ask", "c.db", "--at", hour(13)))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.drop_after == 6.0
+        assert campaign.out["t"].tolist() == [8.0, 9.0, 13.0]
+        before = campaign.status.rows
+    last = fine(command("ask", "c.db", "--at", hour(14), "--key", "late"))
+    assert fine(command("ask", "c.db", "--at", hour(14), "--key", "late")) == last
+    with Campaign.open("c.db") as campaign:
+        dropped, asked = campaign.journal(before)
+        assert (dropped.kind, dropped.who, asked.kind) == ("dropped", "expiry", "asked")
+        assert campaign.out["t"].tolist() == [9.0, 13.0, 14.0]
+        assert campaign.verify().fine
+    tell(command, "AQ05", 20.0, 11)  # a reading that comes late still counts
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("drop_after = 0", r"\[campaign\] drop_after must be"),
+        ('drop_after = "soon"', r"drop_after must be a number, or a length .* got 'soon'"),
+        ("title = 3", r"\[campaign\] title must be a text, got 3"),
+        ('units = "ppb"', r"\[campaign\] unknown 'units'; there are: drop_after, title, unit"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(command: Command, line: str, error: str) -> None:
+    text = CONFIG.partition("title")[0] + line
+    Path("d.toml").write_text(text)
+    said = command("new", "d.db", "--config", "d.toml")
+    assert said.status == 2
+    assert re.search(error, said.err)
+
+
+# --- the page
+
+
+def test_title_unit_and_map(command: Command) -> None:
+    pytest.importorskip("plotly", reason="no plotly: no page")
+    from tvbandits.campaign.service.facts import Facts
+    from tvbandits.campaign.service.page import campaign_page, sites_map
+
+    tell(command, "AQ02", 21.0, 8)
+    fine(command("ask", "c.db", "--at", hour(9), "--among", "AQ05"))
+    assert " ppb\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
+    with Campaign.open("c.db") as campaign:
+        plot, text = sites_map(Facts.of(campaign)), campaign_page(campaign)
+    assert plot is not None
+    layout = plot.layout
+    assert layout["xaxis"]["title"]["text"] == "longitude"
+    assert layout["yaxis"]["title"]["text"] == "latitude"
+    assert plot.data[0]["x"].tolist() == [11.5, 11.5, 11.56, 11.62, 11.4]
+    assert layout["yaxis"]["scaleratio"] == pytest.approx(1 / np.cos(np.radians(60.148)))
+    assert set(plot.data[0]["text"]) >= {"AQ01", "AQ05"}
+    for said in ("<title>Ozone in town", "reward [ppb]", "mean [ppb]", "0 min ago", " ppb"):
+        assert said in text, said
+    assert "tvbandits campaign drop FILE --site AQ05" in text
+
+
+def test_names_stand_where_they_fit() -> None:
+    pytest.importorskip("plotly", reason="no plotly: no page")
+    from tvbandits.campaign.service.facts import Plane
+
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(size=(2, 80))
+    names = [f"AQ{i:02}" for i in range(80)]
+    free = Plane(x, y, "x", "y", 1.0).labelled(names, [79])
+    assert free[79]
+    assert 10 < sum(free) < 40
+    sparse = Plane(np.arange(6.0), np.arange(6.0), "x", "y", 1.0).labelled(names[:6], [])
+    assert all(sparse)
+
+
+# --- over HTTP
+
+
+@pytest.fixture
+def address(command: Command, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A service of that campaign, and a token for everything."""
+    pytest.importorskip("fastapi", reason="no fastapi: no service")
+    from tests.campaign.service.serving import serving
+
+    del command
+    with Campaign.open("c.db") as campaign, serving(tmp_path, campaign=campaign) as served:
+        yield served.address, served.tokens["all"]
+
+
+def test_http_speaks_in_names_and_dates(address: tuple[str, str]) -> None:
+    place, token = address
+
+    def say(verb: str, **said: Any) -> Any:
+        header = {"Authorization": f"Bearer {token}"}
+        reply = requests.request("POST", f"{place}/{verb}", json=said, headers=header)
+        return reply.status_code, reply.json()
+
+    status, asked = say("ask", t=hour(8), among=["aq05"])
+    assert (status, asked["sites"]) == (200, ["AQ05"])
+    assert say("tell", points=["AQ05"], rewards=[20], t=hour(8)) == (200, {"told": 1, "failed": 0})
+    status, error = say("tell", points=["AQ05"], rewards=[21], t=hour(8))
+    assert status == 409
+    assert f"AQ05 at {hour(8)} was told already, as 20" in error["error"]
+    assert say("correct", points=["AQ05"], rewards=[22], t=hour(8))[0] == 200
+    assert say("correct", points=["AQ05"], to=hour(9)) == (200, {"told": 1, "failed": 0})
+    assert say("predict", points=["AQ05"], t=hour(9))[1]["mean"][0] > 10
+    status, error = say("ask", t=hour(7))
+    assert error == {"error": f"cannot ask for {hour(7)}: a reward at {hour(9)} is told"}
+    status, error = say("ask", t=hour(9), among=["AQ77"])
+    assert status == 422
+    assert 'unknown site "AQ77"; there are: AQ01' in error["error"]
+    assert say("retract", points=["AQ05"])[1] == {"told": 0, "failed": 0}
+
+
+def test_a_script_speaks_in_names(address: tuple[str, str]) -> None:
+    from tvbandits.campaign.service import Remote
+
+    remote = Remote(*address)
+    remote.ask(hour(8), among=["AQ01"])
+    remote.ask(hour(8), among="AQ03")
+    assert remote.status["title"] == "Ozone in town"
+    remote.tell("AQ01", 20.0, hour(8))
+    remote.drop("AQ03")
+    remote.correct("AQ01", 21.0, hour(8), to=hour(9))
+    history = remote.history
+    (right,) = history[history["kind"] == "reward"].to_dict("records")
+    assert (right["site"], right["time"], right["reward"]) == ("AQ01", pd.Timestamp(hour(9)), 21.0)
+    remote.retract("AQ01")
+    assert remote.status["told"] == 0
