@@ -187,6 +187,8 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
         Call("state", lambda b: len(pickle.dumps(b.state)) > 0),
         Call("from_state", lambda b: Bandit.from_state(b.recipe, b.state).pending),
     ]
+    if not (len(bandit.state.rewards) or len(bandit.state.answers)):
+        del looks[1]  # there is nothing to recommend
     yield looks[int(rng.integers(len(looks)))]
     yield Call("ask", lambda b: b.ask(now, n))
     if bandit.recipe.asking is not None and rng.random() < 0.6:
