@@ -25,7 +25,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
-from tvbandits.policies import gp_ucb, thompson, tv_gp_ucb
+from tvbandits.policies import adaptive_gp_ucb, gp_ucb, thompson
 from tvbandits.policies.baselines import Uniform
 
 Array = NDArray[np.float64]
@@ -365,7 +365,7 @@ def test_a_banner_that_converts_gets_most_of_the_traffic() -> None:
     """Visits that bought something are told as True; a hundred visits follow what they showed."""
     banners = Candidates(np.eye(8))
     rates, rng = np.array([0.02] * 7 + [0.3]), np.random.default_rng(2)
-    bandit = tv_gp_ucb(banners, None, 0.1, seed=1)
+    bandit = adaptive_gp_ucb(banners, None, 0.1, seed=1)
     for t in range(1, 9):
         X = bandit.ask(t, n=100)
         assert len(X) == 100

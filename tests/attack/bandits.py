@@ -43,7 +43,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import Answers, ExpertDownWarning
-from tvbandits.forgetting.aging import LogThreshold
+from tvbandits.forgetting.aging import LogThreshold, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, structured_kernel
@@ -271,6 +271,9 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         kind, mean, learn = "structured", "online", Every(5) if rng.random() < 0.6 else None
     elif rng.random() < 0.15:
         learn = Every(int(rng.choice([3, 7])))
+    aging = aging_of(rng)
+    if kind == "space" and not has_pace(aging):
+        learn = None  # there is nothing to learn, and it is refused
     rules = [cls() for cls in parts("batch rule").values()]
     if not isinstance(domain, Candidates):
         rules = [rule for rule in rules if not isinstance(rule, LocalRatio)]
@@ -280,7 +283,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         domain,
         kernel,
         noise,
-        aging=aging_of(rng),
+        aging=aging,
         posterior=posterior,
         confidence=width_of(domain, rng),
         mean=mean,

@@ -94,7 +94,8 @@ class Machine(RuleBasedStateMachine):
         X = self.duel.twin.recipe.domain.sample(3, np.random.default_rng(seed))
         before = self.duel.bandit.state
         self.both("predict", lambda b: b.predict(X, self.now + ahead))
-        self.both("recommend", lambda b: b.recommend(self.now + 1.0))
+        if len(before.rewards) or len(before.answers):
+            self.both("recommend", lambda b: b.recommend(self.now + 1.0))
         assert self.duel.bandit.state is before
 
     @precondition(lambda self: len(self.duel.twin.pending))

@@ -419,7 +419,7 @@ def asking(seed: int) -> Bandit:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "seeds"), [(sliding, 3), (asking, 1)])
+@pytest.mark.parametrize(("make", "seeds"), [(sliding, 10), (asking, 1)])
 def test_late_rewards_still_explore(make: Any, seeds: int) -> None:
     at_once, late = (np.mean([delayed(make(s), d, s, 60) for s in range(seeds)]) for d in (0, 4))
     assert late <= 1.5 * at_once

@@ -206,6 +206,7 @@ def test_files(command: Command, tmp_path: Path) -> None:
         "seeds": 2,
         "jobs": 1,
         "equal_information": False,
+        "batch": None,
         "data": [],
         "checksums": [],
         "expert": None,
@@ -361,7 +362,7 @@ def damaged(tmp_path: Path) -> list[object]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("compare nope", 'unknown problem "nope"; there are: drifting-bump, gp-drift, '),
+        ("compare nope", 'unknown problem "nope"; there are: .*drifting-bump, gp-drift, '),
         ("compare gp-drift:x=1", 'unknown parameter "x"; its parameters: epsilon, '),
         (
             "compare ozone:files=1 --data x",

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tvbandits import Answers, Bandit, Recipe
 from tvbandits.datasets import DriftingBump
-from tvbandits.policies import Look, Policy
+from tvbandits.policies import PlotStyle, Policy
 from tvbandits.policies.setting import Common, assembled, described
 
 
@@ -69,7 +69,7 @@ def halving(domain, kernel, noise_variance, *, life: float = 20.0, confidence=2.
     return assembled(domain, kernel, noise_variance, common, aging=Halving(life))
 
 
-look = Look("#123456", "-", 1.0, "o")
+look = PlotStyle("#123456", "-", 1.0, "o")
 policy = Policy("halving", halving, "forgets half in every life", paper="", look=look)
 
 

@@ -32,9 +32,6 @@ REASONS = {
     "tvbandits.experts.sensors.mqtt.MQTTStation": NEEDS_BROKER,
     "tvbandits.experts.sensors.mqtt.MQTTTransport": NEEDS_BROKER,
     "tvbandits.experts.sensors.expert.Transport": "a protocol; `StubTransport` is one",
-    "tvbandits.gp.ensemble.bank.Bank": 'what `posterior="ensemble"` of any recipe is; a bandit tells it',
-    "tvbandits.gp.ensemble.rule.BankPosterior": "made by `ModelBank`, which has an example",
-    "tvbandits.gp.ensemble.settings.Setting": "a model of an ensemble; docs/ensemble.md explains it",
     "tvbandits.queries.budgets.Budget": "a protocol; `LogSchedule` is one",
     "tvbandits.queries.plans.QueryPlan": "a protocol; `RandomPoints` is one",
 }

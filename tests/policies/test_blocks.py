@@ -269,7 +269,7 @@ def test_it_starts_again_when_a_replay_disagrees() -> None:
 @pytest.mark.parametrize("flat", ["before", "now"])
 def test_gaps_that_come_and_gaps_that_go_are_changes(flat: str) -> None:
     rule = opkb(c0=0.1).rule
-    steep = 10 * rule._features[3]
+    steep = np.column_stack([10 * rule._features[3], 0 * rule._features[3]])  # rewards, and ones
     before, now = (0 * steep, steep) if flat == "before" else (steep, 0 * steep)
     rule.epoch = Epoch(1, replays=[Replay(0, 0, 1)], weighted=[now], before=[(before, 1)])
     assert rule._changed()

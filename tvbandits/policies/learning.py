@@ -225,7 +225,7 @@ ADAPTIVE_GP_UCB = Policy(
     adaptive_gp_ucb,
     "learns by itself how the reward drifts",
     paper="this package",
-    look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "p"),
+    look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "$\\infty$"),
     recommended=told_nothing,
 )
 
