@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_points, as_time, flag, not_negative
+from tvbandits.core.arrays import Array, Index, as_points, as_time, finite_number, flag
 from tvbandits.core.coercion import file_path
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
@@ -84,7 +84,8 @@ class Recording:
         # Absolute, for a run that is resumed in another folder.
         self.path = file_path("path", path).absolute()
         self.reuse = flag("reuse", reuse)
-        self.timeout = not_negative("timeout", timeout)
+        # SQLite counts it in milliseconds, in 32 bits.
+        self.timeout = finite_number("timeout", timeout, low=0.0, high=1e6)
         self._begin()
         self._file.open()
 

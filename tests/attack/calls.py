@@ -75,6 +75,7 @@ INSIDE = frozenset(
         "policies.time_as_input",
         "forgetting.aging.has_pace",
         "queries.asking.QueryResult",
+        "queries.asking.show",
         "queries.asking.warn_of",
         "queries.k_dpp.SwapChain",
         "queries.plans.questions",

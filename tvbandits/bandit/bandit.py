@@ -568,6 +568,9 @@ class Bandit(Looking):
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
+        count = len(self._recipe.domain.check(X))  # what is wrong with the rest is said first
+        noise = self._recipe.noise_variance if variance is None else variance
+        values_and_variance("y", np.zeros(count) if y is None else y, count, noise)
         told, points, rows = readings_at(self._recipe, self._state, X, t)
         given = told.variance[rows] if variance is None else variance
         right = told.y[rows] if y is None else y

@@ -338,19 +338,21 @@ class Watching:
         checked: Array = self._recipe.domain.check(self._points_of(X))
         return checked
 
-    def _time(self, t: Any) -> float | None:
+    def _time(self, t: Any, name: str = "t") -> float | None:
         if t is None or isinstance(t, int | float | np.number):
-            return None if t is None else as_time(t)
+            return None if t is None else as_time(t, name)
         if self.clock is None:
-            raise ValueError(f"t must be a number, as the campaign has no clock; got {shown(t)}")
+            raise ValueError(
+                f"{name} must be a number, as the campaign has no clock; got {shown(t)}"
+            )
         return float(self.clock.number(t))
 
-    def _times(self, t: Any) -> Any:
+    def _times(self, t: Any, name: str = "t") -> Any:
         if t is None or np.ndim(t) == 0:
-            return self._time(t)
+            return self._time(t, name)
         if self.clock is not None and np.asarray(t).dtype.kind not in "iuf":
             return self.clock.number(t).tolist()
-        return as_floats(t, "t").tolist()
+        return as_floats(t, name).tolist()
 
 
 class Campaign(Watching):
@@ -585,7 +587,7 @@ class Campaign(Watching):
         """
         values = [float("nan")] if y is None else y
         given = {**self._readings(X, "y", values, variance), "t": self._times(t)}
-        given = {**given, "to": self._times(to), **({"y": None} if y is None else {})}
+        given = {**given, "to": self._times(to, "to"), **({"y": None} if y is None else {})}
         self._done("corrected", given, key, who)
         return self.info
 

@@ -10,6 +10,7 @@ from inspect import getattr_static
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.bandit.play import Player
@@ -155,8 +156,8 @@ def makers_of(
                 )
     else:
         makers = {}
-        several = isinstance(policies, Iterable) and not isinstance(policies, str)
-        for text in policies if several else [policies]:
+        one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
+        for text in [policies] if one else policies:
             if not isinstance(text, str):
                 raise TypeError(
                     f"policies must be names, or a mapping of labels to makers; got {shown(text)}"
