@@ -396,7 +396,7 @@ def test_bad_arguments(path: Path) -> None:
         Recording(3, path)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expert must have a method query"):
         Recording(Counting, path)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"timeout must be finite and not negative, got -1\.0"):
+    with pytest.raises(ValueError, match=r"timeout must lie in \[0, 1e\+06\], got -1\.0"):
         Recording(Counting(), path, timeout=-1.0)
     with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere'"):
         Recording(Counting(), path.parent / "nowhere" / "answers.db")
