@@ -595,7 +595,8 @@ def test_parts_that_do_not_fit(parts: str) -> None:
         (
             "posterior",
             "sparse",
-            r"posterior must be Exact\(\), Nystrom\(\), .* or ModelEnsemble\(\); got 'sparse'",
+            r"posterior must be Exact\(\), Nystrom\(\), StateSpace\(\) or ModelEnsemble\(\); "
+            "got 'sparse'",
         ),
         ("domain", [[0.0], [1.0]], "domain must be a domain such as Candidates"),
         ("batching", 5, r"batching must be Batching\(...\) or Batching\(\), got 5"),

@@ -429,8 +429,10 @@ def test_a_number_that_is_given_is_not_learned(given_: str) -> None:
     assert bandit.state.model.aging == bandit.recipe.aging
     assert bandit.state.model.kernel is bandit.recipe.kernel
     name = given_.split()[0]
-    if name == "epsilon":
-        return  # TV-GP-UCB learns nothing while it plays
+    if name == "epsilon":  # TV-GP-UCB learns nothing while it plays
+        with pytest.raises(TypeError, match="tv_gp_ucb has no parameter 'learn'"):
+            GIVEN[given_](learn=Every(5))
+        return
     with pytest.raises(ValueError, match=f"learn is for a {name} that is not given, got {given_}"):
         GIVEN[given_](learn=Every(5))
 
