@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial, wraps
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, Available, available
@@ -35,6 +34,8 @@ from tvbandits.bandit.told import (
     calibrated,
     checked_answers,
     checked_told,
+    decision_time,
+    noted,
     values_and_variance,
     visited_with,
 )
@@ -46,6 +47,9 @@ from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.queries.asking import show
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 P = ParamSpec("P")
 S = TypeVar("S", bound="Looking")
@@ -198,7 +202,7 @@ class Looking:
 
     def _decision_time(self, t: float | None) -> float:
         if t is None:
-            return 1.0 if self._state.time is None else self._state.time + 1.0
+            return decision_time(self._state)
         return as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -498,20 +502,12 @@ class Bandit(Looking):
         state = model.reset_at_events(state, told.rewards, rng)
         before = len(state.rewards)
         visited = visited_with(state.visited, told.X)
-        # A late reward does not take the time of the decision that is still out.
-        out = state.asked_for is not None and told.latest < state.asked_for
         before_ask = self._recipe.consult == "before ask"
-        rewards = state.rewards.append(told.rewards)
-        failed = state.failed.replaced_by(told.rewards.X, told.rewards.t)
-        failed = failed.append(told.failed.X, told.failed.t)
+        known = noted(state, told)
         state = replace(
             state,
-            rewards=rewards,
-            failed=failed,
-            pending=state.pending.without(told.X, told.t),
+            **known,
             visited=visited,
-            time=told.latest if state.time is None else max(state.time, told.latest),
-            asked_for=state.asked_for if out else None,
             spent=spent,
             calibration=calibration,
             questions=replace(
@@ -519,7 +515,7 @@ class Bandit(Looking):
                 pool=model.members(state, visited),
                 due=state.questions.due or before_ask,
             ),
-            info=replace(state.info, told=len(rewards), failed=len(failed)),
+            info=replace(state.info, told=len(known["rewards"]), failed=len(known["failed"])),
         )
         return model.learned(state, before)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State
-from tvbandits.bandit.told import Told, checked_told
+from tvbandits.bandit.told import Record, Told, checked_told, decision_time
 from tvbandits.core.arrays import Array, Index, as_times
 from tvbandits.core.observations import Observations, Plays
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.core.protocols import Domain
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class ToldReadings:
     variance: Array
 
     @classmethod
-    def of(cls, state: State, noise_variance: float) -> ToldReadings:
+    def of(cls, state: Record, noise_variance: float) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
         rewards, failed = state.rewards, state.failed
         after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
@@ -89,7 +91,7 @@ class ToldReadings:
 
 
 def readings_at(
-    recipe: Recipe, state: State, X: ArrayLike, t: ArrayLike | None
+    recipe: Recipe, state: Record, X: ArrayLike, t: ArrayLike | None
 ) -> tuple[ToldReadings, Array, Index]:
     """Everything told, the points that are meant, and which rows they are."""
     points = recipe.domain.check(X)
@@ -99,7 +101,7 @@ def readings_at(
 
 
 def told_again(
-    recipe: Recipe, state: State, X: Array, y: Array, t: Any, variance: Any
+    domain: Domain, noise: float, state: Record, X: Array, y: Array, t: Any, variance: Any
 ) -> tuple[ToldReadings, Index, bool] | None:
     """What is on record of the places and times that are told once more.
 
@@ -112,10 +114,8 @@ def told_again(
     same : bool
         Whether all of it is told as it is on record.
     """
-    now = 1.0 if state.time is None else state.time + 1.0
-    asked_for = now if state.asked_for is None else state.asked_for
-    noise, out = recipe.noise_variance, state.pending
-    told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
+    asked_for = decision_time(state) if state.asked_for is None else state.asked_for
+    told = checked_told(domain, noise, state.pending, asked_for, X, y, t, variance)
     given = np.broadcast_to(noise if variance is None else variance, len(told.t))
     values = np.asarray(y, dtype=np.float64).reshape(-1)
     known = ToldReadings.of(state, noise)

@@ -1,25 +1,23 @@
-"""What is told: checked before anything moves, held against predictions, handed to an ensemble."""
+"""What is told: checked before anything moves, noted, held against predictions."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import PosteriorInfo, State
 from tvbandits.core.arrays import Array, as_times, as_values, as_variances
+from tvbandits.core.coercion import is_of
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
-from tvbandits.gp.fitting.calibration import IntervalCalibration
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.bandit.state import State
+    from tvbandits.gp.fitting.calibration import IntervalCalibration
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,54 @@ class Told:
     def latest(self) -> float:
         """The latest time of all."""
         return float(self.t.max())
+
+
+class Record(Protocol):
+    """What is on record before a tell: a bandit's state, or what a journal says of it."""
+
+    @property
+    def rewards(self) -> Observations:
+        """Told."""
+        ...
+
+    @property
+    def failed(self) -> Plays:
+        """Played without a reading."""
+        ...
+
+    @property
+    def pending(self) -> Plays:
+        """Asked and not told."""
+        ...
+
+    @property
+    def time(self) -> float | None:
+        """The latest time told."""
+        ...
+
+    @property
+    def asked_for(self) -> float | None:
+        """The time of the decision that is still out."""
+        ...
+
+
+def noted(before: Record, told: Told) -> dict[str, Any]:
+    """What a tell changes of what is on record."""
+    # A late reward does not take the time of the decision that is still out.
+    out = before.asked_for is not None and told.latest < before.asked_for
+    failed = before.failed.replaced_by(told.rewards.X, told.rewards.t)
+    return {
+        "rewards": before.rewards.append(told.rewards),
+        "failed": failed.append(told.failed.X, told.failed.t),
+        "pending": before.pending.without(told.X, told.t),
+        "time": told.latest if before.time is None else max(before.time, told.latest),
+        "asked_for": before.asked_for if out else None,
+    }
+
+
+def decision_time(before: Record) -> float:
+    """The time of the next decision, if nobody says another."""
+    return 1.0 if before.time is None else before.time + 1.0
 
 
 def checked_told(
@@ -93,7 +139,7 @@ def zero_or_one(y: Any) -> Any:
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
     kind = getattr(y, "dtype", None)
-    if isinstance(kind, pd.BooleanDtype):
+    if is_of(kind, "pandas", "BooleanDtype"):
         return y.to_numpy(dtype=np.float64, na_value=np.nan)
     plain = isinstance(y, bool) or (kind == np.dtype(bool) and not np.ma.isMaskedArray(y))
     return np.asarray(y, dtype=np.float64) if plain else y
@@ -152,7 +198,7 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
-Expected = Callable[[State, Array, float], tuple[State, Array, Array]]
+Expected: TypeAlias = "Callable[[State, Array, float], tuple[State, Array, Array]]"
 """A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
 
@@ -182,37 +228,3 @@ def calibrated(
         error = sign * float(told.y[i]) - float(mean[0])
         known = known.after(error, float(deviation[0]) ** 2 + float(told.variance[i]))
     return known
-
-
-def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, now: float) -> State:
-    """The state with its bank told what it does not know yet, speaking about the time `now`.
-
-    An ensemble of another rule, noise variance or sign starts again from everything that was told.
-    """
-    rule, started = recipe.posterior, time.perf_counter()
-    assert isinstance(rule, ModelEnsemble)  # only an ensemble is told
-    assert surface is not None  # and it is for candidates alone
-    sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
-    made_for = (rule, recipe.noise_variance, sign)
-    if not isinstance(known, EnsemblePosterior) or known.made_for != made_for:
-        known = rule.start(state.model.kernel, surface, *made_for[1:])
-    told = zip((state.rewards, state.answers), known.told, strict=True)
-    rewards, answers = (each.take(slice(count, None)) for each, count in told)
-    if sign < 0:
-        rewards, answers = (replace(each, y=-each.y) for each in (rewards, answers))
-    posterior = known.observed(rewards, answers, now)
-    count = len(state.rewards) + len(state.answers)
-    info = replace(
-        state.info,
-        posterior=PosteriorInfo(count, 0, float(count), math.nan),
-        model=replace(
-            state.info.model,
-            centre=sign * posterior.bank.origin,
-            scale=posterior.scale,
-            white=math.sqrt(posterior.white),
-            members=posterior.heaviest,
-            widening=posterior.bank.widening,
-        ),
-        seconds={"posterior": time.perf_counter() - started},
-    )
-    return replace(state, posterior=posterior, info=info)

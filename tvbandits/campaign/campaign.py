@@ -19,24 +19,29 @@ import platform
 import threading
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, available
-from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.correcting import told_again
-from tvbandits.bandit.state import Info, State
+from tvbandits.bandit.told import decision_time
 from tvbandits.campaign.consulted import Unsaved
-from tvbandits.campaign.following import Replayer, VerifiedCampaign, snapshot_of, verified
+from tvbandits.campaign.ledger import Ledger, NotFollowedError
 from tvbandits.campaign.naming import Names, texts
-from tvbandits.campaign.status import Status, points_out, status_of, table_of, write_table
+from tvbandits.campaign.status import (
+    PointOut,
+    Status,
+    points_out,
+    status_of,
+    table_of,
+    write_table,
+)
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
@@ -61,9 +66,16 @@ from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, shown
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.observations import Observations, Plays
-from tvbandits.core.protocols import Expert, state_of
+from tvbandits.core.protocols import Domain, Expert, state_of
 from tvbandits.core.space import Space
-from tvbandits.core.tables import history_of
+from tvbandits.core.tables import history_columns, in_time
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tvbandits.bandit.bandit import Bandit
+    from tvbandits.bandit.state import Info, State
+    from tvbandits.campaign.following import Replayer, VerifiedCampaign
 
 EXPIRY = "expiry"
 """Who is said to have dropped what nobody told in time."""
@@ -90,6 +102,7 @@ class Watching:
             self._clock = Clock(*json.loads(said)) if said else None
         self._looking = threading.RLock()
         self._reader: Replayer | None = None
+        self._ledger: Ledger | None = None
         self._news: tuple[State, int, str] | None = None
         self._unsaved: Unsaved = {}
 
@@ -112,15 +125,21 @@ class Watching:
     @property
     def pending(self) -> Array:
         """Points asked and not yet told, shape (k, d)."""
-        with self._read() as follower:
-            return follower.bandit.pending
+        return self.ledger.pending.X.copy()
+
+    @property
+    def outstanding(self) -> list[PointOut]:
+        """The points of `pending`: place, the time `t` that each is for, when it was asked and by whom."""
+        pending = self.ledger.pending
+        return points_out(pending, self.journal() if len(pending) else [], self.names)
 
     @property
     def out(self) -> pd.DataFrame:
-        """The points of `pending`: place, the time `t` that each is for, who asked for it, and when."""
-        with self._read() as follower:
-            pending = follower.bandit.state.pending
-        return points_out(pending, self.journal() if len(pending) else [], self.names)
+        """`outstanding` as a table."""
+        import pandas as pd
+
+        rows = [(*each[:2], pd.Timestamp(each.asked), each.who) for each in self.outstanding]
+        return pd.DataFrame(rows, columns=["place", "t", "asked", "who"])
 
     @property
     def history(self) -> pd.DataFrame:
@@ -129,23 +148,28 @@ class Watching:
         Sites are named; with a clock `time` is a date, and `t` the number. A reading that was corrected
         or taken back stands there as it was, as "corrected" or "retracted".
         """
-        return self.names.history(self._history, self.clock)
+        import pandas as pd
+
+        return pd.DataFrame(self.history_columns)
 
     @property
-    def _history(self) -> pd.DataFrame:
-        with self._read() as follower:
-            history = follower.bandit.history
-        gone = [row for row in self.journal() if row.kind in ("corrected", "retracted")]
-        if not gone:
-            return history
-        domain, frames = self._recipe.domain, [history]
+    def history_columns(self) -> dict[str, Any]:
+        """The columns of `history`, by name."""
+        ledger, domain = self.ledger, self.domain
+        said = (ledger.rewards, ledger.answers, ledger.failed, ledger.pending)
+        parts = [history_columns(domain, *said)]
         none, no_plays = Observations.empty(domain.dimension), Plays.none(domain.dimension)
-        for row in gone:
-            was, X = numbers(row.body["got"]), points(row.body["X"], domain.dimension)
-            old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
-            frame = history_of(domain, old, none, no_plays, no_plays)
-            frames.append(frame.assign(reward=was[:, 1], variance=np.nan, kind=row.kind))
-        return pd.concat(frames).sort_values("time", kind="stable", ignore_index=True)
+        for row in self.journal():
+            if row.kind in ("corrected", "retracted"):
+                was, X = numbers(row.body["got"]), points(row.body["X"], domain.dimension)
+                old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
+                part = history_columns(domain, old, none, no_plays, no_plays)
+                order = np.argsort(was[:, 0], kind="stable")
+                gone = np.full(len(X), np.nan)
+                kind = np.full(len(X), row.kind, dtype=object)
+                parts.append({**part, "reward": was[order, 1], "variance": gone, "kind": kind})
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return self.names.history(in_time(columns), self.clock)
 
     @property
     def info(self) -> Info:
@@ -160,6 +184,27 @@ class Watching:
             state = follower.bandit.state
         known = None if state.expert is None else state.expert["inside"]
         return replace(state, expert=known)
+
+    @property
+    def domain(self) -> Domain:
+        """Where it may play."""
+        return self._first.domain
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is on record, as far as it is known without any beliefs."""
+        self._store.check_open()
+        with self._looking, suppress(NotFollowedError):
+            if self._reader is None:
+                self._ledger = (self._ledger or self._first).caught_up(self._store)
+                return self._ledger
+        with self._read() as follower:
+            return Ledger.of_replayer(follower)
+
+    @cached_property
+    def _first(self) -> Ledger:
+        """As of the latest snapshot when it was looked at first."""
+        return Ledger.of_snapshot(self._store.snapshot(), self._asks, self._trusted)
 
     @property
     def recipe(self) -> Any:
@@ -182,7 +227,7 @@ class Watching:
     @cached_property
     def names(self) -> Names:
         """What people call its points."""
-        domain = self._recipe.domain
+        domain = self.domain
         self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
         known = domain.names if isinstance(domain, Space) else range(domain.dimension)
         self._listed("coordinates", known)
@@ -216,9 +261,8 @@ class Watching:
     @property
     def status(self) -> Status:
         """At a glance."""
-        with self._read() as follower:
-            in_doubt = self._store.in_doubt(follower.seq)
-            return status_of(follower.bandit, follower.seq, follower.open, in_doubt)
+        ledger = self.ledger
+        return status_of(ledger, self._store.in_doubt(ledger.seq))
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
@@ -245,6 +289,8 @@ class Watching:
 
     def verify(self) -> VerifiedCampaign:
         """Play everything again from the beginning, and compare with what is on record."""
+        from tvbandits.campaign.following import verified
+
         return verified(self._store, self._asks, self._trusted)
 
     def backup(self, path: Place) -> None:
@@ -286,6 +332,8 @@ class Watching:
             return self._reader.bandit.recipe
 
     def _follower(self, expert: Expert | None) -> Replayer:
+        from tvbandits.campaign.following import Replayer
+
         unsaved = None if expert is None else self._unsaved
         return Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
 
@@ -307,6 +355,8 @@ class Watching:
                 self._reader = self._follower(None)
             reader, news = self._reader, self._news
             if news is not None and news[1] > reader.seq:
+                from tvbandits.bandit.bandit import Bandit
+
                 state, reader.seq, reader.head = news
                 reader.bandit = Bandit.from_state(reader.bandit.recipe, state)
                 reader.open = []
@@ -335,8 +385,7 @@ class Watching:
 
     def _checked(self, X: ArrayLike) -> Array:
         """Points of the domain (n, d), given as they are or by name."""
-        checked: Array = self._recipe.domain.check(self._points_of(X))
-        return checked
+        return self.domain.check(self._points_of(X))
 
     def _time(self, t: Any, name: str = "t") -> float | None:
         if t is None or isinstance(t, int | float | np.number):
@@ -427,6 +476,9 @@ class Campaign(Watching):
         ValueError
             If a part of the bandit has no name by which it could be read back.
         """
+        from tvbandits.bandit.bandit import Bandit
+        from tvbandits.campaign.following import snapshot_of
+
         of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
         if clock is not None:
             of_kind("clock", clock, Clock, "a Clock, or None")
@@ -565,9 +617,38 @@ class Campaign(Watching):
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
-        self._done("told", given, key, who, self._check_first if key is None else None)
+        self._done("told", self._told(X, y, t, variance), key, who)
         return self.info
+
+    def record(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> None:
+        """Write rewards down, as `tell` does; what is made of them is seen by whoever asks next.
+
+        Where a bandit that is told does no more than take note, which is so for those that neither ask an
+        expert nor fit a number in between, that takes a hundredth of a second instead of seconds.
+        """
+        given = self._told(X, y, t, variance)
+        given, key, who = as_given(given, key, self._who if who is None else who)
+        with self._writing, self._store.turn() as turn, self._in_words():
+            ledger = self.ledger
+            if self._writer is None and ledger.tells_only and not ledger.open:
+                if self._on_record(ledger, "told", given, key) is None:
+                    ledger.told(given)  # what is refused here would be by a bandit
+                    body = {**given, "got": None}
+                    turn.append(ledger.seq, ledger.head, [("told", key, who, body)])
+                return
+        self._done("told", given, key, who)
+
+    def _told(self, X: ArrayLike, y: ArrayLike, t: Any, variance: Any) -> dict[str, Any]:
+        return {**self._readings(X, "y", y, variance), "t": self._times(t)}
 
     def correct(
         self,
@@ -633,11 +714,28 @@ class Campaign(Watching):
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _check_first(self, bandit: Bandit, given: Mapping[str, Any]) -> None:
-        """Raise a `ConflictError` if a reading of the same place and time is on record."""
-        recipe, t, variance = bandit.recipe, given["t"], given["variance"]
-        X, y = points(given["X"], recipe.domain.dimension), numbers(given["y"])
-        there = told_again(recipe, bandit.state, X, y, t, variance)
+    def _on_record(
+        self, known: Ledger | State, kind: str, given: Mapping[str, Any], key: str | None
+    ) -> Mapping[str, Any] | None:
+        """The body of the row under the key, if there is one.
+
+        Raises
+        ------
+        ConflictError
+            If something else is on record under the key; if no key is given, and a reading of the same
+            place and time is on record.
+        """
+        there = None if key is None else self._store.keyed(key)
+        if there is not None:
+            return same_operation(there, kind, given)
+        if key is None and kind == "told":
+            self._check_first(known, given)
+        return None
+
+    def _check_first(self, before: Ledger | State, given: Mapping[str, Any]) -> None:
+        domain, noise = self.domain, self._first.noise_variance
+        X, y = points(given["X"], domain.dimension), numbers(given["y"])
+        there = told_again(domain, noise, before, X, y, given["t"], given["variance"])
         if there is not None:
             known, rows, same = there
             first = rows[0]
@@ -654,16 +752,13 @@ class Campaign(Watching):
         given: dict[str, Any],
         key: str | None,
         who: str | None,
-        check: Callable[[Bandit, Mapping[str, Any]], None] | None = None,
     ) -> Mapping[str, Any]:
         """Do something once, and write it down; the body of its row."""
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._turn() as (turn, follower), self._in_words():
-            there = None if key is None else self._store.keyed(key)
+            there = self._on_record(follower.bandit.state, kind, given, key)
             if there is not None:
-                return same_operation(there, kind, given)
-            if check is not None:
-                check(follower.bandit, given)
+                return there
             writer = Writer(turn, follower, who)
             late = self._overdue(follower.bandit.state, given) if kind == "asked" else []
             try:
@@ -686,14 +781,16 @@ class Campaign(Watching):
 
     def _overdue(self, state: State, given: Mapping[str, Any]) -> list[list[float]]:
         """Points that are out for longer than `drop_after` when something is asked for."""
-        out, next_time = state.pending, 1.0 if state.time is None else state.time + 1.0
-        t = next_time if given["t"] is None else given["t"]
+        out = state.pending
+        t = decision_time(state) if given["t"] is None else given["t"]
         late = np.inf if self.drop_after is None else self.drop_after
         found: list[list[float]] = out.X[t - out.t >= late].tolist()
         return found
 
     def _keep(self, turn: Turn, follower: Replayer) -> None:
         """Keep a snapshot, where what the expert knows is known."""
+        from tvbandits.campaign.following import snapshot_of
+
         if follower.expert is None or follower.expert.present:
             turn.snapshot(follower.seq, follower.head, snapshot_of(follower.bandit))
             follower.snapshot = follower.seq
@@ -725,14 +822,14 @@ class Campaign(Watching):
         }
 
     def _points(self, body: Mapping[str, Any]) -> Array:
-        return points(body["got"], self._recipe.domain.dimension)
+        return points(body["got"], self.domain.dimension)
 
     def _rows(
         self, among: Among, context: ArrayLike | None, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
         rows = self.names.rows(among) if texts(among) else among
-        free = available(self._recipe.domain, rows, context, any_context=any_context)
+        free = available(self.domain, rows, context, any_context=any_context)
         if free is None:
             return None
         if free.mask is None:

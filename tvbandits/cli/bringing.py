@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_actions import Call, Sites
 from tvbandits.cli.doubting import Doubts, sure
 from tvbandits.core.files.reading import naming, read_csv, unpacked
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def bring(
 
 def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, yes: bool) -> int:
     """One after the other, once every site and time is known; how many are new."""
-    do = sites.campaign.tell if verb == "tell" else sites.campaign.answer
+    do = sites.campaign.record if verb == "tell" else sites.campaign.answer
     places, doubts, usual = [], [], Doubts.of(sites.campaign)
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):

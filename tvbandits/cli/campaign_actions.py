@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
@@ -17,11 +18,10 @@ import numpy as np
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.page import without_nan
-from tvbandits.policies.names import load
 
 try:
     from tvbandits.campaign.campaign import Campaign
-    from tvbandits.campaign.status import ago, drop_command, without_formulas
+    from tvbandits.campaign.status import ago, drop_command, without_formula
     from tvbandits.campaign.store.rows import Row, points_of
     from tvbandits.cli.doubting import Doubts, sure
 except ImportError as error:
@@ -64,6 +64,7 @@ class Call:
                 return
             check_expert(self.expert, wanted)
             from tvbandits.cli.campaign_config import made_expert
+            from tvbandits.policies.names import load
 
             expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
@@ -111,7 +112,7 @@ class Sites:
     @property
     def candidates(self) -> Candidates:
         """The sites of a campaign that has sites."""
-        domain = self.campaign.recipe.domain
+        domain = self.campaign.domain
         if not isinstance(domain, Candidates):
             raise ValueError(f"the campaign plays on {domain!r}: it has no sites to name")
         return domain
@@ -225,24 +226,22 @@ def status(call: Call) -> None:
     """How things stand."""
     with call.opened() as sites:
         found = sites.campaign.status
-        points = sites.campaign.out
-        ages = [ago(asked) for asked in points["asked"]]
-        aged = [
-            f"{x} (asked {age})" if age else x for x, age in zip(points["place"], ages, strict=True)
-        ]
-        out, said = "; ".join(points["place"]) or "none", "; ".join(aged) or "none"
-        overdue = points["place"][points["t"] < (found.time or -math.inf)].tolist()
+        points = sites.campaign.outstanding
+        ages = [ago(each.asked) for each in points]
+        places = [each.place for each in points]
+        aged = [f"{x} (asked {age})" if age else x for x, age in zip(places, ages, strict=True)]
+        out, said = "; ".join(places) or "none", "; ".join(aged) or "none"
+        overdue = [each.place for each in points if each.t < (found.time or -math.inf)]
         hint = (
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
-        best = sites.name(sites.campaign.recommend()) if found.told else "not known yet"
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told, out: {said}; {found.questions} questions asked{cost}{doubt}; "
-            f"last at {sites.when(found.time)}; best: {best}{hint}"
+            f"last at {sites.when(found.time)}{hint}"
         )
-        shown = {**dict(found.summary), "out": out, "best": best}
+        shown = {**dict(found.summary), "out": out}
         call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
 
 
@@ -251,12 +250,17 @@ def history(call: Call, last: int) -> None:
     if last < 0:
         raise ValueError(f"--last must be at least 0, got {last}")
     with call.opened() as sites:
-        frame = sites.campaign.history.tail(last) if last else sites.campaign.history
-        frame = frame.assign(time=frame["time"].astype(str)) if sites.campaign.clock else frame
+        columns = sites.campaign.history_columns
+        if sites.campaign.clock is not None:
+            columns["time"] = columns["time"].astype(str)
+        found = [np.asarray(column).tolist()[-last:] for column in columns.values()]
+        rows = list(zip(*found, strict=True))
         if call.shape == "json":
-            print(frame.to_json(orient="records"))
-        else:
-            without_formulas(frame).to_csv(sys.stdout, index=False)
+            print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
+            return
+        table = csv.writer(sys.stdout, lineterminator="\n")
+        for cells in (columns, *rows):
+            table.writerow(["" if each != each else without_formula(each) for each in cells])
 
 
 def forecast(call: Call, at: str | None, site: str | None) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import typer
 
 from tvbandits.campaign.campaign import Campaign
@@ -41,9 +40,9 @@ class Doubts:
     @classmethod
     def of(cls, campaign: Campaign) -> Doubts:
         """Of a campaign as it is."""
-        state, recipe = campaign.state, campaign.recipe
-        times = [*state.rewards.t, *state.failed.t, *state.pending.t]
-        return cls(campaign, times, state.rewards.y.tolist(), float(recipe.noise_variance) ** 0.5)
+        known = campaign.ledger
+        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
+        return cls(campaign, times, known.rewards.y.tolist(), float(known.noise_variance) ** 0.5)
 
     def of_reading(self, X: Array, t: float | None, value: float) -> list[str]:
         """What is odd about it, in words."""
@@ -74,6 +73,8 @@ class Doubts:
         clock = self.campaign.clock
         if clock is None:
             return False
+        import pandas as pd
+
         assert isinstance(clock.origin, pd.Timestamp)
         return t > clock.number(pd.Timestamp.now(tz=clock.origin.tz)) + 1
 

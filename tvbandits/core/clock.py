@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats
 from tvbandits.core.coercion import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Moment = datetime | date | np.datetime64 | str
 """A point in time, as people give it; a pandas Timestamp is a datetime."""
@@ -92,6 +94,8 @@ class Clock:
             counted in nanoseconds (292 years from 1970), or has a time zone where the origin has none,
             or the reverse.
         """
+        import pandas as pd
+
         if isinstance(when, Moment) or pd.api.types.is_scalar(when):
             return float(self._numbers(pd.DatetimeIndex([self._moment(when, "when")]))[0])
         if np.ma.is_masked(when):
@@ -129,14 +133,12 @@ class Clock:
 
     @property
     def _start(self) -> pd.Timestamp:
-        assert isinstance(self.origin, pd.Timestamp)
-        return self.origin
+        return self.origin  # type: ignore[return-value]  # made one when it was given
 
     @property
     def _length(self) -> int:
         """Nanoseconds of a unit."""
-        assert isinstance(self.unit, pd.Timedelta)
-        return int(self.unit.value)
+        return int(self.unit.value)  # type: ignore[union-attr]  # made one when it was given
 
     def _since_1970(self, number: float) -> int:
         """Nanoseconds; in exact numbers, since a float of them has no room for decades."""
@@ -146,6 +148,8 @@ class Clock:
         return count
 
     def _times(self, since_1970: list[int]) -> pd.DatetimeIndex:
+        import pandas as pd
+
         times = pd.DatetimeIndex(np.array(since_1970, dtype=np.int64).view("datetime64[ns]"))
         return (
             times if self._start.tz is None else times.tz_localize("UTC").tz_convert(self._start.tz)
@@ -163,6 +167,8 @@ class Clock:
 
     def _column(self, given: NDArray[np.datetime64]) -> pd.DatetimeIndex:
         """A column of datetime64, which has no time zone, checked."""
+        import pandas as pd
+
         bad = np.isnat(given)
         if bad.any():
             raise ValueError(f"when, at position {bad.argmax()}, must be a time, got NaT")
@@ -180,6 +186,8 @@ class Clock:
 
 def _as_unit(unit: object) -> pd.Timedelta:
     """A positive length of time, in nanoseconds."""
+    import pandas as pd
+
     number = isinstance(unit, str) and not _LENGTH.fullmatch(unit)
     if isinstance(unit, np.timedelta64):
         number = np.datetime_data(unit.dtype)[0] == "generic"
@@ -197,6 +205,8 @@ def _as_unit(unit: object) -> pd.Timedelta:
 
 def _as_moment(given: object, name: str) -> pd.Timestamp:
     """A point in time, in nanoseconds."""
+    import pandas as pd
+
     text = isinstance(given, str)
     if given is pd.NaT or not isinstance(given, datetime | date | np.datetime64 | str):
         raise ValueError(f"{name} must be a date and time, got {shown(given)}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, available
@@ -20,6 +19,9 @@ from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""

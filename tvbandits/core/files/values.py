@@ -20,15 +20,14 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process import kernels as kernel_module
-from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.core.files.archive import KINDS, SavedFileError
 from tvbandits.core.files.types import check_types
-from tvbandits.core.files.words import is_named_tuple, is_part, part_by, word_of
+from tvbandits.core.files.words import SKLEARN, is_kernel, is_named_tuple, is_part, part_by, word_of
 
 KERNELS = (
     "CompoundKernel",
@@ -139,10 +138,8 @@ class Encoder:
     def _made(self, value: Any) -> dict[str, Any]:
         """What is made by a constructor, or has only a name."""
         kind = type(value)
-        if isinstance(value, Kernel):
-            if is_part(kind) or (
-                kind.__module__ == kernel_module.__name__ and kind.__name__ in KERNELS
-            ):
+        if is_kernel(kind):
+            if is_part(kind) or (kind.__module__ == SKLEARN and kind.__name__ in KERNELS):
                 parts = value.get_params(deep=False)
                 return {"kernel": word_of(kind), "with": self._parts(parts)}
         elif is_part(kind):
@@ -237,6 +234,9 @@ def _references(entry: dict[str, Any]) -> Iterator[Any]:
 _ARRAYS, _LEVELS = ("array", "number"), 2
 
 
+EVERYTHING = object()
+
+
 class Decoder:
     """Reads the table of entries, first to last.
 
@@ -246,6 +246,8 @@ class Decoder:
     arrays : list of arrays
     trusted : mapping of str to object
         Parts of the user's, by `module:name`.
+    wanted : reference, optional
+        Make only what this refers to, not every entry.
 
     Raises
     ------
@@ -253,13 +255,21 @@ class Decoder:
         If an entry is not of the form that `Encoder` gives it, or names what cannot be read back.
     """
 
-    def __init__(self, entries: list[Any], arrays: list[Any], trusted: Trusted) -> None:
+    def __init__(
+        self, entries: list[Any], arrays: list[Any], trusted: Trusted, wanted: Any = EVERYTHING
+    ) -> None:
         check_table(entries, arrays)
         self._arrays, self._trusted = arrays, trusted
-        self._made: list[Any] = []
-        for number, entry in enumerate(entries):
+        self._made: dict[int, Any] = {}
+        needed = set(range(len(entries)))
+        if wanted is not EVERYTHING:
+            needed = set(_references({"wanted": wanted}))
+            for number in reversed(range(len(entries))):
+                if number in needed:
+                    needed.update(_references(entries[number]))
+        for number in sorted(needed):
             try:
-                self._made.append(self._value(entry))
+                self._made[number] = self._value(entries[number])
             except SavedFileError:
                 raise
             except Exception as error:
@@ -274,7 +284,7 @@ class Decoder:
             return ref
         if isinstance(ref, dict) and len(ref) == 1:
             (kind, what), *_ = ref.items()
-            if kind == "entry" and type(what) is int and 0 <= what < len(self._made):
+            if kind == "entry" and type(what) is int and what in self._made:
                 return self._made[what]
             if kind == "float" and what in ("nan", "inf", "-inf"):
                 return float(what)
@@ -332,16 +342,16 @@ class Decoder:
         """A kernel, by the list or of the project."""
         name, parts = entry["kernel"], self._named_parts(entry)
         if name in KERNELS:
-            return getattr(kernel_module, name)(**parts)
+            return getattr(import_module(SKLEARN), name)(**parts)
         kind = _part(name)
-        if not issubclass(kind, Kernel):
+        if not is_kernel(kind):
             raise SavedFileError(f"{name[:80]!r} is no kernel")
         return kind(**parts)
 
     def made(self, entry: dict[str, Any]) -> Any:
         """A part of the project, from what it says that it takes."""
         kind, parts = _part(entry["value"]), self._named_parts(entry)
-        if issubclass(kind, Kernel):
+        if is_kernel(kind):
             raise SavedFileError(f"{entry['value']!r} is a kernel")
         make: Callable[..., Any] = getattr(kind, "__restored__", kind)
         check_types(kind, parts)

@@ -6,14 +6,17 @@ The word of a class is its name, or what it says as `__word__` where two classes
 from __future__ import annotations
 
 import inspect
-import pkgutil
-from collections.abc import Iterator
+import re
 from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TypeGuard
 
-from sklearn.gaussian_process.kernels import Kernel
+SKLEARN = "sklearn.gaussian_process.kernels"
+"""Where kernels come from; it is imported where one is made, since that takes two seconds."""
+
+PACKAGE = Path(__file__).parents[2]
 
 HOUSES = (
     "core",
@@ -55,9 +58,16 @@ def is_part(kind: object) -> TypeGuard[type]:
     package, _, module = kind.__module__.partition(".")
     if package != "tvbandits" or module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
         return False
-    plain = is_dataclass(kind) or is_named_tuple(kind) or issubclass(kind, Kernel)
+    plain = is_dataclass(kind) or is_named_tuple(kind) or is_kernel(kind)
     return "<" not in kind.__qualname__ and (
         hasattr(kind, "__saved__") or plain or is_wrapper(kind)
+    )
+
+
+def is_kernel(kind: type) -> bool:
+    """Whether it is a kernel of scikit-learn, or made from one."""
+    return any(
+        (each.__module__, each.__name__) == (SKLEARN, "Kernel") for each in kind.__mro__
     )
 
 
@@ -73,13 +83,31 @@ def is_named_tuple(kind: type) -> bool:
 
 
 def part_by(word: str) -> type | None:
-    """The class that has a word, if there is one."""
-    return next((found[word] for found in map(parts_of, HOUSES) if word in found), None)
+    """The class that has a word, if there is one; only what may define it is imported."""
+    text = rf"^class {re.escape(word)}\b|__word__\b.*[\"']{re.escape(word)}[\"']"
+    likely = re.compile(text, re.MULTILINE)
+    for house in HOUSES:
+        for module, source in sources_of(house).items():
+            if likely.search(source) and word in (found := parts_in(module)):
+                return found[word]
+    return None
 
 
 @cache
-def parts_of(house: str) -> dict[str, type]:
-    """The parts that a package defines, by their words.
+def sources_of(house: str) -> dict[str, str]:
+    """The text of every module of a package, but for what is `OUTSIDE`, by the module's name."""
+    found = {}
+    for path in sorted((PACKAGE / house).rglob("*.py")):
+        inside = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(inside).removesuffix(".__init__")
+        if not name.startswith(OUTSIDE):
+            found[f"tvbandits.{name}"] = path.read_text(encoding="utf-8")
+    return found
+
+
+@cache
+def parts_in(module: str) -> dict[str, type]:
+    """The parts that a module defines, by their words.
 
     Raises
     ------
@@ -87,18 +115,8 @@ def parts_of(house: str) -> dict[str, type]:
         If two of them have one word.
     """
     found: dict[str, type] = {}
-    for module in _modules(f"tvbandits.{house}"):
-        for kind in vars(import_module(module)).values():
-            mine = is_part(kind) and kind.__module__ == module
-            if mine and found.setdefault(word_of(kind), kind) is not kind:
-                raise ValueError(f"{module} and another module have a part {word_of(kind)!r}")
+    for kind in vars(import_module(module)).values():
+        mine = is_part(kind) and kind.__module__ == module
+        if mine and found.setdefault(word_of(kind), kind) is not kind:
+            raise ValueError(f"{module} has two parts {word_of(kind)!r}")
     return found
-
-
-def _modules(name: str) -> Iterator[str]:
-    """A module, and those inside of it, but for what is `OUTSIDE`."""
-    if name.removeprefix("tvbandits.").startswith(OUTSIDE):
-        return
-    yield name
-    for inside in pkgutil.iter_modules(getattr(import_module(name), "__path__", ())):
-        yield from _modules(f"{name}.{inside.name}")
