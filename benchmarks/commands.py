@@ -39,7 +39,9 @@ POLICIES = {
 SCRIPTS = {
     "import tvbandits": "import tvbandits",
     "first policy": "import tvbandits; tvbandits.policies.gp_ucb",
-    "first bandit": "import tvbandits as tv; tv.policies.adaptive_gp_ucb(tv.Candidates([[0.0]]), None, 0.1)",
+    "first bandit": (
+        "import tvbandits as tv; tv.policies.adaptive_gp_ucb(tv.Candidates([[0.0]]), None, 0.1)"
+    ),
 }
 
 
@@ -76,7 +78,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
     calls: dict[str, list[str]] = {name: ["-c", script] for name, script in SCRIPTS.items()}
-    calls["compare"] = ["-m", "tvbandits", "compare", "drifting-bump", "--policy", "gp-ucb", "--seeds", "0"]
+    calls["compare"] = [
+        "-m",
+        "tvbandits",
+        "compare",
+        "drifting-bump",
+        "--policy",
+        "gp-ucb",
+        "--seeds",
+        "0",
+    ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for policy in POLICIES:

@@ -106,7 +106,6 @@ def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
     assert left == {"pending": 0}
     (status,) = objects(fine(command("status", place, "--format", "json")))
     assert (status["told"], status["failed"], status["out"]) == (0, 1, "none")
-    assert status["best"] == "not known yet"
 
 
 def test_only_some_sites_are_there(command: Command, place: Path) -> None:

@@ -24,7 +24,7 @@ from tvbandits.acquisition.availability import Allowed, Among, Available, availa
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.correcting import ToldReadings, readings_at
+from tvbandits.bandit.correcting import ToldReadings, corrected, readings_at, still_out
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import first_state, generator_of, state_for
@@ -39,7 +39,7 @@ from tvbandits.bandit.told import (
     values_and_variance,
     visited_with,
 )
-from tvbandits.core.arrays import Array, as_generator, as_points, as_time, as_times, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.parameters import has_names
@@ -567,12 +567,8 @@ class Bandit(Looking):
         count = len(self._recipe.domain.check(X))  # what is wrong with the rest is said first
         noise = self._recipe.noise_variance if variance is None else variance
         values_and_variance("y", np.zeros(count) if y is None else y, count, noise)
-        told, points, rows = readings_at(self._recipe, self._state, X, t)
-        given = told.variance[rows] if variance is None else variance
-        right = told.y[rows] if y is None else y
-        values, variances = values_and_variance("y", right, len(points), given)
-        times = told.t[rows] if to is None else as_times(to, len(points), "to")
-        self._state = self._retold(told.with_rows(rows, t=times, y=values, variance=variances))
+        told = corrected(self._recipe, self._state, X, y, t, variance, to)
+        self._state = self._retold(told)
         return self._state.info
 
     @in_turn
@@ -623,9 +619,7 @@ class Bandit(Looking):
                     made = model.conditioned(made, told.latest, rng)
                 made = self._with_rewards(made, told, rng)
             made = replace(made, answers=state.answers)
-            out = state.asked_for
-            if out is not None and made.time is not None and made.time >= out:
-                out = None  # that decision has its reward
+            out = still_out(state.asked_for, made.time)
             if decides and out is not None:
                 made = model.conditioned(made, out, rng)
         info = replace(made.info, queries=state.info.queries, beta=state.info.beta)

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.bandit.told import Record, Told, checked_told, decision_time
+from tvbandits.bandit.told import Record, Told, checked_told, decision_time, values_and_variance
 from tvbandits.core.arrays import Array, Index, as_times
 from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
 
-if TYPE_CHECKING:
-    from tvbandits.bandit.recipe import Recipe
-    from tvbandits.core.protocols import Domain
+
+class Played(Protocol):
+    """What readings are of: a recipe, or what is on record of it."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where it may play."""
+        ...
+
+    @property
+    def noise_variance(self) -> float:
+        """Of a reading that is told without one of its own."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ class ToldReadings:
 
 
 def readings_at(
-    recipe: Recipe, state: Record, X: ArrayLike, t: ArrayLike | None
+    recipe: Played, state: Record, X: ArrayLike, t: ArrayLike | None
 ) -> tuple[ToldReadings, Array, Index]:
     """Everything told, the points that are meant, and which rows they are."""
     points = recipe.domain.check(X)
@@ -100,8 +111,31 @@ def readings_at(
     return told, points, told.rows_of(points, times)
 
 
+def corrected(
+    recipe: Played,
+    state: Record,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    t: ArrayLike | None,
+    variance: ArrayLike | None,
+    to: ArrayLike | None,
+) -> ToldReadings:
+    """Everything told, with what is right in the place of what was wrong, as `Bandit.correct`."""
+    told, points, rows = readings_at(recipe, state, X, t)
+    given = told.variance[rows] if variance is None else variance
+    right = told.y[rows] if y is None else y
+    values, variances = values_and_variance("y", right, len(points), given)
+    times = told.t[rows] if to is None else as_times(to, len(points), "to")
+    return told.with_rows(rows, t=times, y=values, variance=variances)
+
+
+def still_out(asked_for: float | None, time: float | None) -> float | None:
+    """The time of the decision that is out, unless it has its reward by `time`."""
+    return None if asked_for is not None and time is not None and time >= asked_for else asked_for
+
+
 def told_again(
-    domain: Domain, noise: float, state: Record, X: Array, y: Array, t: Any, variance: Any
+    recipe: Played, state: Record, X: Array, y: Array, t: Any, variance: Any
 ) -> tuple[ToldReadings, Index, bool] | None:
     """What is on record of the places and times that are told once more.
 
@@ -115,7 +149,8 @@ def told_again(
         Whether all of it is told as it is on record.
     """
     asked_for = decision_time(state) if state.asked_for is None else state.asked_for
-    told = checked_told(domain, noise, state.pending, asked_for, X, y, t, variance)
+    noise = recipe.noise_variance
+    told = checked_told(recipe.domain, noise, state.pending, asked_for, X, y, t, variance)
     given = np.broadcast_to(noise if variance is None else variance, len(told.t))
     values = np.asarray(y, dtype=np.float64).reshape(-1)
     known = ToldReadings.of(state, noise)

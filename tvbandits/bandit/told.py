@@ -166,6 +166,47 @@ def checked_answers(
     return Observations(points[has], np.full(k, t), said[has], variances[has], source), n - k
 
 
+class Keeping(Protocol):
+    """How many answers are kept: an `Asking`, or what is on record of it."""
+
+    @property
+    def reuse_answers(self) -> bool:
+        """Whether answers stay when others come."""
+        ...
+
+    @property
+    def most_answers(self) -> int | None:
+        """How many at the most."""
+        ...
+
+
+def kept_answers(
+    asking: Keeping,
+    before: Observations,
+    since: tuple[int, int],
+    fresh: Observations,
+    replaces: bool,
+) -> tuple[Observations, tuple[int, int]]:
+    """The answers to keep when others come, and what an event has made forgotten of them.
+
+    Where answers are not reused, those of a query replace those before it. Answers that are brought in
+    parts replace those about earlier times.
+    """
+    rewards, forgotten = since
+    if not asking.reuse_answers:
+        if replaces:
+            return fresh, (rewards, 0)
+        if len(fresh) and (before.t < fresh.t[0]).any():
+            newest = before.t >= fresh.t.max()
+            forgotten = int(newest[:forgotten].sum())
+            before = before.take(newest)
+    answers = before.append(fresh)
+    surplus = len(answers) - (asking.most_answers or len(answers))
+    if surplus <= 0:
+        return answers, (rewards, forgotten)
+    return answers.take(slice(surplus, None)), (rewards, max(forgotten - surplus, 0))
+
+
 def values_and_variance(
     name: str, values: ArrayLike, n: int, variance: ArrayLike
 ) -> tuple[Array, Array]:

@@ -103,6 +103,7 @@ class Watching:
         self._looking = threading.RLock()
         self._reader: Replayer | None = None
         self._ledger: Ledger | None = None
+        self._opened: list[Row] = []
         self._news: tuple[State, int, str] | None = None
         self._unsaved: Unsaved = {}
 
@@ -129,7 +130,7 @@ class Watching:
 
     @property
     def outstanding(self) -> list[PointOut]:
-        """The points of `pending`: place, the time `t` that each is for, when it was asked and by whom."""
+        """The points of `pending`: place, the time `t` that each is for, and who asked when."""
         pending = self.ledger.pending
         return points_out(pending, self.journal() if len(pending) else [], self.names)
 
@@ -138,7 +139,10 @@ class Watching:
         """`outstanding` as a table."""
         import pandas as pd
 
-        rows = [(*each[:2], pd.Timestamp(each.asked), each.who) for each in self.outstanding]
+        rows = [
+            (*each[:2], pd.Timestamp(each.asked) if each.asked else pd.NaT, each.who)
+            for each in self.outstanding
+        ]
         return pd.DataFrame(rows, columns=["place", "t", "asked", "who"])
 
     @property
@@ -196,15 +200,17 @@ class Watching:
         self._store.check_open()
         with self._looking, suppress(NotFollowedError):
             if self._reader is None:
-                self._ledger = (self._ledger or self._first).caught_up(self._store)
+                opened, self._opened = self._opened, []
+                ledger = self._ledger or self._first.following(opened, str(self._store.place))
+                self._ledger = ledger.caught_up(self._store)
                 return self._ledger
         with self._read() as follower:
-            return Ledger.of_replayer(follower)
+            return self._first.at(follower)
 
     @cached_property
     def _first(self) -> Ledger:
-        """As of the latest snapshot when it was looked at first."""
-        return Ledger.of_snapshot(self._store.snapshot(), self._asks, self._trusted)
+        """As it began."""
+        return Ledger.of_snapshot(self._store.first_snapshot(), self._asks, self._trusted)
 
     @property
     def recipe(self) -> Any:
@@ -346,6 +352,7 @@ class Watching:
             raise DamagedCampaignError(
                 f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
             )
+        self._opened = rows
 
     @contextmanager
     def _read(self) -> Iterator[Replayer]:
@@ -632,8 +639,8 @@ class Campaign(Watching):
     ) -> None:
         """Write rewards down, as `tell` does; what is made of them is seen by whoever asks next.
 
-        Where a bandit that is told does no more than take note, which is so for those that neither ask an
-        expert nor fit a number in between, that takes a hundredth of a second instead of seconds.
+        Where a bandit that is told does no more than take note, which is so for those that neither
+        ask an expert nor fit a number in between, no bandit is made for it.
         """
         given = self._told(X, y, t, variance)
         given, key, who = as_given(given, key, self._who if who is None else who)
@@ -733,9 +740,8 @@ class Campaign(Watching):
         return None
 
     def _check_first(self, before: Ledger | State, given: Mapping[str, Any]) -> None:
-        domain, noise = self.domain, self._first.noise_variance
-        X, y = points(given["X"], domain.dimension), numbers(given["y"])
-        there = told_again(domain, noise, before, X, y, given["t"], given["variance"])
+        X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
+        there = told_again(self._first, before, X, y, given["t"], given["variance"])
         if there is not None:
             known, rows, same = there
             first = rows[0]

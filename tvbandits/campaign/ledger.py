@@ -1,20 +1,21 @@
 """What a journal says has happened: rewards, answers and points that are out, without any beliefs.
 
-It follows the rows as a bandit does, and needs none of what a bandit believes with, which takes seconds to
-import and to compute.
+It follows the rows as a bandit does, and needs none of what a bandit believes with, which takes seconds
+to import and to compute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvbandits.bandit.told import checked_told, decision_time, noted
+from tvbandits.bandit.correcting import ToldReadings, corrected, readings_at, still_out
+from tvbandits.bandit.told import checked_told, decision_time, kept_answers, noted
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.rows import Row, numbers, points
+from tvbandits.campaign.store.rows import Row, numbers, optional, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.saving import Saved
@@ -23,6 +24,17 @@ from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
     from tvbandits.campaign.following import Replayer
+
+
+OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
+"""What it has in common with the state of a bandit."""
+
+
+class KeepingOnRecord(NamedTuple):
+    """How many answers are kept, as of `Asking`."""
+
+    reuse_answers: bool = False
+    most_answers: int | None = None
 
 
 class NotFollowedError(Exception):
@@ -45,8 +57,8 @@ class Ledger:
         As of a bandit's state.
     questions, cost : int, float
         Asked so far, and what they have cost.
-    keeps_answers : bool
-        Whether every answer is kept.
+    asking : KeepingOnRecord
+        What becomes of older answers when others come.
     tells_only : bool
         Whether a bandit that is told does no more than take note: it asks nobody, and learns nothing
         before the next decision. What it can take note of it can be told.
@@ -65,20 +77,20 @@ class Ledger:
     asked_for: float | None
     questions: int
     cost: float
-    keeps_answers: bool = False
-    tells_only: bool = False
+    asking: KeepingOnRecord
+    tells_only: bool
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
         """After the rows that a snapshot was made after."""
         saved = Saved(snapshot.data, trusted)
         with reading(f"{snapshot.place}: the snapshot after row {snapshot.seq}"):
-            state = ("rewards", "answers", "failed", "pending", "time", "asked_for")
             queries = ("state", "info", "queries")
-            asking = ("reuse_answers", "most_answers", "pool_size")
-            reuse, most, pool = (True, None, None)
+            keeping, pool = KeepingOnRecord(), None
             if saved.word("recipe", "asking"):
-                reuse, most, pool = (saved.value("recipe", "asking", name) for name in asking)
+                names = ("reuse_answers", "most_answers", "pool_size")
+                *kept, pool = (saved.value("recipe", "asking", name) for name in names)
+                keeping = KeepingOnRecord(*kept)
             # A fit, an event, the width of BBKB and a limited pool look at beliefs when told.
             plain = saved.word("recipe", "confidence") == "Fixed" and not any(
                 saved.word("recipe", part) for part in ("learn", "reset")
@@ -89,32 +101,24 @@ class Ledger:
                 open=(),
                 domain=saved.value("recipe", "domain"),
                 noise_variance=saved.value("recipe", "noise_variance"),
-                **{name: saved.value("state", name) for name in state},
+                **{name: saved.value("state", name) for name in OF_STATE},
                 questions=saved.value(*queries, "total_asked"),
                 cost=saved.value(*queries, "total_cost"),
-                keeps_answers=reuse and most is None,
+                asking=keeping,
                 tells_only=plain and pool is None and not asks,
             )
 
-    @classmethod
-    def of_replayer(cls, replayer: Replayer) -> Ledger:
+    def at(self, replayer: Replayer) -> Ledger:
         """Where a bandit is that has followed the journal."""
-        recipe, state = replayer.bandit.recipe, replayer.bandit.state
-        queries = state.info.queries
-        return cls(
-            replayer.seq,
-            replayer.head,
-            tuple(replayer.open),
-            recipe.domain,
-            recipe.noise_variance,
-            state.rewards,
-            state.answers,
-            state.failed,
-            state.pending,
-            state.time,
-            state.asked_for,
-            queries.total_asked,
-            queries.total_cost,
+        state = replayer.bandit.state
+        return replace(
+            self,
+            seq=replayer.seq,
+            head=replayer.head,
+            open=tuple(replayer.open),
+            **{name: getattr(state, name) for name in OF_STATE},
+            questions=state.info.queries.total_asked,
+            cost=state.info.queries.total_cost,
         )
 
     def caught_up(self, store: Store) -> Ledger:
@@ -125,9 +129,13 @@ class Ledger:
         NotFollowedError
             If a row says something that only a bandit can follow.
         """
+        return self.following(store.rows(self.seq, self.head), str(store.place))
+
+    def following(self, rows: Iterable[Row], place: str) -> Ledger:
+        """So many rows on."""
         ledger = self
-        for row in store.rows(self.seq, self.head):
-            with reading(f"{store.place}: row {row.seq} ({row.kind})"):
+        for row in rows:
+            with reading(f"{place}: row {row.seq} ({row.kind})"):
                 ledger = ledger.followed(row)
         return ledger
 
@@ -155,9 +163,16 @@ class Ledger:
             return replace(self, pending=self.pending.dropped(self._points(body["X"])))
         if kind == "answers" and body["t"] is not None:
             noise = self.noise_variance if body["variance"] is None else body["variance"]
-            return self._answered({**body, "variance": noise})
+            return self._answered({**body, "variance": noise}, replaces=False)
         if kind == "questions":
             return replace(self, questions=self.questions + len(body["got"]))
+        if kind in ("corrected", "retracted"):
+            X, t = self._points(body["X"]), optional(body["t"])
+            if kind == "retracted":
+                readings, _, rows = readings_at(self, self, X, t)
+                return self._retold(readings.without(rows))
+            y, variance, to = (optional(body[name]) for name in ("y", "variance", "to"))
+            return self._retold(corrected(self, self, X, y, t, variance, to))
         raise NotFollowedError(kind)
 
     def told(self, given: Mapping[str, Any]) -> Ledger:
@@ -168,7 +183,7 @@ class Ledger:
         ValueError
             As `Bandit.tell`.
         """
-        t, variance = (None if given[name] is None else numbers(given[name]) for name in ("t", "variance"))
+        t, variance = optional(given["t"]), optional(given["variance"])
         asked_for = decision_time(self) if self.asked_for is None else self.asked_for
         told = checked_told(
             self.domain,
@@ -187,11 +202,9 @@ class Ledger:
         asked = replace(self, questions=self.questions + len(body["X"]))
         if "failure" in body:
             return asked
-        return replace(asked._answered(body), cost=self.cost + float(body["cost"]))
+        return replace(asked._answered(body, replaces=True), cost=self.cost + float(body["cost"]))
 
-    def _answered(self, body: Mapping[str, Any]) -> Ledger:
-        if not self.keeps_answers:
-            raise NotFollowedError("answers")
+    def _answered(self, body: Mapping[str, Any], *, replaces: bool) -> Ledger:
         values = numbers(body["values"])
         has = ~np.isnan(values)
         variance = np.broadcast_to(numbers(body["variance"]), len(values))
@@ -199,7 +212,22 @@ class Ledger:
         source = np.full(n, Source.EXPERT, dtype=np.uint8)
         X, t = self._points(body["X"])[has], np.full(n, float(body["t"]))
         fresh = Observations(X, t, values[has], variance[has], source)
-        return replace(self, answers=self.answers.append(fresh))
+        answers, _ = kept_answers(self.asking, self.answers, (0, 0), fresh, replaces)
+        return replace(self, answers=answers)
+
+    def _retold(self, readings: ToldReadings) -> Ledger:
+        """Once other readings take the place of all that was told."""
+        none, no_plays = (
+            Observations.empty(self.domain.dimension),
+            Plays.none(self.domain.dimension),
+        )
+        made = replace(
+            self, rewards=none, failed=no_plays, pending=no_plays, time=None, asked_for=None
+        )
+        for told in readings.in_turn():
+            made = replace(made, **noted(made, told))
+        out = still_out(self.asked_for, made.time)
+        return replace(made, pending=self.pending, asked_for=out)
 
     def _points(self, rows: Any) -> Array:
         return points(rows, self.domain.dimension)

@@ -170,7 +170,7 @@ def _of(values: Any, i: int) -> Any:
 
 
 class PointOut(NamedTuple):
-    """A point that is out: its place, the time `t` that it is for, and who asked when (UTC, ISO 8601)."""
+    """A point that is out: its place, the time `t` that it is for, who asked when (UTC, ISO 8601)."""
 
     place: str
     t: float

@@ -282,12 +282,17 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 def has_names(X: object) -> bool:
     """Whether points come with names: a frame, a row of one, a dictionary, or a sequence of these."""
-    if isinstance(X, Mapping) or is_of(X, "pandas", "DataFrame"):
+    if isinstance(X, Mapping) or _is_frame(X):
         return True
     if is_series(X):
         return all(isinstance(label, str) for label in X.index)
-    several = isinstance(X, list | tuple) and len(X) > 0
-    return several and (isinstance(X[0], Mapping) or is_series(X[0]))
+    if not (isinstance(X, list | tuple) and len(X) > 0):
+        return False
+    return isinstance(X[0], Mapping) or is_series(X[0])
+
+
+def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
+    return is_of(value, "pandas", "DataFrame")
 
 
 def is_series(value: object) -> TypeGuard[pd.Series[Any]]:
@@ -297,7 +302,7 @@ def is_series(value: object) -> TypeGuard[pd.Series[Any]]:
 
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:
     """One dictionary for each point."""
-    if is_of(points, "pandas", "DataFrame"):
+    if _is_frame(points):
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
             raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")

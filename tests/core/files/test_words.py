@@ -37,7 +37,7 @@ def test_words_lead_to_classes() -> None:
 
 def test_two_parts_of_one_word_are_found(monkeypatch: Any) -> None:
     monkeypatch.setattr(Observations, "__word__", "Plays", raising=False)
-    with pytest.raises(ValueError, match="core.observations has two parts 'Plays'"):
+    with pytest.raises(ValueError, match="observations has two parts 'Plays'"):
         words.parts_in.__wrapped__("tvbandits.core.observations")
 
 

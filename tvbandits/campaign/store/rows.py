@@ -147,6 +147,11 @@ def numbers(values: Any) -> Array:
     return np.asarray(values, dtype=np.float64)
 
 
+def optional(values: Any) -> Array | None:
+    """The same, where there is one."""
+    return None if values is None else numbers(values)
+
+
 def points(values: Any, dimension: int) -> Array:
     """Points (n, d) out of a body."""
     return numbers(values).reshape(-1, dimension)

@@ -26,6 +26,9 @@ from typing import IO, TYPE_CHECKING, Any
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import shown
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 File = str | os.PathLike[str]
 
 
@@ -324,9 +327,7 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
     limits.check("columns", heading.count(separator.encode()) + 1)
     whole = io.BufferedReader(_Rejoined(heading, stream), 1 << 16)
     try:
-        frame: pd.DataFrame = pd.read_csv(
-            whole, sep=separator, nrows=limits.rows + 1, **options
-        )
+        frame: pd.DataFrame = pd.read_csv(whole, sep=separator, nrows=limits.rows + 1, **options)
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
     limits.check("rows", len(frame))

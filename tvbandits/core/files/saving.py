@@ -21,7 +21,7 @@ from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure, write_whole
 from tvbandits.core.files.reading import check_regular, current_limits
-from tvbandits.core.files.values import EVERYTHING, Decoder, Encoder, Trusted
+from tvbandits.core.files.values import EVERYTHING, Decoder, Encoder, Trusted, check_table
 
 
 def to_bytes(value: Any) -> bytes:
@@ -80,6 +80,7 @@ class Saved:
         entries = structure.get("entries")
         if not isinstance(entries, list):
             raise SavedFileError("its entries are no list")
+        check_table(entries, self._arrays)
         self._entries, self._root = entries, structure.get("root")
 
     def value(self, *path: str) -> Any:
@@ -89,12 +90,12 @@ class Saved:
         return made.value(self._at(path))
 
     def word(self, *path: str) -> str | None:
-        """The word of the part at a path, which is not made; None where there is no part."""
+        """The word, or the name, of the part at a path, which is not made; None where there is none."""
         found = self._at(path)
-        return None if found is None else self._entries[found["entry"]]["value"]
+        return None if found is None else str(next(iter(self._entries[found["entry"]].values())))
 
     def _at(self, path: Sequence[str]) -> Any:
-        found = self._root
+        found: Any = self._root
         for name in path:
             entry = self._entries[found["entry"]]
             found = (entry.get("with") or dict(entry["dict"]))[name]

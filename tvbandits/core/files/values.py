@@ -243,6 +243,7 @@ class Decoder:
     Parameters
     ----------
     entries : list
+        Checked by `check_table`.
     arrays : list of arrays
     trusted : mapping of str to object
         Parts of the user's, by `module:name`.
@@ -258,7 +259,6 @@ class Decoder:
     def __init__(
         self, entries: list[Any], arrays: list[Any], trusted: Trusted, wanted: Any = EVERYTHING
     ) -> None:
-        check_table(entries, arrays)
         self._arrays, self._trusted = arrays, trusted
         self._made: dict[int, Any] = {}
         needed = set(range(len(entries)))

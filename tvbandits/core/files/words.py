@@ -16,6 +16,9 @@ from typing import TypeGuard
 SKLEARN = "sklearn.gaussian_process.kernels"
 """Where kernels come from; it is imported where one is made, since that takes two seconds."""
 
+SAID = re.compile(r"^(?:class |    __word__ = \")(\w+)", re.MULTILINE)
+"""What a class is called in a text, and what word it gives itself."""
+
 PACKAGE = Path(__file__).parents[2]
 
 HOUSES = (
@@ -66,9 +69,7 @@ def is_part(kind: object) -> TypeGuard[type]:
 
 def is_kernel(kind: type) -> bool:
     """Whether it is a kernel of scikit-learn, or made from one."""
-    return any(
-        (each.__module__, each.__name__) == (SKLEARN, "Kernel") for each in kind.__mro__
-    )
+    return any((each.__module__, each.__name__) == (SKLEARN, "Kernel") for each in kind.__mro__)
 
 
 def is_wrapper(kind: type) -> bool:
@@ -82,15 +83,25 @@ def is_named_tuple(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
+@cache
 def part_by(word: str) -> type | None:
-    """The class that has a word, if there is one; only what may define it is imported."""
-    text = rf"^class {re.escape(word)}\b|__word__\b.*[\"']{re.escape(word)}[\"']"
-    likely = re.compile(text, re.MULTILINE)
+    """The class that has a word, if there is one; only modules that may define it are imported."""
     for house in HOUSES:
-        for module, source in sources_of(house).items():
-            if likely.search(source) and word in (found := parts_in(module)):
+        for module in modules_by_word(house).get(word, ()):
+            found = parts_in(module)
+            if word in found:
                 return found[word]
     return None
+
+
+@cache
+def modules_by_word(house: str) -> dict[str, list[str]]:
+    """The modules of a package that say a word: the name of a class in them, or a word of its own."""
+    found: dict[str, list[str]] = {}
+    for module, source in sources_of(house).items():
+        for word in dict.fromkeys(SAID.findall(source)):
+            found.setdefault(word, []).append(module)
+    return found
 
 
 @cache
