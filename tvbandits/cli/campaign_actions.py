@@ -155,6 +155,20 @@ def check_expert(said: str, wanted: str) -> None:
         raise ValueError(f"--expert {known} configuration, got {said}")
 
 
+def import_kernels() -> None:
+    """Import scikit-learn's kernels without pandas, which it takes in where it is there.
+
+    No decision needs pandas, and it takes a third of the time of a command that makes one. Whatever asks
+    for it afterwards finds it.
+    """
+    if "pandas" not in sys.modules:
+        sys.modules["pandas"] = None  # type: ignore[assignment]  # to an import: not there
+        try:
+            import sklearn.gaussian_process.kernels  # noqa: F401
+        finally:
+            del sys.modules["pandas"]
+
+
 # --- the commands ------------------------------------------------------------------------------------
 
 
@@ -162,6 +176,7 @@ def ask(
     call: Call, at: str | None, n: int | None, among: str | None, without: str | None = None
 ) -> None:
     """Where to go next."""
+    import_kernels()
     with call.opened() as sites:
         t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
         if out is not None:
@@ -172,6 +187,7 @@ def ask(
 
 def questions(call: Call, at: str | None, among: str | None) -> None:
     """What to ask somebody who knows."""
+    import_kernels()
     with call.opened() as sites:
         t = sites.time(at)
         X = sites.campaign.questions(t, sites.rows(among), key=call.key)
@@ -265,6 +281,7 @@ def history(call: Call, last: int) -> None:
 
 def forecast(call: Call, at: str | None, site: str | None) -> None:
     """What to expect."""
+    import_kernels()
     with call.opened() as sites:
         X = sites.candidates.X if site is None else sites.point(site)
         t = sites.time(at)
