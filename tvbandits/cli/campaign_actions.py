@@ -238,8 +238,10 @@ def drop(call: Call, site: str | None) -> None:
         call.say(f"dropped; {left} out", {"pending": left})
 
 
-def status(call: Call) -> None:
-    """How things stand."""
+def status(call: Call, *, best: bool = False) -> None:
+    """How things stand, as far as the journal says it; which point is best takes a bandit."""
+    if best:
+        import_kernels()
     with call.opened() as sites:
         found = sites.campaign.status
         points = sites.campaign.outstanding
@@ -258,6 +260,11 @@ def status(call: Call) -> None:
             f"last at {sites.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "out": out}
+        if best:
+            shown["best"] = (
+                sites.name(sites.campaign.recommend()) if found.told else "not known yet"
+            )
+            text += f"; best: {shown['best']}"
         call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
 
 

@@ -207,11 +207,17 @@ def drop_command(
 
 
 @app.command("status")
-def status_command(file: File, format_: Shape = "text") -> None:
+def status_command(
+    file: File,
+    best: Annotated[
+        bool, typer.Option("--best", help="And which point is the best, which takes the beliefs.")
+    ] = False,
+    format_: Shape = "text",
+) -> None:
     """Say how things stand, in one line."""
     with leaving():
         from tvbandits.cli import campaign_actions as actions
-    actions.status(actions.Call(file, format_))
+    actions.status(actions.Call(file, format_), best=best)
 
 
 @app.command("history")
