@@ -151,10 +151,16 @@ finally:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "verb", [["status"], ["history"], ["tell", "--site", "1.0", "--reward", "0.5", "--at", "3"]]
+    "verb",
+    [
+        ["status"],
+        ["history"],
+        ["tell", "--site", "1.0", "--reward", "0.5", "--at", "2024-01-01 03:00"],
+    ],
 )
 def test_what_a_command_imports(verb: list[str], tmp_path: Path) -> None:
-    with Campaign.create(tmp_path / "c.db", RECIPES["fixed"]()) as campaign:
+    clock = Clock("1h", "2024-01-01")
+    with Campaign.create(tmp_path / "c.db", RECIPES["fixed"](), clock=clock) as campaign:
         campaign.tell(campaign.ask(1.0), [0.3], 1.0)
         campaign.ask(2.0)
     command = [sys.executable, "-c", LOOKS, verb[0], str(tmp_path / "c.db"), *verb[1:]]

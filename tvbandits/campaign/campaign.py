@@ -154,11 +154,14 @@ class Watching:
         """
         import pandas as pd
 
-        return pd.DataFrame(self.history_columns)
+        columns = self.history_columns
+        if self.clock is not None:
+            columns["time"] = self.clock.time(columns["t"])
+        return pd.DataFrame(columns)
 
     @property
     def history_columns(self) -> dict[str, Any]:
-        """The columns of `history`, by name."""
+        """The columns of `history`, by name; dates are texts."""
         ledger, domain = self.ledger, self.domain
         said = (ledger.rewards, ledger.answers, ledger.failed, ledger.pending)
         parts = [history_columns(domain, *said)]
@@ -244,7 +247,7 @@ class Watching:
         """A time as people write it."""
         if t is None:
             return "no time yet"
-        return f"t = {t:.15g}" if self.clock is None else str(self.clock.time(t))
+        return f"t = {t:.15g}" if self.clock is None else self.clock.text(t)
 
     @property
     def drop_after(self) -> float | None:

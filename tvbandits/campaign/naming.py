@@ -180,7 +180,8 @@ class Names:
         domain, said, renamed = self._domain, self.coordinates, dict[str, str]()
         found = {"time": columns["time"]}
         if clock is not None:
-            found = {"time": clock.time(columns["time"]), "t": columns["time"]}
+            texts = [clock.text(t) for t in columns["time"].tolist()]
+            found = {"time": texts, "t": columns["time"]}
         if not isinstance(domain, Space):
             numbered = [f"x{i}" for i in range(domain.dimension)]
             if self.sites:
@@ -202,7 +203,7 @@ class Names:
 
         def times(found: re.Match[str]) -> str:
             try:
-                return ", ".join(str(clock.time(t)) for t in _numbers(found[1]))  # type: ignore[union-attr]
+                return ", ".join(clock.text(t) for t in _numbers(found[1]))  # type: ignore[union-attr]
             except ValueError:
                 return found[0]
 

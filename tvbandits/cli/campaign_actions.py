@@ -274,8 +274,6 @@ def history(call: Call, last: int) -> None:
         raise ValueError(f"--last must be at least 0, got {last}")
     with call.opened() as sites:
         columns = sites.campaign.history_columns
-        if sites.campaign.clock is not None:
-            columns["time"] = columns["time"].astype(str)
         found = [np.asarray(column).tolist()[-last:] for column in columns.values()]
         rows = list(zip(*found, strict=True))
         if call.shape == "json":
