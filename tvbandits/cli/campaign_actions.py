@@ -23,7 +23,6 @@ try:
     from tvbandits.campaign.campaign import Campaign
     from tvbandits.campaign.status import ago, drop_command, without_formula
     from tvbandits.campaign.store.rows import Row, points_of
-    from tvbandits.cli.doubting import Doubts, sure
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise
@@ -62,10 +61,10 @@ class Call:
             if self.expert is None:
                 yield Sites(campaign)
                 return
-            check_expert(self.expert, wanted)
-            from tvbandits.cli.campaign_config import made_expert
+            from tvbandits.cli.campaign_config import check_expert, made_expert
             from tvbandits.policies.names import load
 
+            check_expert(self.expert, wanted)
             expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
             yield Sites(campaign)
@@ -73,27 +72,6 @@ class Call:
     def say(self, text: str, about: Mapping[str, Any]) -> None:
         """One line, or JSON."""
         print(json.dumps(without_nan(about)) if self.shape == "json" else text)
-
-
-@dataclass(frozen=True)
-class Change:
-    """A reading that was told, and what is right.
-
-    Attributes
-    ----------
-    site, at : str
-        Which; without a time the latest told of the site.
-    value, variance : float or None
-        As they should be; None: as they were.
-    yes : bool
-        It is right, however odd it looks.
-    """
-
-    site: str
-    at: str | None = None
-    value: float | None = None
-    variance: float | None = None
-    yes: bool = False
 
 
 class Sites:
@@ -146,15 +124,6 @@ class Sites:
         return [{"site": self.name(x), "x": x.tolist()} for x in X]
 
 
-def check_expert(said: str, wanted: str) -> None:
-    """Raise a `ValueError` unless --expert is the one of the configuration: nothing else is imported."""
-    if said != wanted:
-        known = (
-            f"must be {wanted}, as in its" if wanted else "is for a campaign with a maker in its"
-        )
-        raise ValueError(f"--expert {known} configuration, got {said}")
-
-
 def import_kernels() -> None:
     """Import scikit-learn's kernels without pandas, which it takes in where it is there.
 
@@ -193,39 +162,6 @@ def questions(call: Call, at: str | None, among: str | None) -> None:
         X = sites.campaign.questions(t, sites.rows(among), key=call.key)
         text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
         call.say(text, {"questions": sites.shown(X), "t": t})
-
-
-def correct(call: Call, to: str | None, change: Change) -> None:
-    """Put a reading right."""
-    with call.opened() as sites:
-        X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
-        y = None if change.value is None else [change.value]
-        if y is None and moved is None and change.variance is None:
-            raise ValueError("correct needs what is right: --reward, --to or --variance")
-        variance = None if change.variance is None else [change.variance]
-        about = Doubts.of(sites.campaign)
-        when = t if moved is None else moved
-        sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
-        sites.campaign.correct(X, y, t, variance, to=moved, key=call.key)
-        _say_changed(call, sites, "corrected")
-
-
-def retract(call: Call, change: Change) -> None:
-    """Take a reading back."""
-    with call.opened() as sites:
-        X, t = sites.point(change.site), sites.time(change.at)
-        sites.campaign.retract(X, t, key=call.key)
-        _say_changed(call, sites, "retracted")
-
-
-def _say_changed(call: Call, sites: Sites, what: str) -> None:
-    """What was on record, and how things stand."""
-    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
-    told = sites.campaign.status.told
-    ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
-    name = sites.name(np.asarray(row.body["X"][0]))
-    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
-    call.say(text, {what: name, "t": at, "was": value, "told": told})
 
 
 def drop(call: Call, site: str | None) -> None:
