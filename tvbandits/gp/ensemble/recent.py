@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.bank import FilterEnsemble
-from tvbandits.gp.ensemble.settings import elapsed
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.models import elapsed
 
 WINDOW = 8
 """A late observation counts at its own time while no more than so many later times were observed."""

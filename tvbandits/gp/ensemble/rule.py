@@ -22,15 +22,15 @@ from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.bank import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
-from tvbandits.gp.ensemble.settings import (
+from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.mixture import Forecast
+from tvbandits.gp.ensemble.models import (
     SMALL_NETWORK,
     ModelSpec,
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.views import Forecast
+from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
