@@ -202,7 +202,7 @@ class Model:
         return known, *self.view(known, t).predict(X)
 
     def speaks_jointly(self, state: State) -> bool:
-        """Whether what is told changes nothing about what was told before: neither weights nor features."""
+        """Whether what is told changes neither weights nor features of what was told before."""
         return _ages_nothing(state) and isinstance(self._recipe.posterior, Exact | StateSpace)
 
     def errors(self, state: State, told: Observations) -> tuple[Array, Array]:

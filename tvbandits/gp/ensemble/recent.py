@@ -134,27 +134,26 @@ def moved(bank: FilterEnsemble, t: float) -> FilterEnsemble:
     return replace(bank, time=t, filters=tuple(each.moved(h) for each in bank.filters))
 
 
-def faded(bank: FilterEnsemble, age: float, variance: Array) -> Array:
-    """Noise variances (n,) with which readings of some time ago speak about the present.
+def faded(bank: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+    """Noise variances (n,) with which readings of some time ago, or of times (n,) ago, speak about now.
 
     A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
     that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
     that of slow and drift together, over the members by their weights; infinite where nothing is left.
     """
     given = np.asarray(variance, dtype=np.float64)
-    if age <= 0 or not bank.filters:
+    ages = np.broadcast_to(age, given.shape)
+    if not bank.filters or not (ages > 0).any():
         return given
-    step = bank.step if math.isfinite(bank.step) else age
-    steps, weights = age / step, bank.weights
-    scale = bank.scales
-    shared = total = 0.0
-    for weight, unit, each in zip(weights, scale, bank.members, strict=True):
+    steps = ages / bank.step if math.isfinite(bank.step) else np.ones(ages.shape)
+    shared, total = np.zeros(ages.shape), 0.0
+    for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
         x = steps / each.drift_scale * (math.sqrt(3.0) if each.smooth else 1.0)
-        drift = (1.0 + x if each.smooth else 1.0) * math.exp(-x)
-        slow = math.exp(-steps / each.slow_scale)
+        drift = (1.0 + x if each.smooth else 1.0) * np.exp(-x)
+        slow = np.exp(-steps / each.slow_scale)
         shared += weight * unit * (each.slow * slow + each.drift * drift)
         total += weight * unit * (each.slow + each.drift)
     r2 = (shared / total) ** 2
-    if r2 < 1e-6:
-        return np.full(given.shape, np.inf)
-    return np.asarray((total * (1.0 - r2) + given) / r2)
+    with np.errstate(divide="ignore", over="ignore"):
+        noise = np.where(r2 < 1e-6, np.inf, (total * (1.0 - r2) + given) / r2)
+    return np.where(ages > 0, noise, given)
