@@ -7,7 +7,6 @@ whose stale bound is the largest need their variance now.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
