@@ -192,15 +192,10 @@ def r_perp(
     return adapted(domain, rule, minimise, seed)
 
 
-def recommended(
-    setting: Setting, reset_every: int | None = None, scale: float | None = None
-) -> Mapping[str, Any]:
-    """The period that balances phases and variation, and the deviation of a first sample."""
-    unit = setting.scale if scale is None else scale
-    if reset_every is None:
-        noise = setting.noise_variance / unit**2
-        reset_every = theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
-    return {"reset_every": reset_every, "scale": unit}
+def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
+    """The period that balances phases and variation."""
+    noise = setting.noise_variance / (given.get("scale") or setting.scale) ** 2
+    return theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
 
 
 POLICIES = (
@@ -210,6 +205,6 @@ POLICIES = (
         "phases in random order, elimination, restarts",
         paper="Iwazaki & Takeno 2025",
         look=PlotStyle("#045a8d", (0, (1, 2)), 2.2, "|"),
-        recommended=recommended,
+        recommended={"reset_every": recommended_period, "scale": lambda setting, _: setting.scale},
     ),
 )

@@ -20,7 +20,7 @@ rho^(t) = sure (log2 T + 1) log(T / delta) rho(t). Rewards count in prior deviat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +36,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.predictive import Centre
 from tvbandits.policies.ruled import PolicyAdapter, adapted, inward, unit_of
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, Width, described
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Width, described
 
 Base = Callable[..., Bandit]
 
@@ -284,16 +284,6 @@ def master(
     return adapted(domain, Master(make, tests, Centre(prior, unit)), minimise, seed)
 
 
-def recommended(
-    setting: Setting, horizon: int | None = None, scale: float | None = None
-) -> Mapping[str, Any]:
-    """The length of a run, and the prior deviation of a first sample."""
-    return {
-        "horizon": setting.horizon if horizon is None else horizon,
-        "scale": setting.scale if scale is None else scale,
-    }
-
-
 POLICIES = (
     Policy(
         "master",
@@ -301,6 +291,9 @@ POLICIES = (
         "copies of a bandit on many scales, and two tests",
         paper="Wei & Luo 2021",
         look=PlotStyle("#525252", (0, (8, 2, 2, 2)), 1.8, "4"),
-        recommended=recommended,
+        recommended={
+            "horizon": lambda setting, _: setting.horizon,
+            "scale": lambda setting, _: setting.scale,
+        },
     ),
 )

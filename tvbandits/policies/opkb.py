@@ -29,7 +29,6 @@ without prior knowledge. AISTATS 2023.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -51,7 +50,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.predictive import Centre, features_of
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
-from tvbandits.policies.setting import PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 SWEEPS, ENOUGH = 5000, 1e-11
 """Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
@@ -419,20 +418,6 @@ def ada_opkb(
     return adapted(domain, rule, minimise, seed)
 
 
-def recommended(
-    setting: Setting,
-    gain: float | None = None,
-    horizon: int | None = None,
-    scale: float | None = None,
-) -> Mapping[str, Any]:
-    """Information gain, length and prior deviation of the problem."""
-    return {
-        "gain": max(setting.information_gain, 1e-6) if gain is None else gain,
-        "horizon": setting.horizon if horizon is None else horizon,
-        "scale": setting.scale if scale is None else scale,
-    }
-
-
 POLICIES = (
     Policy(
         "ada-opkb",
@@ -440,6 +425,10 @@ POLICIES = (
         "solves for whom to play, replays the past, restarts",
         paper="Hong 2023",
         look=PlotStyle("#993404", (0, (9, 2)), 1.8, "x"),
-        recommended=recommended,
+        recommended={
+            "gain": lambda setting, _: max(setting.information_gain, 1e-6),
+            "horizon": lambda setting, _: setting.horizon,
+            "scale": lambda setting, _: setting.scale,
+        },
     ),
 )

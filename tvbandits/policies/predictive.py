@@ -23,7 +23,6 @@ coordinates: w ~ N(0, I), w_{t+h} = gamma w_t + sqrt(1 - gamma^2) v with gamma =
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -36,7 +35,7 @@ from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.ruled import PolicyAdapter, adapted, constant, finite, inward, unit_of
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, described
 
 SMALLEST = 1e-10
 """Eigenvalues below this share of the largest are left out."""
@@ -267,16 +266,6 @@ def predictive_sampling(
     return adapted(domain, rule, minimise, seed)
 
 
-def recommended(
-    setting: Setting, epsilon: float | None = None, scale: float | None = None
-) -> Mapping[str, Any]:
-    """Rate and deviation of a first sample."""
-    return {
-        "epsilon": setting.epsilon if epsilon is None else epsilon,
-        "scale": setting.scale if scale is None else scale,
-    }
-
-
 POLICIES = (
     Policy(
         "predictive-sampling",
@@ -284,6 +273,9 @@ POLICIES = (
         "draws what all future rewards would still confirm",
         paper="Liu 2023",
         look=PlotStyle("#2f8f4a", (0, (7, 1)), 1.8, "3"),
-        recommended=recommended,
+        recommended={
+            "epsilon": lambda setting, _: setting.epsilon,
+            "scale": lambda setting, _: setting.scale,
+        },
     ),
 )

@@ -9,7 +9,6 @@ AISTATS 2025.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +30,7 @@ from tvbandits.policies.ruled import (
     numbers_in,
     unit_of,
 )
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, described
 
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 """The default priors: nine, three length scales times three rates of change."""
@@ -304,11 +303,6 @@ def hp_gp_ts(
     return adapted(domain, PosteriorOfPriors(*parts), minimise, seed)
 
 
-def recommended_scale(setting: Setting, scale: float | None = None) -> Mapping[str, Any]:
-    """The prior deviation of a first sample."""
-    return {"scale": setting.scale if scale is None else scale}
-
-
 POLICIES = (
     Policy(
         "pe-gp-ucb",
@@ -316,7 +310,7 @@ POLICIES = (
         "the most optimistic of several priors, with elimination",
         paper="Ziomek 2025",
         look=PlotStyle("#ae017e", (0, (6, 2)), 1.8, "1"),
-        recommended=recommended_scale,
+        recommended={"scale": lambda setting, _: setting.scale},
     ),
     Policy(
         "hp-gp-ts",
@@ -324,6 +318,6 @@ POLICIES = (
         "Thompson sampling of a prior, then of the reward",
         paper="Sandberg & Chehreghani 2026",
         look=PlotStyle("#c2488a", (0, (2, 2)), 2.0, "2"),
-        recommended=recommended_scale,
+        recommended={"scale": lambda setting, _: setting.scale},
     ),
 )

@@ -17,7 +17,6 @@ since removing i takes u_i u_i^T / q_i from Q, and u_i a_i / q_i from a: O(n^3) 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -36,7 +35,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.maximum_likelihood import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies.ruled import PolicyAdapter, adapted
-from tvbandits.policies.setting import PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
 def precision(K: Array, noise: float) -> Array:
@@ -423,15 +422,6 @@ def w_dbo(
     return adapted(domain, rule, minimise, seed)
 
 
-def recommended(setting: Setting, first: int | None = None) -> Mapping[str, Any]:
-    """ceil(T / 40) uniform points, at least 2 and at most 15.
-
-    That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
-    """
-    share = min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
-    return {"first": share if first is None else first}
-
-
 POLICIES = (
     Policy(
         "w-dbo",
@@ -439,6 +429,9 @@ POLICIES = (
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
         look=PlotStyle("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
-        recommended=recommended,
+        # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
+        recommended={
+            "first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
+        },
     ),
 )
