@@ -432,11 +432,7 @@ class CachedLogExpert:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock.now:
-            return {name: part for name, part in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = SharedLock()
+            return dict(vars(self))
 
     def extend(self, frame: pd.DataFrame) -> None:
         """Write more rows, with the same columns; wholly or not at all.

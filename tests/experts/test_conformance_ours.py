@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.discovery import classes_with
+from tests.helpers.discovery import classes_with, is_wrapper
 from tvbandits.core.arrays import Array
-from tvbandits.core.files.words import is_wrapper
 from tvbandits.core.protocols import Expert
 from tvbandits.datasets import ozone_network
 from tvbandits.experts import (
