@@ -30,7 +30,7 @@ from tvbandits.core.arrays import (
     usable_variances,
 )
 from tvbandits.core.coercion import choice, shown
-from tvbandits.core.files import naming
+from tvbandits.core.files.reading import naming
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.asking import SharedLock
 from tvbandits.experts.records.recording import recorded

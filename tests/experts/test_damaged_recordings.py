@@ -14,7 +14,7 @@ import pytest
 
 from tests.attack.recordings import EDITS, POINTS, Never, damaged, make
 from tvbandits.core.arrays import Array
-from tvbandits.core.files import reading_limits
+from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.protocols import Answers
 from tvbandits.experts import (
     CachedLogExpert,
