@@ -18,7 +18,7 @@ import pytest
 from tests.helpers import hostile_server
 from tests.helpers.hostile_server import Behaviour, hostile
 from tests.helpers.ozone_samples import airdata, field
-from tvbandits.core.files import ReadLimits, current_limits
+from tvbandits.core.files.reading import ReadLimits, current_limits
 from tvbandits.datasets import DownloadLimits, describe, fetch_ozone, load_ozone, reading_limits
 from tvbandits.datasets.tables.readings import read_table
 from tvbandits.experts import CachedLogExpert

@@ -23,7 +23,7 @@ from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.policies.learning import learned_parts, seasonal_ensemble, told_nothing
+from tvbandits.policies.learning import learned_parts, seasonal_ensemble
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -276,7 +276,7 @@ FRUGAL_GP_UCB = Policy(
     "learns the drift, and asks budget questions a step or fewer",
     paper="this package",
     look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
-    recommended=told_nothing,
+    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
 )
 
 
