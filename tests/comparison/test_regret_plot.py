@@ -285,6 +285,15 @@ def test_styles_are_readable_in_grey() -> None:
     assert max(style.width for style in others) < 3.0
 
 
+def test_three_policies_never_share_a_colour() -> None:
+    """Nor colours that look alike: of RGB, less than a tenth apart."""
+    everyone = styles_of([*POLICIES, *(f"policy-{i}" for i in range(36))])
+    colours = np.array([to_rgb(style.colour) for style in everyone.values()])
+    alike = np.linalg.norm(colours[:, None] - colours[None], axis=2) < 0.1
+    assert alike.sum(axis=1).max() <= 2
+    assert len({(style.dashes, style.marker) for style in everyone.values()}) == len(everyone)
+
+
 def test_a_policy_looks_the_same_in_all_company() -> None:
     everyone = looks(list(POLICIES))
     assert looks(list(POLICIES)[::-1]) == everyone

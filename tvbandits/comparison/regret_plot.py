@@ -26,7 +26,12 @@ MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$\\s
 """Points, of markers that would look small in the usual 7."""
 
 
-FREE_COLOURS = ("#8a5a00", "#1b6ca8", "#a02c5a", "#2e7d4f", "#6a4fb0", "#b5451b", "#4f4f4f")
+FREE_COLOURS = (
+    "#197580", "#991f5c", "#9b52cc", "#5b7350", "#661445", "#2654bf",
+    "#d92b82", "#0f4c40", "#6457d9", "#4c3643", "#a530f2", "#6b7099",
+    "#421980", "#cc29ab", "#143566", "#5e5073", "#532ee5", "#62388c",
+)  # fmt: skip
+"""Far from the colours of all names and from each other; no more than two of 36 share one."""
 
 
 FREE_DASHES: tuple[Dashes, ...] = (

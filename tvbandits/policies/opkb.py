@@ -437,7 +437,7 @@ POLICIES = (
         ada_opkb,
         "solves for whom to play, replays the past, restarts",
         paper="Hong 2023",
-        look=PlotStyle("#993404", (0, (9, 2)), 1.8, "x"),
+        look=PlotStyle("#a65642", (0, (9, 2)), 1.8, "x"),
         recommended=recommended,
     ),
 )

@@ -442,7 +442,7 @@ POLICIES = (
         w_dbo,
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
-        look=PlotStyle("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
+        look=PlotStyle("#80465d", (0, (2, 1)), 1.8, "$\\clubsuit$"),
         recommended=recommended,
     ),
 )
