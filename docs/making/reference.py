@@ -43,15 +43,21 @@ TOPICS = (
     Topic(
         "policies",
         "Policies",
-        "Each named algorithm is a function that returns a `Bandit`.",
+        "Each named algorithm is a function that returns a `Bandit`: these learn, ask, forget, or play in batches.",
         (
             "tvbandits.policies.learning",
             "tvbandits.policies.expert",
             "tvbandits.policies.forgetting",
             "tvbandits.policies.drifting",
             "tvbandits.policies.budgeted",
-            "tvbandits.policies",
+            "tvbandits.policies.setting",
         ),
+    ),
+    Topic(
+        "rivals",
+        "Policies to compare with",
+        "Baselines without a model, and algorithms from recent papers, for comparisons.",
+        ("tvbandits.policies.baselines", "tvbandits.policies"),
     ),
     Topic(
         "posteriors",
@@ -81,13 +87,13 @@ TOPICS = (
         "experts",
         "Experts",
         "Whom a bandit can ask, and the wrappers that retry, count, record, calibrate and combine experts.",
-        ("tvbandits.experts.functions", "tvbandits.experts", "tvbandits.experts.sensors"),
+        ("tvbandits.core.protocols", "tvbandits.experts.functions", "tvbandits.experts", "tvbandits.experts.sensors"),
     ),
     Topic(
         "datasets",
         "Problems and data",
         "The problems that a comparison plays: synthetic, simulated, or read from files.",
-        ("tvbandits.datasets.synthetic", "tvbandits.datasets", "tvbandits.datasets.tables"),
+        ("tvbandits.datasets.synthetic", "tvbandits.datasets", "tvbandits.datasets.tables", "tvbandits.core.keyed_noise"),
     ),
     Topic(
         "comparison",
@@ -187,6 +193,7 @@ def _index(topics: Iterable[Topic]) -> str:
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Add a page for each topic, and the page that lists them."""
+    print("the reference: reading every docstring", flush=True)
     topics = by_topic()
     for topic, modules in topics.items():
         uri = f"reference/{topic.page}.md"
@@ -194,6 +201,12 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     files.append(File.generated(config, "reference.md", content=_index(topics)))
     config.extra["public_names"] = sorted(public_names())
     return files
+
+
+def on_env(env: Any, *, files: Files, **_: Any) -> Any:
+    """Say that the pages are read, and how many are written now."""
+    print(f"writing {len(files.documentation_pages())} pages", flush=True)
+    return env
 
 
 def on_post_build(config: MkDocsConfig, **_: Any) -> None:

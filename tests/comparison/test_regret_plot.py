@@ -163,6 +163,11 @@ def test_axes_have_names_and_the_unit() -> None:
     assert axes.get_title("left") == "p, width 2, 1 seed"
 
 
+def test_it_says_what_the_band_is() -> None:
+    assert "Band: one standard deviation" in regret_figure(make_rows(seeds=2)).get_supxlabel()
+    assert regret_figure(make_rows(seeds=1)).get_supxlabel() == ""
+
+
 @pytest.mark.parametrize("count", [1, 8, 20])
 def test_one_line_a_policy_told_apart_without_colour(count: int) -> None:
     policies = [f"policy-{i}" for i in range(count)]

@@ -155,7 +155,7 @@ def _curves(name: str, panel: Panel, references: References | None, unit: str) -
         **lines,
     }
     content = table(["policy", *marked], [[policy, *values] for policy, values in ends.items()])
-    caption = f"Average regret on {panel.problem}: mean over seeds, band of one deviation"
+    caption = f"Average regret on {panel.problem}: mean over seeds, band of one standard deviation"
     return Plot(name, caption, data, layout, content)
 
 

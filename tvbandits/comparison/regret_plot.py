@@ -58,6 +58,10 @@ LEADER, KEY = 1.03, 0.42
 """Where labels begin, in widths of the picture, and inches of the curve's style before the name."""
 
 
+BAND = "Curve: mean over the seeds. Band: one standard deviation to either side."
+"""Below the picture, where there is more than one seed."""
+
+
 REFERENCE_NAMES = {
     "uniform": "uniform choice",
     "best_fixed": "best fixed point",
@@ -123,6 +127,8 @@ def regret_figure(
         axes.set_ylabel(
             f"average regret $R_t / t$ [{escaped}]" if unit else "average regret $R_t / t$"
         )
+    if rows["seed"].nunique() > 1:
+        figure.supxlabel(BAND, x=0.01, horizontalalignment="left", fontsize=9)
     return figure
 
 

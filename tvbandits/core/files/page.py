@@ -94,9 +94,15 @@ DRAW = """
     });
     return out;
   }
+  function lighter(quoted, hex) {
+    return '"#' + hex.replace(/../g, function (two) {
+      return Math.round(115 + 0.55 * parseInt(two, 16)).toString(16);
+    }) + '"';
+  }
   function inked(data) {
-    var c = colours();
-    return JSON.parse(JSON.stringify(data).replace(/"INK"/g, JSON.stringify(c.ink))
+    var c = colours(), text = JSON.stringify(data);
+    if (dark.matches) { text = text.replace(/"#([0-9a-f]{6})"/g, lighter); }
+    return JSON.parse(text.replace(/"INK"/g, JSON.stringify(c.ink))
       .replace(/"PAPER"/g, JSON.stringify(c.paper)).replace(/"LINE"/g, JSON.stringify(c.line)));
   }
   function draw(place) {
