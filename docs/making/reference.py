@@ -16,6 +16,8 @@ from public_names import public_names  # beside this file
 
 PROMPT = re.compile(r"(?:^>>>.*\n(?:(?!>>>).+\n)*)+", re.MULTILINE)
 """Examples in the docstring of a module: each prompt, and the lines down to the next."""
+UNDERLINED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
+"""A heading within a docstring, which is none of the page."""
 
 
 class Topic(NamedTuple):
@@ -30,50 +32,59 @@ class Topic(NamedTuple):
 TOPICS = (
     Topic(
         "bandit",
-        "Bandit, recipe, state",
-        "A `Recipe` combines the parts of a policy, a `Bandit` plays it, and a `State` is what it has learned.",
+        "Bandit",
+        "A `Recipe` names the parts, a `Bandit` plays them, a `State` is what it learned.",
         ("tvbandits.bandit.bandit", "tvbandits.bandit", "tvbandits.acquisition.availability"),
     ),
     Topic(
         "domains",
-        "Domains, times, observations",
-        "The points that a bandit may play, and the numbers, dates and rewards that go with them.",
+        "Domains and times",
+        "The points that may be played, dates, and observations.",
         ("tvbandits.core.candidates", "tvbandits.core"),
     ),
     Topic(
-        "policies",
-        "Policies",
-        "Each named algorithm is a function that returns a `Bandit`: these learn, ask, forget, or play in batches.",
+        "learning",
+        "Policies that learn or ask",
+        "`adaptive_gp_ucb`, `frugal_gp_ucb`, `sparq_gp_ucb`.",
         (
             "tvbandits.policies.learning",
             "tvbandits.policies.expert",
-            "tvbandits.policies.forgetting",
-            "tvbandits.policies.drifting",
-            "tvbandits.policies.budgeted",
             "tvbandits.policies.setting",
         ),
     ),
     Topic(
+        "drifting",
+        "Policies that forget",
+        "GP-UCB and its descendants: resets, windows, weights, drift.",
+        ("tvbandits.policies.forgetting", "tvbandits.policies.drifting"),
+    ),
+    Topic(
+        "budgeted",
+        "Policies for many points",
+        "Dictionaries and batches: `bkb`, `bbkb`, `gp_bucb`, `thompson`.",
+        ("tvbandits.policies.budgeted",),
+    ),
+    Topic(
         "rivals",
         "Policies to compare with",
-        "Baselines without a model, and algorithms from recent papers, for comparisons.",
+        "Baselines without a model, and algorithms of recent papers.",
         ("tvbandits.policies.baselines", "tvbandits.policies"),
     ),
     Topic(
         "posteriors",
-        "Posteriors, kernels, fitting",
-        "How the mean and the deviation of every point follow from the kernel and the observations.",
+        "Posteriors and kernels",
+        "Mean and deviation of every point, from kernel and observations.",
         ("tvbandits.gp.posteriors", "tvbandits.gp"),
     ),
     Topic(
         "forgetting",
         "Forgetting",
-        "Aging maps give an old observation a larger noise variance; an event trigger forgets all at once.",
+        "Aging maps, and a trigger that forgets everything at once.",
         ("tvbandits.forgetting",),
     ),
     Topic(
         "acquisition",
-        "Widths, acquisitions, batches",
+        "Widths and batches",
         "How a posterior becomes the next point, or the next points.",
         ("tvbandits.acquisition.rules", "tvbandits.acquisition"),
     ),
@@ -86,34 +97,67 @@ TOPICS = (
     Topic(
         "experts",
         "Experts",
-        "Whom a bandit can ask, and the wrappers that retry, count, record, calibrate and combine experts.",
-        ("tvbandits.core.protocols", "tvbandits.experts.functions", "tvbandits.experts", "tvbandits.experts.sensors"),
+        "The protocol of an expert, functions, and recorded answers.",
+        (
+            "tvbandits.core.protocols",
+            "tvbandits.experts.functions",
+            "tvbandits.experts",
+            "tvbandits.experts.records",
+        ),
     ),
     Topic(
-        "datasets",
-        "Problems and data",
-        "The problems that a comparison plays: synthetic, simulated, or read from files.",
-        ("tvbandits.datasets.synthetic", "tvbandits.datasets", "tvbandits.datasets.tables", "tvbandits.core.keyed_noise"),
+        "wrappers",
+        "Wrappers of experts",
+        "Retries, budgets, calibration, and several experts as one.",
+        (
+            "tvbandits.experts.retrying",
+            "tvbandits.experts.budgeted",
+            "tvbandits.experts.calibrated",
+            "tvbandits.experts.ensemble",
+        ),
+    ),
+    Topic(
+        "sensors",
+        "Sensors",
+        "Stations as an expert, in this process or over MQTT.",
+        ("tvbandits.experts.sensors",),
+    ),
+    Topic(
+        "problems",
+        "Problems",
+        "Synthetic and simulated problems for comparisons.",
+        ("tvbandits.datasets.synthetic", "tvbandits.datasets", "tvbandits.core.keyed_noise"),
+    ),
+    Topic(
+        "tables",
+        "Tables and networks",
+        "Problems made of your readings, and of ozone measurements.",
+        (
+            "tvbandits.datasets.tables",
+            "tvbandits.datasets.description",
+            "tvbandits.datasets.epa_ozone",
+        ),
     ),
     Topic(
         "comparison",
-        "Comparisons and pictures",
-        "Policies, problems and seeds go in; rows, tables and figures come out.",
+        "Comparisons",
+        "Policies, problems and seeds go in; rows and figures come out.",
         ("tvbandits.comparison.compare", "tvbandits.comparison", "tvbandits.plots"),
     ),
     Topic(
         "campaign",
-        "Campaigns and their service",
-        "A bandit that outlives its process, and the same bandit over HTTP.",
+        "Campaigns",
+        "A bandit that outlives its process, and the same over HTTP.",
         ("tvbandits.campaign.campaign", "tvbandits.campaign"),
     ),
     Topic(
         "files",
         "Files",
-        "Saved bandits, and the limits on every file that the package reads.",
+        "Saved bandits, and the limits on every file that is read.",
         ("tvbandits.core.files",),
     ),
 )
+"""In the order of reading; the longest prefix of a module's name decides where it belongs."""
 
 
 def _module_of(path: str, value: object) -> str:
@@ -174,7 +218,7 @@ def _page(topic: Topic, modules: dict[str, list[str]]) -> str:
         text = (inspect.getdoc(importlib.import_module(module)) or "") + "\n"
         title, _, rest = text.partition("\n")
         lines += [f"## {title.rstrip('.')}\n", f"`{module}`\n"]
-        lines.append(PROMPT.sub(r"```pycon\n\g<0>```\n", rest))
+        lines.append(PROMPT.sub(r"```pycon\n\g<0>```\n", UNDERLINED.sub(r"**\1**\n", rest)))
         lines += [f"::: {path}\n    options:\n      heading_level: 3\n" for path in paths]
     return "\n".join(lines)
 
@@ -183,7 +227,7 @@ def _index(topics: Iterable[Topic]) -> str:
     """The page that leads to all others, which fits one screen."""
     lines = [
         "# Reference\n",
-        "Every public name stands on one of these pages, in the order of reading. The search field finds a name directly.\n",
+        "Every public name stands on one of these pages. The search field finds a name directly.\n",
         "| topic | what is there |",
         "|---|---|",
     ]

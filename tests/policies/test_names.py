@@ -86,7 +86,9 @@ def test_values_take_the_declared_type() -> None:
 
 
 def test_none_is_said_by_a_word_where_no_other_text_may_be_given() -> None:
-    def recipe(season: float | Literal["find"] | None = "find", title: str | None = None) -> None: ...
+    def recipe(
+        season: float | Literal["find"] | None = "find", title: str | None = None
+    ) -> None: ...
 
     known = parameters_of(recipe)
     assert parse_call(known, "m:season=none,title=none") == {"season": None, "title": "none"}

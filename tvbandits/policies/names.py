@@ -56,8 +56,7 @@ def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
                 f"its parameters: {', '.join(parameters) or 'none'}"
             )
     return {
-        key: _converted(f'"{text}": {key}', value, parameters[key])
-        for key, value in values.items()
+        key: _converted(f'"{text}": {key}', value, parameters[key]) for key, value in values.items()
     }
 
 

@@ -25,7 +25,9 @@ PARTS = {
 
 
 def test_every_body_and_reply_of_the_page_is_one_of_the_service(tmp_path: Path) -> None:
-    assert set(PARTS) == {path for path, (method, _) in VERBS.items() if method == "POST"} - {SIGN_IN}
+    assert set(PARTS) == {path for path, (method, _) in VERBS.items() if method == "POST"} - {
+        SIGN_IN
+    }
     sites = Candidates([[4.0, 1.0], [6.0, 2.0]])
     campaign = Campaign.create(
         tmp_path / "documented.db",
