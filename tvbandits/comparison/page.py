@@ -193,7 +193,7 @@ def _traces(policy: str, by_seed: pd.DataFrame, colour: str, i: int) -> list[dic
 
 
 def _reference_lines(references: References | None) -> dict[str, Any]:
-    """Dotted lines with their names, at the right and at the left in turn: two may lie close together."""
+    """Dotted lines with their names, right and left in turn: two lines may lie close together."""
     found = {} if references is None else references._asdict()
     order = sorted(found, key=lambda name: float(found[name]))
     shapes = [
