@@ -22,7 +22,11 @@ from tvbandits.policies import POLICIES, PlotStyle, Policy
 from tvbandits.policies.names import imported, path_of
 from tvbandits.policies.setting import Dashes
 
-MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$\\spadesuit$": 10}
+MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5}
+MARKER_SIZES |= dict.fromkeys(
+    (f"${symbol}$" for symbol in (r"\spadesuit", r"\clubsuit", r"\heartsuit", r"\diamondsuit")), 10
+)
+MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10}
 """Points, of markers that would look small in the usual 7."""
 
 
