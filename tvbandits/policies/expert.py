@@ -223,10 +223,11 @@ def frugal_gp_ucb(
         Instead of the plan of that name and budget.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
-    season : float, "find", "none" or None
+    season : float, "find" or None
         Time after which a part of the reward comes again: 24 for a day where times count hours. Models
         with a season stand beside models without then. "find": on up to 64 candidates a
-        period is looked for in what is read, for 1,024 steps. None or "none": there is none.
+        period is looked for in what is read, for 1,024 steps. None: there is no
+        season (`season=none` on the command line, `season = "none"` in campaign.toml).
 
     Examples
     --------

@@ -96,7 +96,7 @@ def seasonal_ensemble(posterior: Any, season: Season) -> Any:
     """An ensemble with models of a season, or without; other posteriors have none to be found."""
     if isinstance(season, str) and season == "find":
         return posterior
-    if season is None or (isinstance(season, str) and season == "none"):
+    if season is None:
         return (
             replace(posterior, season=None) if isinstance(posterior, ModelEnsemble) else posterior
         )
