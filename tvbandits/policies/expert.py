@@ -43,14 +43,11 @@ from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Budget, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
-    GreedyVariance,
     LogSchedule,
     NextDecision,
     PlausibleMaximisers,
-    QualityKDPP,
     QueryPlan,
     RandomPoints,
-    UCBBatch,
 )
 
 Consult = Literal["after tell", "before ask"]
@@ -166,15 +163,12 @@ SPARQ_GP_UCB = Policy(
 PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
     "next": NextDecision,
     "plausible": PlausibleMaximisers,
-    "ucb": UCBBatch,
-    "variance": GreedyVariance,
-    "quality": QualityKDPP,
     "kdpp": lambda budget: KDPP(budget=budget),
     "random": RandomPoints,
 }
 """Query plans by name, each made from a budget."""
 
-PlanName = Literal["next", "plausible", "ucb", "variance", "quality", "kdpp", "random"]
+PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
 @described
