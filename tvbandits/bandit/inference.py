@@ -17,6 +17,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import generator_of
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
 from tvbandits.bandit.told import told_to_bank
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -32,9 +33,11 @@ from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.continuing import FilterCache
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.predictions import View, worth_of_pending
 from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.pool import CandidatePool
 
 FEWEST = 2
@@ -57,6 +60,10 @@ class _Conditioned:
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     made: State
+
+
+def _ages_nothing(state: State) -> bool:
+    return type(state.model.aging) is Constant and state.since == (0, 0)
 
 
 class Model:
@@ -104,7 +111,7 @@ class Model:
             return told_to_bank(self._recipe, state, self._surface(state), now)
         started = time.perf_counter()
         model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
-        if type(model.aging) is Constant and state.since == (0, 0):
+        if _ages_nothing(state):
             self._continuing.keep(state.rewards, state.answers, model, posterior)
         centre = self._sign * model.scaling.centre(posterior.products, self._origin(state))
         known = replace(state.info.model, centre=centre, scale=model.scaling.scale)
@@ -192,6 +199,36 @@ class Model:
         """The state that speaks about a time, and mean and deviation (n,) at points (n, d), signed."""
         known = self.conditioned(state, t, generator_of(state.random))
         return known, *self.view(known, t).predict(X)
+
+    def speaks_jointly(self, state: State) -> bool:
+        """Whether what is told changes neither weights nor features of what was told before."""
+        return _ages_nothing(state) and isinstance(self._recipe.posterior, Exact | StateSpace)
+
+    def errors(self, state: State, told: Observations) -> tuple[Array, Array]:
+        """Errors (n,) of rewards, each against what is said of it by all before it; their variances.
+
+        With the joint covariance C = L L' of what is told, noise included, and the errors e of what is
+        said of it before any of it is told, reward i is off by L_ii (L^-1 e)_i with the variance L_ii^2
+        once those before it are known. The centre follows from the constant's column, as it grows.
+        """
+        assert state.time is not None  # some of them are late
+        now = max(state.time, float(told.t.max()))
+        known = self.conditioned(state, now, generator_of(state.random))
+        posterior, scaled, origin = known.posterior, known.model.scaling, self._origin(known)
+        assert posterior is not None  # it is conditioned
+        rows = self._data(known, self._signed(told), told.variance)
+        covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
+        L = linalg.cholesky(covariance, "what is told").L
+        whitened = linalg.solve_lower(L, rows.Y - posterior.predict(rows.Z)[0])
+        products = np.concatenate(
+            [np.zeros((1, 2, 2)), whitened[:-1, :, None] * whitened[:-1, None]]
+        )
+        centres = [
+            scaled.centre(each, origin) for each in posterior.products + products.cumsum(axis=0)
+        ]
+        off = whitened[:, 0] + (origin - np.array(centres)) * whitened[:, 1]
+        deviation = np.diagonal(L)
+        return deviation * off, (scaled.scale * deviation) ** 2
 
     def beta(self, state: State) -> float:
         """The width of a conditioned state."""

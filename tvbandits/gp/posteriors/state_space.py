@@ -372,14 +372,19 @@ class StateSpacePosterior:
                 out[np.ix_(one, other)] = block if s <= t else block.T
         return out + apart
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> StateSpacePosterior:  # noqa: ARG002
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> StateSpacePosterior:
+        """The same with more observations at inputs `Z` (k, p) of one time, their values unknown.
 
         Variances are those of the larger set; means stay.
         """
-        expected = self.predict(z)[0]
-        at = int(np.searchsorted(self.data.Z[:, -1], z[0, -1], side="right"))
-        columns = zip(self.data, Data(z, expected, np.array([noise])), strict=True)
+        expected = self.predict(Z)[0]
+        at = int(np.searchsorted(self.data.Z[:, -1], Z[0, -1], side="right"))
+        columns = zip(self.data, Data(Z, expected, np.full(len(Z), noise)), strict=True)
         grown = Data(*(np.concatenate([old[:at], new, old[at:]]) for old, new in columns))
         if at == len(self.data):
             return self.told(grown)
