@@ -25,7 +25,6 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.forgetting.aging import Ages, Constant, Paced, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
-from tvbandits.forgetting.memory import ActiveWindow, Memory, of_tail
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
@@ -75,7 +74,7 @@ class Model:
         self._sign = -1.0 if recipe.minimise else 1.0
         self._on_candidates: CandidateGrid | None = None
         self._latest: _Conditioned | None = None
-        self._memory, self._continuing = Memory(), FilterCache()
+        self._continuing = FilterCache()
         self._forewarning, self._finite = CostWarning(), isinstance(recipe.domain, Candidates)
 
     def one_thread(self, state: State) -> AbstractContextManager[None]:
@@ -146,7 +145,7 @@ class Model:
         recipe, model = self._recipe, state.model
         assert not isinstance(recipe.posterior, ModelEnsemble)  # which is told what is new
         if self._learns_scale(state):
-            seen, _, used = self._aged(state, now, whole=True)
+            seen, _, used = self._aged(state, now)
             noise = recipe.noise_variance
             scaled = standardisation.learn(model.scaling, model.kernel, seen, used, noise)
             model = model if scaled is model.scaling else replace(model, scaling=scaled)
@@ -324,7 +323,7 @@ class Model:
     def _refitted(self, state: State, every: Every) -> State:
         """With a kernel that was fitted to what has been seen, in a unit that suits it."""
         recipe, model = self._recipe, state.model
-        seen, _, used = self._aged(state, state.time or 0.0, whole=True)
+        seen, _, used = self._aged(state, state.time or 0.0)
         kept = seen if used.all() else seen.take(used)
         if len(kept) < FEWEST:
             return state
@@ -360,18 +359,12 @@ class Model:
             None if asking is None else asking.pool_size,
         )
 
-    def _aged(
-        self, state: State, now: float, *, whole: bool = False
-    ) -> tuple[Observations, Array, Array]:
-        """Observations, larger being better, their effective variances, and which are in use.
-
-        All of them, or without the first ones where those are forgotten for good.
-        """
-        tail = ActiveWindow() if whole else self._tail(state)
+    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
+        """Observations, larger being better, their effective variances, and which are in use."""
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        seen, ages = of_tail(state.rewards, state.answers, tail, latest)
-        seen = self._signed(seen)
-        effective = np.asarray(state.model.aging(seen.variance, ages))
+        # Not behind the rewards themselves, where the next ones go.
+        seen = self._signed(state.rewards.take(slice(None)).append(state.answers))
+        effective = np.asarray(state.model.aging(seen.variance, Ages.of(seen, latest)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -379,29 +372,17 @@ class Model:
             )
         if state.since != (0, 0):
             rewards, answers = state.since
-            told = len(state.rewards) - tail.rewards
+            told = len(state.rewards)
             effective = effective.copy()
-            effective[: max(rewards - tail.rewards, 0)] = np.inf
-            effective[told : told + max(answers - tail.answers, 0)] = np.inf
+            effective[:rewards] = np.inf
+            effective[told : told + answers] = np.inf
         return seen, effective, np.isfinite(effective)
-
-    def _tail(self, state: State) -> ActiveWindow:
-        """Where observations begin that may still count."""
-        if state.time is None:
-            return ActiveWindow()
-        model = state.model
-
-        def prior(seen: Observations) -> float:
-            diagonal = model.kernel.diag(self.inputs(state, seen.X, seen.t))
-            return float(model.scaling.scale**2 * np.max(diagonal))
-
-        return self._memory.tail(state.rewards, state.answers, model.aging, state.time, prior)
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
         every, learned = self._recipe.learn, state.model.learned
         n = len(state.rewards) + len(state.answers)
-        if every is None or learned is None or len(seen) < n:
+        if every is None or learned is None:
             return True
         rewards, answers = learned.at
         fitted = np.zeros(n, dtype=bool)
