@@ -1,6 +1,6 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
-from tvbandits.core.files import ReadLimits, reading_limits
+from tvbandits.core.files.reading import ReadLimits, reading_limits
 from tvbandits.datasets.arms import AutoregressiveArms, SwitchingArms, WearingArms
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.download import DownloadLimits

@@ -14,7 +14,7 @@ import pandas as pd
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files import File, check_regular, current_limits, naming
+from tvbandits.core.files.reading import File, check_regular, current_limits, naming
 from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
 from tvbandits.datasets.epa_ozone.problem import days_between, site_means
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california

@@ -28,15 +28,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import Array, flag, noise_variance_number, positive_number, whole_number
 from tvbandits.core.coercion import file_path, file_paths, text
-from tvbandits.core.files import (
-    File,
-    check_regular,
-    is_parquet,
-    naming,
-    read_csv,
-    read_parquet,
-    unpacked,
-)
+from tvbandits.core.files.reading import File, check_regular, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.regression import RegressionProblem
 from tvbandits.datasets.tables.columns import merged, numbers, standardised
@@ -95,7 +87,7 @@ def table(
     if noise_variance is not None:
         noise_variance_number("noise_variance", noise_variance)
     with naming(path):
-        frame = _read(path)
+        frame = read_as_text(path)
         named = {str(name).casefold(): str(name) for name in frame.columns}
         if reward not in frame.columns:
             raise ValueError(
@@ -111,13 +103,6 @@ def table(
         if t is None:
             return _still(path, X, y, scale_inputs, horizon, noise_variance)
         return _moving(path, X, y, t, scale_inputs, horizon, noise_variance)
-
-
-def _read(path: Path) -> pd.DataFrame:
-    if is_parquet(path):
-        return read_parquet(path).rename(columns=str)
-    with unpacked(path) as stream:
-        return read_csv(stream, dtype=str, encoding_errors="replace")
 
 
 def _still(

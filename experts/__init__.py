@@ -12,8 +12,11 @@ from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
 from tvbandits.experts.records.log import CachedLogExpert
 from tvbandits.experts.records.recording import Recording, recorded, verify_recording
-from tvbandits.experts.records.schema import DamagedRecordingError, VerifiedRecording
-from tvbandits.experts.records.sqlite_file import Doubt
+from tvbandits.experts.records.recording_file import (
+    DamagedRecordingError,
+    Doubt,
+    VerifiedRecording,
+)
 from tvbandits.experts.retrying import BackOff, Retrying
 from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.readings import Reading

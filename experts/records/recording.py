@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -14,30 +14,20 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, Index, as_points, as_time, finite_number, flag
 from tvbandits.core.coercion import file_path
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import (
-    Answers,
-    Expert,
-    ExpertError,
-    checked_answers,
-    inform,
-    restored,
-    state_of,
-)
-from tvbandits.experts.asking import SharedLock, checked_expert
-from tvbandits.experts.records.schema import VerifiedRecording
-from tvbandits.experts.records.sqlite_file import Doubt, RecordingFile
+from tvbandits.core.protocols import Answers, Expert, ExpertError, checked_answers
+from tvbandits.experts.asking import SharedLock, Wrapper, checked_expert
+from tvbandits.experts.records.recording_file import Doubt, RecordingFile, VerifiedRecording
 from tvbandits.experts.records.tables import FilePath
 
 
-class Recording:
+class Recording(Wrapper):
     """Asks an expert and writes every answer down before anybody sees it.
 
     A question is written down before it is asked, and its answers are on the disk before `query`
     returns them, so nothing that was paid for is lost with a process. Where a process died between
     the payment and the writing, `in_doubt` tells which question that was.
 
-    The file is a SQLite database; `tvbandits.experts.recording_file` describes its tables. Several
+    The file is a SQLite database; `tvbandits.experts.records.recording_file` describes it. Several
     processes may write to one file. It must lie on a disk of this machine: locks of network disks are
     not to be relied on.
 
@@ -86,23 +76,12 @@ class Recording:
         self.reuse = flag("reuse", reuse)
         # SQLite counts it in milliseconds, in 32 bits.
         self.timeout = finite_number("timeout", timeout, low=0.0, high=1e6)
-        self._begin()
-        self._file.open()
-
-    def _begin(self) -> None:
         self._asking = SharedLock(brief=False)
         self._file = RecordingFile(self.path, self.timeout)
+        self._file.open()
 
     def __repr__(self) -> str:
         return f"Recording({self.expert!r}, {str(self.path)!r}, reuse={self.reuse})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The connection is made again when it is first needed.
-        return {name: part for name, part in vars(self).items() if not name.startswith("_")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._begin()
 
     def __enter__(self) -> Self:
         return self
@@ -118,20 +97,6 @@ class Recording:
     def close(self) -> None:
         """Close the file; nothing can be asked afterwards. Closing twice is no error."""
         self._file.close()
-
-    def observe(self, rewards: Observations) -> None:
-        """Hand rewards on to the expert."""
-        inform(self.expert, rewards)
-
-    def state(self) -> dict[str, Any]:
-        """What the expert knows; what was answered is in the file."""
-        return {"expert": state_of(self.expert)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Give the expert back what it knew."""
-        if "expert" not in state:
-            raise ValueError("not the state of a Recording: 'expert' is missing")
-        restored(self.expert, state["expert"])
 
     def verify(self) -> VerifiedRecording:
         """Go through the whole file, as is done when it is opened.
@@ -208,7 +173,7 @@ class Recording:
         # What is returned now must be what the file gives later: it does not keep the sign of zero.
         said = Answers(said.values + 0.0, said.variance, said.cost, said.notes)
         with self._written("write", paid=f"the answers to question {question} arrived, but"):
-            self._file.answer(question, points, now, said)
+            self._file.answer(question, said)
         return said
 
     @contextmanager

@@ -24,11 +24,12 @@ from tvbandits import (
     Observations,
     Recipe,
     Space,
+    policies,
 )
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
-from tvbandits.policies.baselines import Uniform
+from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries import OnAverage, RandomPoints
 from tvbandits.queries.asking import Asking
 
@@ -205,9 +206,9 @@ def at(name: str) -> Callable[[], Path]:
     return lambda: folder() / name
 
 
-def uniform_with_one_out() -> Uniform:
+def uniform_with_one_out() -> PolicyAdapter:
     """A policy without a model, with a point that is out."""
-    policy = Uniform(Candidates([[5.0]]))
+    policy = policies.uniform(Candidates([[5.0]]))
     policy.ask(4.0)
     return policy
 

@@ -109,13 +109,9 @@ def tv_gp_ucb(
     return assembled(domain, drifting, noise_variance, common)
 
 
-def recommended_tv(
-    setting: Setting, epsilon: float | None = None, first_sample: int | None = None
-) -> Mapping[str, Any]:
+def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
     """The epsilon that was fitted to a sample before the first step, unless it is to fit its own."""
-    if first_sample is None and epsilon is None:
-        epsilon = setting.epsilon
-    return {"epsilon": epsilon, "first_sample": first_sample}
+    return setting.epsilon if given.get("first_sample") is None else None
 
 
 TV_GP_UCB = Policy(
@@ -124,7 +120,7 @@ TV_GP_UCB = Policy(
     "a kernel that forgets at rate epsilon",
     paper="Bogunovic 2016",
     look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
-    recommended=recommended_tv,
+    recommended={"epsilon": recommended_epsilon},
     first_comparison=6,
 )
 
@@ -176,20 +172,14 @@ def ui_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
 
 
-def recommended_ui(
-    setting: Setting,
-    rate: float | None = None,
-    growth: str = "wiener",
-    learn: Learn | None = None,
-) -> Mapping[str, Any]:
+def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None:
     """The rate at which a reward's variance grows under the drift model, unless it is to be learned."""
-    if learn:
-        return {"rate": rate, "growth": growth, "learn": learn}
-    if rate is None:
-        # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
-        increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
-        rate = max(increment * setting.scale**2, 1e-12) if growth == "wiener" else 1.0
-    return {"rate": rate, "growth": growth}
+    if given.get("learn"):
+        return None
+    # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
+    increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+    wiener = given.get("growth", "wiener") == "wiener"
+    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
 
 
 UI_GP_UCB = Policy(
@@ -198,7 +188,7 @@ UI_GP_UCB = Policy(
     "injects noise at rate, growth=wiener|linear",
     paper="Brunzema 2022",
     look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
-    recommended=recommended_ui,
+    recommended={"rate": recommended_rate},
     first_comparison=7,
 )
 
@@ -246,7 +236,7 @@ ET_GP_UCB = Policy(
     et_gp_ucb,
     "starts afresh when a reward is a surprise",
     paper="Brunzema 2025",
-    look=PlotStyle("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
+    look=PlotStyle("#59513e", (0, (8, 1, 1, 1)), 2.0, "H"),
 )
 
 

@@ -23,7 +23,7 @@ from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.policies.learning import learned_parts, seasonal_ensemble, told_nothing
+from tvbandits.policies.learning import learned_parts, seasonal_ensemble
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -217,10 +217,11 @@ def frugal_gp_ucb(
         Instead of the plan of that name and budget.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
-    season : float, "find", "none" or None
+    season : float, "find" or None
         Time after which a part of the reward comes again: 24 for a day where times count hours. Models
         with a season stand beside models without then. "find": on up to 64 candidates a
-        period is looked for in what is read, for 1,024 steps. None or "none": there is none.
+        period is looked for in what is read, for 1,024 steps. None: there is no
+        season (`season=none` on the command line, `season = "none"` in campaign.toml).
 
     Examples
     --------
@@ -270,7 +271,7 @@ FRUGAL_GP_UCB = Policy(
     "learns the drift, and asks budget questions a step or fewer",
     paper="this package",
     look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
-    recommended=told_nothing,
+    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
 )
 
 

@@ -12,6 +12,7 @@ Y. Deng, X. Zhou, B. Kim, A. Tewari, A. Gupta and N. Shroff. Weighted Gaussian p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Parameter
 from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
@@ -114,18 +115,11 @@ def r_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, aging=period)
 
 
-def recommended_r(
-    setting: Setting,
-    reset_every: int | None = None,
-    period: Literal["variation", "bogunovic"] = "variation",
-) -> Mapping[str, Any]:
+def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
     """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
-    choice("period", period, ("variation", "bogunovic"))
-    if reset_every is not None:
-        return {"reset_every": reset_every}
-    if period == "bogunovic":
-        return {"reset_every": theory.reset_period_under_drift(setting.horizon, setting.epsilon)}
-    return {"reset_every": theory.reset_period(*setting.budgets)}
+    if choice("period", given["period"], ("variation", "bogunovic")) == "bogunovic":
+        return theory.reset_period_under_drift(setting.horizon, setting.epsilon)
+    return theory.reset_period(*setting.budgets)
 
 
 R_GP_UCB = Policy(
@@ -134,7 +128,15 @@ R_GP_UCB = Policy(
     "starts afresh every reset_every rewards, period=variation|bogunovic",
     paper="Bogunovic 2016",
     look=PlotStyle("#0072b2", "--", 1.8, "D"),
-    recommended=recommended_r,
+    recommended={"reset_every": recommended_period},
+    words=(
+        Parameter(
+            "period",
+            Parameter.KEYWORD_ONLY,
+            default="variation",
+            annotation=Literal["variation", "bogunovic"],
+        ),
+    ),
     first_comparison=3,
 )
 
@@ -176,18 +178,13 @@ def sw_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, aging=latest)
 
 
-def recommended_sw(setting: Setting, window: int | None = None) -> Mapping[str, Any]:
-    """The window of Zhou & Shroff 2021 for the variation of the problem."""
-    return {"window": theory.window_length(*setting.budgets) if window is None else window}
-
-
 SW_GP_UCB = Policy(
     "sw-gp-ucb",
     sw_gp_ucb,
     "the last window rewards",
     paper="Zhou & Shroff 2021",
     look=PlotStyle("#00805d", "-.", 1.8, "^"),
-    recommended=recommended_sw,
+    recommended={"window": lambda setting, _: theory.window_length(*setting.budgets)},
     first_comparison=4,
 )
 
@@ -236,13 +233,9 @@ def w_gp_ucb(
     )
 
 
-def recommended_w(
-    setting: Setting, discount: float | None = None, learn: Learn | None = None
-) -> Mapping[str, Any]:
+def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | None:
     """The discount of Deng 2022 for the variation of the problem, unless it is to be learned."""
-    if learn:
-        return {"discount": discount, "learn": learn}
-    return {"discount": theory.discount(*setting.budgets) if discount is None else discount}
+    return None if given.get("learn") else theory.discount(*setting.budgets)
 
 
 W_GP_UCB = Policy(
@@ -251,7 +244,7 @@ W_GP_UCB = Policy(
     "weights discount^age",
     paper="Deng 2022",
     look=PlotStyle("#b8478d", ":", 2.4, "v"),
-    recommended=recommended_w,
+    recommended={"discount": recommended_discount},
     first_comparison=5,
 )
 

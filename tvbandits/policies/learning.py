@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeGuard
 
@@ -32,7 +31,6 @@ from tvbandits.policies.setting import (
     Posterior,
     Season,
     Seed,
-    Setting,
     Width,
     as_posterior,
     as_rule,
@@ -98,7 +96,7 @@ def seasonal_ensemble(posterior: Any, season: Season) -> Any:
     """An ensemble with models of a season, or without; other posteriors have none to be found."""
     if isinstance(season, str) and season == "find":
         return posterior
-    if season is None or (isinstance(season, str) and season == "none"):
+    if season is None:
         return (
             replace(posterior, season=None) if isinstance(posterior, ModelEnsemble) else posterior
         )
@@ -215,18 +213,13 @@ def adaptive_gp_ucb(
     return assembled(domain, start, noise_variance, common, **parts)
 
 
-def told_nothing(setting: Setting) -> Mapping[str, Any]:  # noqa: ARG001 - one face for all
-    """It is told nothing about the problem."""
-    return {"kernel": None}
-
-
 ADAPTIVE_GP_UCB = Policy(
     "adaptive-gp-ucb",
     adaptive_gp_ucb,
     "learns by itself how the reward drifts",
     paper="this package",
     look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "$\\infty$"),
-    recommended=told_nothing,
+    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
 )
 
 

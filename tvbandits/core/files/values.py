@@ -13,13 +13,12 @@ never says what is imported.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -177,18 +176,8 @@ def parts_of(value: Any) -> dict[str, Any]:
         return parts
     if is_named_tuple(type(value)):
         return dict(value._asdict())
-    if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
-    # An expert around others keeps what it was given under the same names; what it has learned is its
-    # state, which is kept with that of the bandit.
-    given = inspect.signature(type(value)).parameters.values()
-    if lost := [each.name for each in given if not hasattr(value, f"_{each.name}")]:
-        raise ValueError(
-            f"{type(value).__name__} cannot be saved, since it has no attribute _{lost[0]}: keep what "
-            "the constructor is given under its name with _ before it, or say it by __saved__()"
-        )
-    parts = {each.name: getattr(value, f"_{each.name}") for each in given}
-    return {each.name: parts[each.name] for each in given if parts[each.name] is not each.default}
+    # What an expert around others has learned is its state, which is kept with that of the bandit.
+    return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
 
 
 def _plain(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ The word of a class is its name, or what it says as `__word__` where two classes
 
 from __future__ import annotations
 
-import inspect
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import is_dataclass
@@ -56,15 +55,7 @@ def is_part(kind: object) -> TypeGuard[type]:
     if package != "tvbandits" or module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
         return False
     plain = is_dataclass(kind) or is_named_tuple(kind) or issubclass(kind, Kernel)
-    return "<" not in kind.__qualname__ and (
-        hasattr(kind, "__saved__") or plain or is_wrapper(kind)
-    )
-
-
-def is_wrapper(kind: type) -> bool:
-    """Whether it is an expert around others: it is asked, and made with `expert` or `experts`."""
-    made_with = inspect.signature(kind).parameters if hasattr(kind, "query") else {}
-    return "expert" in made_with or "experts" in made_with
+    return "<" not in kind.__qualname__ and (hasattr(kind, "__saved__") or plain)
 
 
 def is_named_tuple(kind: type) -> bool:

@@ -227,7 +227,7 @@ def worth_of_pending(
     """
     prior = np.asarray(kernel.diag(here))
     if space_time:
-        across = np.array([kernel(a[None], b[None])[0, 0] for a, b in zip(here, then, strict=True)])
+        across = np.diagonal(kernel(here, then))
         r2 = np.minimum((across / prior) ** 2, 1.0)
         with np.errstate(divide="ignore"):
             noise = (prior * (1.0 - r2) + noise) / r2
