@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,13 +36,11 @@ from tvbandits.datasets import (
     DriftingBump,
     GPDrift,
     Switching,
-    SwitchingArms,
     TableProblem,
     ozone,
     sensor_field,
 )
 from tvbandits.gp.ensemble import bank, filters, rule, seasons, sleeping
-from tvbandits.gp.ensemble.evidence import squares_of_differences
 from tvbandits.gp.ensemble.settings import ModelSpec
 from tvbandits.policies import expert
 from tvbandits.queries.plans import NextDecision
@@ -61,20 +59,6 @@ Switch = tuple[Any, str, Any]
 
 
 # --- the layers ---------------------------------------------------------------------------------
-
-
-def one_by_one(
-    models: filters.Filters, reads: Sequence[sleeping.Read]
-) -> tuple[filters.Filters, sleeping.Said]:
-    """As `sleeping.after`, by the filter, step by step."""
-    now, densities, squares = 0.0, [], []
-    for read in reads:
-        models, now = models.moved(read.h - now), read.h
-        expected = np.matmul(models.layout.rows(read.rows), models.mean)
-        squares.append(squares_of_differences(read.values - expected))
-        models, seen = models.observed(read.rows, read.values, read.noise)
-        densities.append(seen.log_density)
-    return models, sleeping.Said(np.array(densities), np.array(squares))
 
 
 def density_alone(log_density: Array, squares: Array, variance: Array) -> Array:  # noqa: ARG001
@@ -101,7 +85,6 @@ def both_places(name: str, value: Any) -> tuple[Switch, Switch]:
 ENSEMBLE = bank.FilterEnsemble
 LAYERS: dict[str, tuple[Switch, ...]] = {
     "inactive models": ((ENSEMBLE, "_rested", lambda self, *_: self),),
-    "joint catch-up": ((sleeping, "after", one_by_one),),
     "waking after a surprise": ((bank, "STARTLING", math.inf),),
     "thinning": ((bank, "THINNED_AT", ()),),
     "evidence of differences": both_places("evidence_of", density_alone),

@@ -2,10 +2,11 @@
 
     python -m benchmarks.strangers [stations] [banners] [--seeds N] [--policies NAME ...]
 
-`stations`: 12 stations with a day, two readings an hour; `frugal_gp_ucb` with questions that nobody answers
-beside a filter for each station and a profile of the hours. `banners`: 3,000 visits and 8 banners of which
-0.5 to 5% convert, drifting, with results that come 100 visits late; beside discounted Thompson sampling.
-Regret is the average over plays; for banners in conversions per 1,000 visits. Time is the processor's.
+`stations`: 12 stations with a day, two readings an hour; `frugal_gp_ucb` with questions that nobody
+answers, beside a filter for each station and a profile of the hours. `banners`: 3,000 visits and 8 banners
+of which 0.5 to 5% convert, drifting, with results that come 100 visits late; beside discounted Thompson
+sampling. Regret is the average over plays; for banners in conversions per 1,000 visits. Time is the
+processor's.
 """
 
 from __future__ import annotations

@@ -309,18 +309,6 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
     return factors, np.asarray(np.linalg.solve(factors, B))
 
 
-def whitening_each(A: Array) -> tuple[Array, Array]:
-    """Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
-
-    Raises
-    ------
-    FactorisationError
-        If one of them is not positive definite.
-    """
-    factors = _factors_each(A)
-    return factors, np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
-
-
 def _factors_each(A: Array) -> Array:
     what = "a covariance of innovations"
     _check_finite(what, A)

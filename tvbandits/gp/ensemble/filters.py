@@ -130,13 +130,9 @@ class Filters:
 
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
-        return self.some(members, self.layout.take(members))
-
-    def some(self, members: NDArray[Any], layout: Layout) -> Filters:
-        """As `take`, of which the layout is known."""
         parts = (self.mean, self.covariance, self.squares, self.count)
         mean, covariance, squares, count = (each[members] for each in parts)
-        return Filters(layout, mean, covariance, squares, count, self.group)
+        return Filters(self.layout.take(members), mean, covariance, squares, count, self.group)
 
     def joined(self, other: Filters) -> Filters:
         """With other models of the same features."""
@@ -284,35 +280,14 @@ class _Seen:
 
     def log_density(self, filters: Filters) -> Array:
         """Student's, with as many degrees of freedom as the scale has innovations, (M, K)."""
-        n = self.errors.shape[1]
-        return student(n, filters.count, filters.squares, self.log_determinant, self.squares)
-
-
-def student(
-    n: int | Index, count: Array, squares: Array, log_determinant: Array, found: Array
-) -> Array:
-    """Student's log densities (..., M, K) of n readings.
-
-    Parameters
-    ----------
-    n : int, or an array that suits `count`
-    count : array of shape (..., M)
-        Degrees of freedom: how many innovations the scale has.
-    squares : array of shape (..., M, K)
-        Their sum of squares.
-    log_determinant : array of shape (..., M)
-        Of the covariance of the readings, in units of the squared scale.
-    found : array of shape (..., M, K)
-        Squared length of what they are off, standardised.
-    """
-    half = (count + n) / 2
-    constant = gammaln(half) - gammaln(count / 2) - log_determinant / 2
-    size = np.asarray(n / 2)[..., None]
-    return np.asarray(
-        constant[..., None]
-        - size * np.log(math.pi * squares)
-        - half[..., None] * np.log1p(found / squares)
-    )
+        n, count, known = self.errors.shape[1], filters.count, filters.squares
+        half = (count + n) / 2
+        constant = gammaln(half) - gammaln(count / 2) - self.log_determinant / 2
+        return np.asarray(
+            constant[:, None]
+            - n / 2 * np.log(math.pi * known)
+            - half[:, None] * np.log1p(self.squares / known)
+        )
 
 
 def remembered(squares: Array, count: Array) -> tuple[Array, Array]:

@@ -177,14 +177,6 @@ class Layout:
         return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
 
     @cached_property
-    def independent(self) -> bool:
-        """Whether all features are independent, and those of a part, but a season, vary as much."""
-        numbers = np.einsum("mii->mi", self.prior)
-        parts = np.split(numbers, [1, 2, self.drift, self.derivative, self.season], axis=1)
-        same = all((each == each[:, :1]).all() for each in parts[:-1])
-        return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
-
-    @cached_property
     def _observing(self) -> Array:
         return np.asarray(self.basis @ self.fold.T)
 
@@ -192,12 +184,6 @@ class Layout:
         """Of some of the models, by their numbers or a mask."""
         rows = np.arange(len(self.settings))[members]
         return self._of(tuple(self.settings[i] for i in rows), self.prior[rows], self.left[rows])
-
-    @cached_property
-    def restarting(self) -> tuple[Index, Layout]:
-        """Which of the models may start afresh (m,), and the layout of these."""
-        rows = np.flatnonzero(self.hazard > 0)
-        return rows, self.take(rows)
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
@@ -317,16 +303,6 @@ class Layout:
         if change.outer is not None and change.fresh is not None:
             return np.asarray(covariance * change.outer + change.fresh)
         known = covariance - self.prior
-        self.move_known(known, h)
-        known += self.prior
-        return np.asarray(known)
-
-    def move_known(self, known: Array, h: float) -> None:
-        """Put F known F^T in place of symmetric matrices (M, S, S), F moving a state by h steps."""
-        change = self.transition(h)
-        if change.outer is not None:
-            known *= change.outer
-            return
         own = change.own[:, :, None]
         for _ in range(2):
             # From the left; and, turned over, from the right.
@@ -337,6 +313,8 @@ class Layout:
             for part, much in moved:
                 known[:, part] += much
             known = known.transpose(0, 2, 1)
+        known += self.prior
+        return np.asarray(known)
 
 
 def features(
