@@ -29,7 +29,7 @@ from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.policies import POLICIES, Setting, theory
-from tvbandits.policies.drifting import FIRST_EPSILON
+from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
