@@ -10,7 +10,7 @@ The largest information gain gamma_T, greedily (Srinivas et al. 2010, docs/refer
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from tvbandits.core.linalg import (
     solve_lower,
 )
 from tvbandits.core.observations import Observations
-from tvbandits.gp.kernels import matern
+from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, leaves_of
@@ -219,17 +219,13 @@ def _contracted(weighted: Array, which: Index | None, slopes: Array) -> Array:
     return np.asarray(flat @ slopes)
 
 
-FORMS = {0.5: matern.matern12_by_scale, 1.5: matern.matern32_by_scale}
-"""Matern kernels that are written out, by their nu."""
-
-
 @dataclass(frozen=True)
 class _Factor:
-    """A leaf, and the rows that it looks at; `form` is None where scikit-learn computes it."""
+    """A leaf, and the rows that it looks at; `nu` is None where scikit-learn computes it."""
 
     leaf: Leaf
     rows: _Rows
-    form: Callable[[Array], tuple[Array, Array]] | None = None
+    nu: float | None = None
 
     @classmethod
     def of(cls, leaf: Leaf, points: _Rows, times: _Rows) -> _Factor:
@@ -240,8 +236,8 @@ class _Factor:
             return cls(leaf, rows)
         if np.ndim(inner.length_scale):
             return cls(leaf, rows)
-        form = matern.rbf_by_scale if type(inner) is RBF else FORMS.get(inner.nu)
-        return cls(leaf, rows, form)
+        nu = math.inf if type(inner) is RBF else float(inner.nu)
+        return cls(leaf, rows, nu if nu in VALUES else None)
 
     def at(self, theta: Array) -> _Part:
         """Its amplitude, matrix and slopes."""
@@ -249,8 +245,14 @@ class _Factor:
         if type(kernel) is ConstantKernel:
             own = theta[self.leaf.where]
             return _Part(math.exp(own[0]) if len(own) else float(kernel.constant_value))
-        if self.form is not None:
-            values, slope = self.form(rows.distances * math.exp(-theta[self.leaf.where][0]))
+        if self.nu is not None:
+            r = rows.distances * math.exp(-theta[self.leaf.where][0])
+            if self.nu in SLOPED:
+                values, slope = SLOPED[self.nu](r)
+                slope = r * r * slope
+            else:
+                values = VALUES[self.nu](r)
+                slope = r * values
             return _Part(1.0, _spread(values, rows.which, n), slope[:, None], rows.which)
         kernel = self.leaf.at(theta)
         inner = kernel if type(kernel) is Drift else kernel.kernel

@@ -6,7 +6,7 @@ Nobody outside of this folder asks which posterior it has: all of them answer th
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,22 @@ from tvbandits.gp.posteriors.data import Data
 
 UNCONDITIONED = "this posterior was conditioned without fixed points"
 """The message where a question about the fixed points is put to a posterior that knows of none."""
+
+
+class Expansion(NamedTuple):
+    """A posterior as sums of kernel rows: means k(z)^T means, variances k(z, z) - k(z)^T less k(z).
+
+    Attributes
+    ----------
+    Z : array of shape (n, p)
+        The inputs of the rows k(z) = k(Z, z).
+    less : array of shape (n, n)
+    means : array of shape (n, c)
+    """
+
+    Z: Array
+    less: Array
+    means: Array
 
 
 class Posterior(Protocol):
@@ -115,6 +131,15 @@ class Posterior(Protocol):
         surface : Surface or None
             That of conditioning.
         """
+        ...
+
+    @property
+    def dense(self) -> bool:
+        """Whether a matrix of all its rows is factored."""
+        ...
+
+    def expansion(self, worst: float) -> Expansion | None:
+        """As sums of kernel rows; None where it is none, or one of a condition number beyond `worst`."""
         ...
 
     def effective_dimension(self) -> float:

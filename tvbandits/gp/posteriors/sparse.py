@@ -14,7 +14,7 @@ never touch the embedding.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion
 
 
 @dataclass
@@ -90,6 +90,8 @@ class NystromPosterior:
     exact: bool = False
     raised: float = 0.0
 
+    dense: ClassVar[bool] = False
+
     @property
     def size(self) -> int:
         """Number of observed inputs."""
@@ -149,6 +151,15 @@ class NystromPosterior:
             return smaller
         stale = np.zeros(len(self.bounds.upper), dtype=bool)
         return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
+
+    def expansion(self, worst: float) -> Expansion | None:
+        """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
+        root = self.dictionary
+        if self.size == 0 or root.size == 0 or root.condition_number > worst:
+            return None
+        half = linalg.solve_lower(root.factor.array, np.eye(root.size))
+        less = linalg.solve_lower(self.factor, half)
+        return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance.
