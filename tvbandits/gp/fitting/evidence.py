@@ -1,4 +1,4 @@
-"""The log evidence of a structured kernel and its exact gradient, at a bounded cost.
+"""The log evidence of a kernel and its exact gradient, at a bounded cost, and where it is largest.
 
 Kernels over points are evaluated at the distinct points alone, and those over time at the distinct
 times; the terms are put together from them. That is what makes learning cheap while a bandit runs:
@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core import linalg
@@ -310,9 +311,58 @@ def profiled_evidence(
     if not eval_gradient:
         return value, slopes, centre
     weights = solve_lower(L, white, transposed=True)
-    root = solve_lower(L, np.eye(len(y)))
-    inner = np.outer(weights, weights) - root.T @ root
+    inner = np.outer(weights, weights) - linalg.inverse(L)
     return value, 0.5 * np.einsum("ij,ijp->p", inner, slopes), centre
+
+
+class Fitted(NamedTuple):
+    """What `fit` found: the kernel, its log evidence, and the prior mean used."""
+
+    kernel: Any
+    log_evidence: float
+    mean: float
+
+
+def fit(
+    kernel: Kernel,
+    observations: Observations,
+    *,
+    mean: float | None = None,
+    max_iterations: int = 200,
+) -> Fitted:
+    """Maximise the log evidence over the free hyperparameters, within their bounds, by L-BFGS-B.
+
+    The result is never worse than the kernel as given (Rasmussen & Williams 2006, chapter 5). Without a
+    prior `mean`, the constant of generalised least squares, 1^T A^-1 y / 1^T A^-1 1, is profiled out of
+    the evidence.
+
+    Raises
+    ------
+    ValueError
+        If there are no observations.
+    FactorisationError
+        If the kernel as given has no factor on the observations.
+    """
+    if len(observations) == 0:
+        raise ValueError("a kernel cannot be fitted to no observations")
+    data = (inputs(kernel, observations.X, observations.t), observations.y, observations.variance)
+    initial, _, centre = profiled_evidence(kernel, *data, mean, False)
+    if len(kernel.theta) == 0:
+        return Fitted(kernel, initial, centre)
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        try:
+            value, slope, _ = profiled_evidence(kernel.clone_with_theta(theta), *data, mean, True)
+        except FactorisationError:
+            # A wall: the line search turns back.
+            return 1.0 + 2.0 * abs(initial), np.zeros_like(theta)
+        return -value, -slope
+
+    start, bounds = kernel.theta, kernel.bounds
+    found = minimize(loss, start, jac=True, bounds=bounds, options={"maxiter": max_iterations})
+    fitted = kernel.clone_with_theta(found.x if found.fun <= -initial else start)
+    value, _, centre = profiled_evidence(fitted, *data, mean, False)
+    return Fitted(fitted, value, centre)
 
 
 def information_gains(

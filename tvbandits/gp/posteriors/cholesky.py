@@ -128,9 +128,8 @@ class ExactPosterior:
         """With (K + Sigma)^-1 and (K + Sigma)^-1 Y."""
         if self.size == 0 or self.condition_number > worst:
             return None
-        lower = linalg.inverse_lower(self._lower)
         means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
-        return Expansion(self.rows.Z, lower + np.tril(lower, -1).T, means)
+        return Expansion(self.rows.Z, linalg.inverse(self._lower), means)
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
