@@ -53,21 +53,6 @@ class PosteriorInfo:
     condition: float = 1.0
     dictionary_size: int | None = None
 
-    @classmethod
-    def of(
-        cls, posterior: Posterior, in_use: int, forgotten: int, effective: float
-    ) -> PosteriorInfo:
-        """About a posterior, and so many observations."""
-        return cls(
-            in_use=in_use,
-            forgotten=forgotten,
-            effective_sample_size=effective,
-            information_gain=posterior.log_det_ratio / 2,
-            jitter=posterior.jitter,
-            condition=posterior.condition_number,
-            dictionary_size=posterior.dictionary_size,
-        )
-
 
 @dataclass(frozen=True)
 class ModelInfo:

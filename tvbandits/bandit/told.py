@@ -79,12 +79,10 @@ def checked_told(
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = values_and_variance(
-        "y", zero_or_one(y), n, noise_variance if variance is None else variance
-    )
-    times = as_times(_times_asked(pending, points, asked_for) if t is None else t, n)
+    rewards, variances = values_and_variance("y", zero_or_one(y), n, variance, noise_variance)
+    times = _times_asked(pending, points, asked_for) if t is None else as_times(t, n)
     read = ~np.isnan(rewards)
-    told = Observations(points[read], times[read], rewards[read], variances[read])
+    told = Observations.checked(points[read], times[read], rewards[read], variances[read])
     return Told(points, times, told, Plays(points[~read], times[~read]))
 
 
@@ -111,25 +109,22 @@ def checked_answers(
     """
     points = recipe.domain.check(X)
     n = len(points)
-    said, variances = values_and_variance(
-        "values", values, n, recipe.noise_variance if variance is None else variance
-    )
+    said, variances = values_and_variance("values", values, n, variance, recipe.noise_variance)
     has = ~np.isnan(said)
-    k = int(has.sum())
-    source = np.full(k, Source.EXPERT, dtype=np.uint8)
-    return Observations(points[has], np.full(k, t), said[has], variances[has], source), n - k
+    columns = points[has], np.full(int(has.sum()), t), said[has], variances[has]
+    return Observations.checked(*columns, Source.EXPERT), int((~has).sum())
 
 
 def values_and_variance(
-    name: str, values: ArrayLike, n: int, variance: ArrayLike
+    name: str, values: ArrayLike, n: int, variance: ArrayLike | None, otherwise: float
 ) -> tuple[Array, Array]:
-    """Columns (n,) of values, of which NaN is allowed, and of positive variances."""
+    """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
         as_values(values, 1, name, missing=True)
         raise ValueError(f"{name} must have shape ({n},), got ()")
     column = as_values(values, n, name, missing=True)
-    return column, as_variances(variance, n)
+    return column, np.full(n, float(otherwise)) if variance is None else as_variances(variance, n)
 
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
