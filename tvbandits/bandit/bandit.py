@@ -25,16 +25,16 @@ from tvbandits.acquisition.availability import Allowed, Among, Available, availa
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.correcting import ToldReadings, readings_at
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.resuming import first_state, generator_of, state_for
-from tvbandits.bandit.state import Info, State, same_value
+from tvbandits.bandit.recipe import Recipe, first_state, state_for
+from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     Told,
+    ToldReadings,
     calibrated,
     checked_answers,
     checked_told,
+    readings_at,
     values_and_variance,
     visited_with,
 )

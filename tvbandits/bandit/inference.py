@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.resuming import generator_of
-from tvbandits.bandit.state import ModelState, PosteriorInfo, State
+from tvbandits.bandit.state import ModelState, PosteriorInfo, State, generator_of
 from tvbandits.bandit.told import told_to_bank
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number

@@ -383,3 +383,10 @@ def same_value(one: Any, other: Any) -> bool:
         names = [each.name for each in fields(one) if each.compare]
         return all(same_value(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)
+
+
+def generator_of(random: Mapping[str, Any]) -> np.random.Generator:
+    """A generator that continues from a stored state."""
+    bits = getattr(np.random, random["bit_generator"])()
+    bits.state = random
+    return np.random.Generator(bits)
