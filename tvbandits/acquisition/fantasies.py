@@ -175,10 +175,11 @@ class LazyFantasy:
             self._add(x, own)
 
     def _add(self, x: Array, noise: float) -> BatchStep:
-        at = self.domain.index(x[None, :])
-        now = float(self._variances(at)[0])
-        start = float(self.start.refresh(at)[0])
-        z = self.start.embedding_on_surface(at)[0]
+        i = self.surface.index(x)
+        at = self.domain.index(x[None, :]) if i is None else np.array([i])
+        known, embedded = self.start.refresh(at), self.start.embedding_on_surface(at)
+        start, now = float(known[0]), float(self._left(at, known, embedded)[0])
+        z = embedded[0]
         if self.factor is not None:
             self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(noise))
         else:
@@ -193,8 +194,7 @@ class LazyFantasy:
                 V = self.start.V + self._gram()
                 self.factor = linalg.cholesky(V, "sparse posterior's V").L
         self.fresh[:] = False
-        i = int(at[0])
-        return BatchStep(start / noise, now / noise, lambda: self._local(i, z))
+        return BatchStep(start / noise, now / noise, lambda: self._local(at, z))
 
     def _gram(self) -> Array:
         """Sum over the added points of z z^T / v."""
@@ -206,10 +206,17 @@ class LazyFantasy:
         """Variances at some of the candidates, now."""
         if self.factor is not None:
             return self.start.variances_with(self.factor, points)
-        start = self.start.refresh(points)
+        return self._left(
+            points, self.start.refresh(points), self.start.embedding_on_surface(points)
+        )
+
+    def _left(self, points: Index, start: Array, embedded: Array) -> Array:
+        """What those of the batch's start (n,) are now, at candidates of embeddings (n, m)."""
+        if self.factor is not None:
+            return self.start.variances_with(self.factor, points)
         if len(self.taken) == 0:
             return start
-        reach = self.start.embedding_on_surface(points) @ self.taken.T
+        reach = embedded @ self.taken.T
         return np.asarray(np.maximum(start - np.einsum("ij,ij->i", reach, reach), 0.0))
 
     def _look(self, points: Index) -> None:
@@ -219,10 +226,10 @@ class LazyFantasy:
         self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
         self.fresh[points] = True
 
-    def _local(self, i: int, z: Array) -> Array:
+    def _local(self, at: Index, z: Array) -> Array:
         """cov_start(x, x_i)^2 / (var_start(x) v) at every candidate x ([BB] Lemma 3)."""
         points = self.inputs(self.domain.X)
-        prior = np.asarray(self.surface.kernel(points[i : i + 1], points))
+        prior = np.asarray(self.surface.kernel(points[at], points))
         (covariance,) = _on_surface(self.start, prior, z[None, :])
         return _shares(covariance, self.start.on_surface()[1], self.noise)
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.structure import advance, is_space_time
+from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion
@@ -73,7 +73,7 @@ class ExactPosterior:
     @property
     def size(self) -> int:
         """Number of rows of the factor."""
-        return len(self.rows)
+        return len(self.rows.Z)
 
     @property
     def products(self) -> Array:
@@ -254,10 +254,10 @@ def extend(
     dropped = _dropped(previous.data, data)
     if dropped is None or previous.jitter > 0:
         return None
-    on = None if surface is None or previous.surface is None else previous.surface
-    posterior: ExactPosterior | None = replace(
-        previous, surface=None if on is None else on.moved(previous.kernel, previous.rows.Z, now)
-    )
+    on = None
+    if surface is not None and previous.surface is not None:
+        on = previous.surface.moved(surface, previous.rows.Z, now)
+    posterior: ExactPosterior | None = replace(previous, surface=on)
     if dropped and posterior is not None:
         posterior = _rotate_out(posterior, dropped)
     for i in range(len(previous.data) - dropped, len(data)):
@@ -397,7 +397,7 @@ def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid |
         # V speaks about the points at `on.now`; an observation that is not older than any in the
         # factor differs from that by one number.
         back: float | None = 1.0
-        if is_space_time(kernel):
+        if surface.space_time:
             newest = z[0, -1] >= posterior.rows.Z[:, -1].max(initial=-math.inf)
             back = advance(kernel, on.now - z[0, -1]) if newest and on.now >= z[0, -1] else None
         if where is not None and back is not None and back > 1e-3:

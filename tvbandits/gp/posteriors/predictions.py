@@ -310,7 +310,7 @@ class View:
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at points (n, d), each of shape (n,)."""
-        if self._is_surface(X):
+        if self.surface is not None and X is self.surface.points:
             columns, variance = self.posterior.on_surface()
         else:
             columns, variance = self.posterior.predict(self.inputs(X))
@@ -318,7 +318,7 @@ class View:
 
     def mean(self, X: Array) -> Array:
         """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
-        if self._is_surface(X):
+        if self.surface is not None and X is self.surface.points:
             return self._in_units(self.posterior.means_on_surface())
         return self.predict(X)[0]
 
@@ -354,9 +354,6 @@ class View:
     def _bound_of(self, mean: SmoothPosterior, variance: SmoothPosterior, times: float) -> Bound:
         columns = np.array([1.0, self.origin - self.centre])
         return Bound(mean, variance, columns, self.centre, times)
-
-    def _is_surface(self, X: Array) -> bool:
-        return self.surface is not None and X is self.surface.points
 
     def _in_units(self, columns: Array) -> Array:
         shift = self.centre - self.origin

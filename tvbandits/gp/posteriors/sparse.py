@@ -95,7 +95,7 @@ class NystromPosterior:
     @property
     def size(self) -> int:
         """Number of observed inputs."""
-        return len(self.rows)
+        return len(self.rows.Z)
 
     @property
     def dictionary_size(self) -> int | None:
@@ -225,7 +225,9 @@ class NystromPosterior:
 
     @property
     def _on(self) -> GridPosterior:
-        return self.dictionary.fixed_points
+        if self.dictionary.surface is None:
+            raise ValueError(UNCONDITIONED)
+        return self.dictionary.surface
 
     @property
     def _bounds(self) -> _Bounds:
