@@ -358,7 +358,7 @@ class JointFantasy:
             self.reach = np.vstack([self.reach, fresh])
             self.variance = np.maximum(self.variance - (fresh**2).sum(axis=0), 0.0)
         self.factor, self.added = grown, np.concatenate([self.added, Z])
-        return left
+        return np.asarray(left)
 
     def _solved(self, Z: Array) -> Array:
         """L^-1 c(added, Z), shape (k, n)."""

@@ -384,6 +384,9 @@ class EnsemblePosterior:
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
 
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
+
     def effective_dimension(self) -> float:
         """Not a number, as `log_det_ratio`."""
         return math.nan

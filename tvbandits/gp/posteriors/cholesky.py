@@ -131,6 +131,9 @@ class ExactPosterior:
         means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
         return Expansion(self.rows.Z, linalg.inverse(self._lower), means)
 
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
+
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
         inverse = linalg.solve_lower(self._lower, np.eye(self.size))

@@ -142,6 +142,13 @@ class Posterior(Protocol):
         """As sums of kernel rows; None where it is none, or one of a condition number beyond `worst`."""
         ...
 
+    def continued(self, rows: Data, now: float) -> Posterior | None:
+        """What `condition` comes to with more observations, speaking about the time `now`.
+
+        None where that takes `condition` itself.
+        """
+        ...
+
     def effective_dimension(self) -> float:
         """How many independent numbers the observations determine, tr(K (K + Sigma)^-1)."""
         ...
@@ -179,20 +186,6 @@ class PosteriorRule(Protocol):
         FactorisationError
             If the kernel matrix is not positive definite.
         """
-        ...
-
-
-@runtime_checkable
-class Sequential(Protocol):
-    """A posterior that goes on from observation to observation, and comes to what `condition` does."""
-
-    @property
-    def last(self) -> float:
-        """Time of the latest observation; minus infinity where there is none."""
-        ...
-
-    def continued(self, rows: Data, now: float) -> Posterior | None:
-        """With observations more, speaking about the time `now`; None if that takes `condition`."""
         ...
 
 

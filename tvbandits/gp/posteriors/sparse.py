@@ -161,6 +161,9 @@ class NystromPosterior:
         less = linalg.solve_lower(self.factor, half)
         return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
 
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
+
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance.
 
