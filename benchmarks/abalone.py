@@ -33,8 +33,6 @@ from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BKBWidth, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.datasets.regression import RegressionProblem
-from tvbandits.policies.baselines import EpsilonGreedy, Uniform
-from tvbandits.policies.regularised_evolution import RegularisedEvolution
 
 HORIZON, SEEDS = 10_000, 5
 FIRST = 30
@@ -143,19 +141,19 @@ def contestants() -> list[Contestant]:
         Contestant("Thompson, 10", _thompson(10.0), line="--", shade="0.6", weight=2.4),
         Contestant(
             "regularised evolution",
-            lambda problem, _, seed: RegularisedEvolution(problem.domain, seed=seed),
+            lambda problem, _, seed: policies.evolution(problem.domain, seed=seed),
             line=(0, (1, 1)),  # type: ignore[arg-type]
             shade="#333314",
         ),
         Contestant(
             "epsilon-greedy",
-            lambda problem, _, seed: EpsilonGreedy(problem.domain, seed=seed),
+            lambda problem, _, seed: policies.eps_greedy(problem.domain, seed=seed),
             line=(0, (8, 2)),  # type: ignore[arg-type]
             shade="#294e66",
         ),
         Contestant(
             "uniform",
-            lambda problem, _, seed: Uniform(problem.domain, seed=seed),
+            lambda problem, _, seed: policies.uniform(problem.domain, seed=seed),
             shade="0.75",
             weight=1.0,
         ),

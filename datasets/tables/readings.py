@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.coercion import file_path, several, shown
-from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.core.files.reading import File, is_parquet, naming, read_csv, read_parquet, unpacked
 from tvbandits.datasets.tables.columns import few
 
 Source = pd.DataFrame | File

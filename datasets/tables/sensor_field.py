@@ -21,7 +21,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
 )
 from tvbandits.core.coercion import file_paths, several, shown, text
-from tvbandits.core.files import File, naming
+from tvbandits.core.files.reading import File, naming
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tvbandits.cli.main import spread
 from tvbandits.policies.names import (
-    naming_the_parameter,
     parameters_of,
     parse_call,
     parse_spec,
@@ -127,23 +126,6 @@ def test_parameters_as_they_are_written() -> None:
     assert written(OPTIONS) == "whole=1, real, flag=false, word, free"
     assert written(parameters_of(made)) == f"setting, {written(OPTIONS)}"
     assert written({}) == ""
-
-
-@pytest.mark.parametrize(
-    ("message", "given", "expected"),
-    [
-        ("last must be at least 1, got 0", {"window": 0}, "window must be at least 1, got 0"),
-        ("last must be odd, got 'x'", {"a": 1, "b": "x"}, "b must be odd, got 'x'"),
-        ("a must be positive, got 0", {"a": 0, "b": 0}, "a must be positive, got 0"),
-        ("last must be positive, got 0", {"a": 0, "b": 0}, "last must be positive, got 0"),
-        ("last must be positive, got 10", {"a": 0}, "last must be positive, got 10"),
-        ("it asks an expert, got 0", {"a": 0}, "it asks an expert, got 0"),
-    ],
-)
-def test_messages_name_the_user_s_parameter(
-    message: str, given: dict[str, Any], expected: str
-) -> None:
-    assert naming_the_parameter(message, given) == expected
 
 
 # --- options that take several values

@@ -29,8 +29,8 @@ from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.policies import POLICIES, Setting, theory
-from tvbandits.policies.baselines import Uniform
-from tvbandits.policies.drifting import FIRST_EPSILON
+from tvbandits.policies.forgetting import FIRST_EPSILON
+from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
 
@@ -163,7 +163,7 @@ def test_every_recipe_takes_the_common_parts() -> None:
             make(*PARTS, **own, widow=3)
 
 
-def run(bandit: Bandit | Uniform, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
+def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
     """Regret of every step."""
     noise = np.random.default_rng(noise_seed).standard_normal(steps + 1) * 0.1
     regret: list[float] = []
@@ -206,7 +206,7 @@ def test_forgetting_pays_after_a_switch() -> None:
 def test_asking_an_expert_pays() -> None:
     sparq = policies.sparq_gp_ucb(*PARTS, expert=EXPERT, confidence="theory", seed=1)
     window = policies.sw_gp_ucb(*PARTS, window=20, confidence="theory", seed=1)
-    uniform = run(Uniform(BUMP.domain, seed=1), BUMP, 150)[75:].mean()
+    uniform = run(policies.uniform(BUMP.domain, seed=1), BUMP, 150)[75:].mean()
     assert run(sparq, BUMP, 150)[75:].mean() < 0.35 * uniform
     assert run(window, BUMP, 150)[75:].mean() > 0.5 * uniform
 

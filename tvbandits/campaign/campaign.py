@@ -45,7 +45,7 @@ from tvbandits.campaign.store.errors import (
     reading,
 )
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.rows import Row, numbers, points
+from tvbandits.campaign.store.rows import Row, points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
 from tvbandits.core.arrays import (
@@ -59,6 +59,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, shown
+from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Expert, state_of

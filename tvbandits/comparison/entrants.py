@@ -24,7 +24,6 @@ from tvbandits.policies.names import (
     instance_of,
     known_spec,
     load,
-    naming_the_parameter,
     parameters_of,
     parse_call,
     parse_spec,
@@ -93,7 +92,7 @@ class Named:
         try:
             made: Player = make(setting, **given)
         except (TypeError, ValueError) as error:
-            said = naming_the_parameter(str(error), given)
+            said = str(error)
             raise ValueError(said if self.text in said else f'"{self.text}": {said}') from error
         return made
 

@@ -9,10 +9,17 @@ from typing import Any
 
 from tvbandits.policies.baselines import eps_greedy, uniform
 from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb, thompson
-from tvbandits.policies.drifting import et_gp_ucb, tv_gp_ucb, ui_gp_ucb
 from tvbandits.policies.elimination import r_perp
 from tvbandits.policies.expert import frugal_gp_ucb, sparq_gp_ucb
-from tvbandits.policies.forgetting import gp_ucb, r_gp_ucb, sw_gp_ucb, w_gp_ucb
+from tvbandits.policies.forgetting import (
+    et_gp_ucb,
+    gp_ucb,
+    r_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+    w_gp_ucb,
+)
 from tvbandits.policies.learning import adaptive_gp_ucb
 from tvbandits.policies.multi_scale import master
 from tvbandits.policies.opkb import ada_opkb

@@ -10,127 +10,90 @@ P. Auer, N. Cesa-Bianchi and P. Fischer. Finite-time analysis of the multiarmed 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
+from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, finite_number, positive_number
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.player import ModelFree
+from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
-class Uniform(ModelFree):
-    """Plays a point of the domain at random, whatever it is told.
+@dataclass(eq=False)
+class Uniform:
+    """The rule of `uniform`."""
 
-    Parameters
-    ----------
-    domain : Domain
-    minimise : bool
-        Smaller rewards are better.
-    seed : int or numpy.random.Generator
-        A generator is not advanced: a child is spawned from it.
-    """
+    domain: Domain
 
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        minimise: bool = False,
-        seed: int | np.random.Generator = 0,
-    ) -> None:
-        super().__init__(domain, seed, minimise)
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Any point."""
+        return tried(lambda: self.domain.sample(1, rng)[0], allowed, rng)
 
-    def _choose(self) -> Array:
-        return self._domain.sample(1, self._rng)
-
-    def _learn(self, X: Array, y: Array) -> None:
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Nothing is learned."""
 
 
-class EpsilonGreedy(ModelFree):
-    """Plays the point of the best mean reward so far, and at times one at random (Auer 2002).
+@dataclass(eq=False)
+class EpsilonGreedy:
+    """The rule of `eps_greedy`.
 
-    Step t, which is one more than the number of rewards told, plays a uniform point with probability
-
-        epsilon_t = min(epsilon, decay / t),
-
-    the schedule of Auer, Cesa-Bianchi & Fischer 2002 (Theorem 3) where epsilon is 1, and a point of the
-    best mean otherwise; ties fall at random. Means are those of each distinct point, without a prior and
-    without neighbours: a point that was never played is only ever found at random. The experiments of
-    Calandriello et al. 2020, which have this baseline, do not state their schedule.
-
-    Parameters
+    Attributes
     ----------
-    domain : Domain
-        On a `Box`, where no point comes back by chance, the best of the points played.
-    epsilon : float
-        The largest probability of a uniform point, in [0, 1]. The first point is always uniform.
-    decay : float or None
-        Positive: so many steps are uniform at first (if epsilon is 1), and decay log(T / decay) of the
-        others up to T. None: epsilon_t is epsilon at every step.
-    minimise : bool
-        Smaller rewards are better.
-    seed : int or numpy.random.Generator
-        A generator is not advanced: a child is spawned from it.
-
-    References
-    ----------
-    P. Auer, N. Cesa-Bianchi and P. Fischer. Finite-time analysis of the multiarmed bandit problem.
-    Machine Learning 47, 2002.
+    row : dict
+        Of each distinct point, by its bytes, in the arrays that follow.
+    points, means, counts : array of shape (n, d), (n,) and (n,)
+        Distinct points, the means of their rewards, and how many these are.
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        epsilon: float = 1.0,
-        decay: float | None = 100.0,
-        minimise: bool = False,
-        seed: int | np.random.Generator = 0,
-    ) -> None:
-        finite_number("epsilon", epsilon, low=0.0, high=1.0)
-        if decay is not None:
-            positive_number("decay", decay)
-        super().__init__(domain, seed, minimise)
-        self._epsilon, self._decay = float(epsilon), decay
-        self._row: dict[bytes, int] = {}
-        self._points = np.empty((0, domain.dimension))
-        self._means = np.empty(0)
-        self._counts = np.empty(0, dtype=np.int64)
+    domain: Domain
+    epsilon: float
+    decay: float | None
+    points: Array
+    means: Array = field(default_factory=lambda: np.empty(0))
+    counts: Array = field(default_factory=lambda: np.empty(0))
+    row: dict[bytes, int] = field(default_factory=dict)
 
     @property
     def exploration(self) -> float:
         """Probability that the next point is uniform."""
-        if self._told == 0:
+        told = int(self.counts.sum())
+        if told == 0:
             return 1.0
-        if self._decay is None:
-            return self._epsilon
-        return min(self._epsilon, self._decay / (self._told + 1))
+        return self.epsilon if self.decay is None else min(self.epsilon, self.decay / (told + 1))
 
-    def _choose(self) -> Array:
-        if self._rng.random() < self.exploration:
-            return self._domain.sample(1, self._rng)
-        best = np.flatnonzero(self._means == self._means.max())
-        row = best[0] if len(best) == 1 else best[self._rng.integers(len(best))]
-        return self._points[[row]]
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """A point of the best mean, or any one."""
+        return tried(lambda: self._drawn(rng), allowed, rng)
 
-    def _learn(self, X: Array, y: Array) -> None:
+    def _drawn(self, rng: np.random.Generator) -> Array:
+        if rng.random() < self.exploration:
+            return np.asarray(self.domain.sample(1, rng)[0])
+        best = np.flatnonzero(self.means == self.means.max())
+        row = best[0] if len(best) == 1 else best[rng.integers(len(best))]
+        return np.asarray(self.points[row])
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Means of the points, the new ones among them."""
         # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
-        rows = [self._row.setdefault(x.tobytes(), len(self._row)) for x in X + 0.0]
-        new = len(self._row) - len(self._means)
-        if new:
-            first = dict(zip(rows, X, strict=True))
-            fresh = [first[row] for row in range(len(self._means), len(self._row))]
-            self._points = np.concatenate([self._points, fresh])
-            self._means = np.concatenate([self._means, np.zeros(new)])
-            self._counts = np.concatenate([self._counts, np.zeros(new, dtype=np.int64)])
-        for row, value in zip(rows, y, strict=True):
-            self._counts[row] += 1
+        rows = [self.row.setdefault(x.tobytes(), len(self.row)) for x in rewards.X + 0.0]
+        known = len(self.means)
+        if new := len(self.row) - known:
+            first = dict(zip(rows, rewards.X, strict=True))
+            fresh = [first[row] for row in range(known, known + new)]
+            self.points = np.concatenate([self.points, fresh])
+            self.means = np.concatenate([self.means, np.zeros(new)])
+            self.counts = np.concatenate([self.counts, np.zeros(new)])
+        for row, value in zip(rows, rewards.y, strict=True):
+            self.counts[row] += 1
             # Rewards that are all equal have exactly that mean, so that ties are ties.
-            self._means[row] += (value - self._means[row]) / self._counts[row]
+            self.means[row] += (value - self.means[row]) / self.counts[row]
 
 
 @described
-def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Uniform:
+def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
     Examples
@@ -144,7 +107,7 @@ def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Unifor
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return Uniform(domain, minimise=minimise, seed=seed)
+    return adapted(domain, Uniform(domain), minimise, seed)
 
 
 UNIFORM = Policy(
@@ -165,15 +128,25 @@ def eps_greedy(
     decay: float | None = 100.0,
     minimise: bool = False,
     seed: Seed = 0,
-) -> EpsilonGreedy:
+) -> PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
+
+    Step t, which is one more than the number of rewards told, plays a uniform point with probability
+
+        epsilon_t = min(epsilon, decay / t),
+
+    the schedule of Auer, Cesa-Bianchi & Fischer 2002 (Theorem 3) where epsilon is 1, and a point of the
+    best mean otherwise; ties fall at random. Means are those of each distinct point, without a prior and
+    without neighbours: a point that was never played is only ever found at random. The experiments of
+    Calandriello et al. 2020, which have this baseline, do not state their schedule.
 
     Parameters
     ----------
     epsilon : float
-        The largest probability of a uniform point, in [0, 1].
+        The largest probability of a uniform point, in [0, 1]. The first point is always uniform.
     decay : float or None
-        Step t plays a uniform point with probability min(epsilon, decay / t); None: always epsilon.
+        Positive: so many steps are uniform at first (if epsilon is 1), and decay log(T / decay) of the
+        others up to T. None: epsilon_t is epsilon at every step.
 
     Examples
     --------
@@ -186,7 +159,11 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return EpsilonGreedy(domain, epsilon=epsilon, decay=decay, minimise=minimise, seed=seed)
+    finite_number("epsilon", epsilon, low=0.0, high=1.0)
+    if decay is not None:
+        positive_number("decay", decay)
+    rule = EpsilonGreedy(domain, float(epsilon), decay, np.empty((0, domain.dimension)))
+    return adapted(domain, rule, minimise, seed)
 
 
 EPS_GREEDY = Policy(

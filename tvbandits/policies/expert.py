@@ -23,7 +23,7 @@ from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.policies.learning import learned_parts, seasonal_ensemble, told_nothing
+from tvbandits.policies.learning import learned_parts, seasonal_ensemble
 from tvbandits.policies.setting import (
     Common,
     Learn,
@@ -43,14 +43,11 @@ from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Budget, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
-    GreedyVariance,
     LogSchedule,
     NextDecision,
     PlausibleMaximisers,
-    QualityKDPP,
     QueryPlan,
     RandomPoints,
-    UCBBatch,
 )
 
 Consult = Literal["after tell", "before ask"]
@@ -166,15 +163,12 @@ SPARQ_GP_UCB = Policy(
 PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
     "next": NextDecision,
     "plausible": PlausibleMaximisers,
-    "ucb": UCBBatch,
-    "variance": GreedyVariance,
-    "quality": QualityKDPP,
     "kdpp": lambda budget: KDPP(budget=budget),
     "random": RandomPoints,
 }
 """Query plans by name, each made from a budget."""
 
-PlanName = Literal["next", "plausible", "ucb", "variance", "quality", "kdpp", "random"]
+PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
 @described
@@ -277,7 +271,7 @@ FRUGAL_GP_UCB = Policy(
     "learns the drift, and asks budget questions a step or fewer",
     paper="this package",
     look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
-    recommended=told_nothing,
+    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeGuard
 
@@ -16,8 +15,8 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import space_of
 from tvbandits.forgetting.aging import Window
+from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.gp.ensemble.settings import SMALL_NETWORK
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import is_space_time
@@ -32,7 +31,6 @@ from tvbandits.policies.setting import (
     Posterior,
     Season,
     Seed,
-    Setting,
     Width,
     as_posterior,
     as_rule,
@@ -215,18 +213,13 @@ def adaptive_gp_ucb(
     return assembled(domain, start, noise_variance, common, **parts)
 
 
-def told_nothing(setting: Setting) -> Mapping[str, Any]:  # noqa: ARG001 - one face for all
-    """It is told nothing about the problem."""
-    return {"kernel": None}
-
-
 ADAPTIVE_GP_UCB = Policy(
     "adaptive-gp-ucb",
     adaptive_gp_ucb,
     "learns by itself how the reward drifts",
     paper="this package",
     look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "$\\infty$"),
-    recommended=told_nothing,
+    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
 )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tvbandits.core.coercion import cleaned, shown
+from tvbandits.core.coercion import cleaned
 
 WORDS = {"true": True, "false": False}
 
@@ -97,19 +97,6 @@ def known_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
         f'unknown {kind} "{cleaned(name, 80)}"; {_meant(name, alike.values())}'
         f"there are: {', '.join(alike.values())}"
     )
-
-
-def naming_the_parameter(message: str, parameters: Mapping[str, Any]) -> str:
-    """Let "last must be ..., got 0" speak of the parameter that was given as 0, if there is one."""
-    about, _, rest = message.partition(" ")
-    blamed = [
-        key
-        for key, value in parameters.items()
-        if rest.endswith((f"got {value}", f"got {shown(value)}"))
-    ]
-    if about in parameters or len(blamed) != 1 or not rest.startswith("must "):
-        return message
-    return f"{blamed[0]} {rest}"
 
 
 # --- what is imported --------------------------------------------------------------------------------

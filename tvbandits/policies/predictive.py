@@ -23,10 +23,8 @@ coordinates: w ~ N(0, I), w_{t+h} = gamma w_t + sqrt(1 - gamma^2) v with gamma =
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,8 +34,8 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, constant, finite, inward
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.ruled import PolicyAdapter, adapted, constant, finite, inward, unit_of
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, described
 
 SMALLEST = 1e-10
 """Eigenvalues below this share of the largest are left out."""
@@ -174,63 +172,50 @@ def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
     return np.asarray(half.T @ half)
 
 
-class PredictiveSampling(PolicyState):
+@dataclass(eq=False)
+class PredictiveSampling:
     """The rule.
 
     Parameters
     ----------
     domain : Candidates
-    kernel : scikit-learn kernel
-    epsilon : float
-        Rate of change.
+    filter : ArmFilter
     noise : float
         Of a reward, in prior deviations squared.
     centre : Centre
     stretch : float
         What deviations are multiplied by.
+    future : array of shape (r,)
+        x_i of `future_variance`.
     """
 
-    kept: None = None
-    holds: ClassVar[Kinds] = {
-        "_domain": Candidates,
-        "_noise": Real,
-        "_centre": Centre,
-        "_stretch": Real,
-        "_gamma": Real,
-        "_future": np.ndarray,
-        "filter": ArmFilter,
-    }
+    domain: Candidates
+    filter: ArmFilter
+    noise: float
+    centre: Centre
+    stretch: float
+    future: Array
 
-    def __init__(
-        self,
-        domain: Candidates,
-        kernel: Any,
-        epsilon: float,
-        noise: float,
-        centre: Centre,
-        stretch: float,
-    ) -> None:
-        features, values = features_of(kernel, domain.X)
-        self._domain, self._noise, self._centre, self._stretch = domain, noise, centre, stretch
-        self.filter = ArmFilter.prior(features, epsilon)
-        self._gamma = math.sqrt(1.0 - epsilon)
-        self._future = future_variance(self._gamma, noise / values)
+    @property
+    def gamma(self) -> float:
+        """What is left of w after one unit of time."""
+        return math.sqrt(1.0 - self.filter.epsilon)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The best point of a draw."""
-        found = self.filter.awaiting(out, self._domain, self._noise).at(now)
-        covariance = drawn_covariance(found.covariance, self._gamma, self._future)
+        found = self.filter.awaiting(out, self.domain, self.noise).at(now)
+        covariance = drawn_covariance(found.covariance, self.gamma, self.future)
         root = square_root(covariance)
         step = root @ rng.standard_normal(root.shape[1])
-        values = found.features @ (found.centred(self._centre.value) + self._stretch * step)
-        return allowed.best(lambda X: values[self._domain.index(X)], rng)
+        values = found.features @ (found.centred(self.centre.value) + self.stretch * step)
+        return allowed.best(lambda X: values[self.domain.index(X)], rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Filter them."""
         for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            row, scaled = int(self._domain.index(x[None])[0]), float(y) / self._centre.scale
-            self.filter = self.filter.at(float(t)).observed(row, scaled, self._noise)
-            self._centre = self._centre.seen(scaled)
+            row, scaled = int(self.domain.index(x[None])[0]), float(y) / self.centre.scale
+            self.filter = self.filter.at(float(t)).observed(row, scaled, self.noise)
+            self.centre = self.centre.seen(scaled)
 
 
 @described
@@ -271,26 +256,14 @@ def predictive_sampling(
     """
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     width = constant(confidence)
-    unit = 1.0 if mean != "online" else positive_number("scale", scale)
-    rule = PredictiveSampling(
-        finite(domain, "predictive sampling"),
-        kernel,
-        epsilon,
-        positive_number("noise_variance", noise_variance) / unit**2,
-        Centre(inward(mean, minimise), unit),
-        width,
-    )
-    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
-
-
-def recommended(
-    setting: Setting, epsilon: float | None = None, scale: float | None = None
-) -> Mapping[str, Any]:
-    """Rate and deviation of a first sample."""
-    return {
-        "epsilon": setting.epsilon if epsilon is None else epsilon,
-        "scale": setting.scale if scale is None else scale,
-    }
+    unit, arms = unit_of(mean, scale), finite(domain, "predictive sampling")
+    noise = positive_number("noise_variance", noise_variance) / unit**2
+    features, values = features_of(kernel, arms.X)
+    found = ArmFilter.prior(features, epsilon)
+    future = future_variance(math.sqrt(1.0 - epsilon), noise / values)
+    centre = Centre(inward(mean, minimise), unit)
+    rule = PredictiveSampling(arms, found, noise, centre, width, future)
+    return adapted(domain, rule, minimise, seed)
 
 
 POLICIES = (
@@ -300,6 +273,9 @@ POLICIES = (
         "draws what all future rewards would still confirm",
         paper="Liu 2023",
         look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
-        recommended=recommended,
+        recommended={
+            "epsilon": lambda setting, _: setting.epsilon,
+            "scale": lambda setting, _: setting.scale,
+        },
     ),
 )

@@ -9,10 +9,8 @@ AISTATS 2025.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,15 +22,15 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.predictive import ArmFilter, Centre, features_of, log_density
 from tvbandits.policies.ruled import (
-    Kinds,
     PolicyAdapter,
-    PolicyState,
+    adapted,
     constant,
     finite,
     inward,
     numbers_in,
+    unit_of,
 )
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, described
 
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 """The default priors: nine, three length scales times three rates of change."""
@@ -63,65 +61,51 @@ class Member:
     rounds: int = 0
 
 
-class SeveralPriors(PolicyState):
+@dataclass(eq=False)
+class SeveralPriors:
     """What both rules share: filters of all priors, told every reward.
 
     Parameters
     ----------
     domain : Candidates
-    kernels : sequence of kernels over points
-    rates : sequence of float
-        Rates of change; every kernel is tried with every rate.
+    members : list of Member
+        Every kernel with every rate of change.
     noise : float
         Of a reward, in prior deviations squared.
     centre : Centre
     width : float
+    steps : int
+        Rewards so far.
     """
 
-    kept: None = None
-    holds: ClassVar[Kinds] = {
-        "_domain": Candidates,
-        "_noise": Real,
-        "_centre": Centre,
-        "_width": Real,
-        "_steps": Integral,
-        "members": list,
-    }
-
-    def __init__(
-        self,
-        domain: Candidates,
-        kernels: Sequence[Any],
-        rates: Sequence[float],
-        noise: float,
-        centre: Centre,
-        width: float,
-    ) -> None:
-        features = [features_of(kernel, domain.X)[0] for kernel in kernels]
-        self._domain, self._noise, self._centre, self._width = domain, noise, centre, width
-        self.members = [Member(ArmFilter.prior(each, rate)) for each in features for rate in rates]
-        self._steps = 0
+    domain: Candidates
+    members: list[Member]
+    noise: float
+    centre: Centre
+    width: float
+    steps: int = 0
 
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
         """The filter of a prior at a decision."""
-        return self.members[p].filter.awaiting(out, self._domain, self._noise).at(now)
+        return self.members[p].filter.awaiting(out, self.domain, self.noise).at(now)
 
     def _best(self, values: Array, allowed: Allowed, rng: np.random.Generator) -> tuple[int, Array]:
         """Row and point of the largest of values (A,) that may be chosen."""
-        x = allowed.best(lambda X: values[self._domain.index(X)], rng)
-        return int(self._domain.index(x[None])[0]), x
+        x = allowed.best(lambda X: values[self.domain.index(X)], rng)
+        return int(self.domain.index(x[None])[0]), x
 
     def _observe(self, t: float, x: Array, y: float) -> None:
         """Every filter sees the reward; its evidence is that of the prediction of it."""
-        row, scaled = int(self._domain.index(x[None])[0]), y / self._centre.scale
+        row, scaled = int(self.domain.index(x[None])[0]), y / self.centre.scale
         for member in self.members:
             now = member.filter.at(t)
-            mean, variance = now.moments(row, self._centre.before(scaled))
-            member.log_evidence += log_density(scaled - mean, variance + self._noise)
-            member.filter = now.observed(row, scaled, self._noise)
-        self._centre, self._steps = self._centre.seen(scaled), self._steps + 1
+            mean, variance = now.moments(row, self.centre.before(scaled))
+            member.log_evidence += log_density(scaled - mean, variance + self.noise)
+            member.filter = now.observed(row, scaled, self.noise)
+        self.centre, self.steps = self.centre.seen(scaled), self.steps + 1
 
 
+@dataclass(eq=False)
 class Elimination(SeveralPriors):
     """PE-GP-UCB ([Zi]): the most optimistic of the priors that nothing speaks against.
 
@@ -132,32 +116,28 @@ class Elimination(SeveralPriors):
             > sqrt(2 s^2 |S_p| log(pi^2 t^2 |U| / (3 delta))) + sum_{S_p} b sd_p(x_i).
     """
 
-    holds: ClassVar[Kinds] = {**SeveralPriors.holds, "_delta": Real, "_chosen": dict, "left": list}
-
-    def __init__(self, *parts: Any, delta: float) -> None:
-        super().__init__(*parts)
-        self.left = list(range(len(self.members)))
-        self._delta = delta
-        self._chosen: dict[bytes, int] = {}
+    delta: float = field(kw_only=True)
+    left: list[int] = field(kw_only=True)
+    chosen: dict[bytes, int] = field(kw_only=True, default_factory=dict)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The point of the largest upper bound of all priors that are left."""
         found: tuple[float, int, Array] | None = None
         for p in self.left:
-            centre = self._centre.value
+            centre = self.centre.value
             mean, deviation = self._at(p, now, out).surface(centre)
-            bound = np.round(mean - centre + self._width * deviation, DIGITS)
+            bound = np.round(mean - centre + self.width * deviation, DIGITS)
             row, x = self._best(bound, allowed, rng)
             if found is None or bound[row] > found[0]:
                 found = (float(bound[row]), p, x)
         assert found is not None  # one prior is always left
-        self._chosen[found[2].tobytes()] = found[1]
+        self.chosen[found[2].tobytes()] = found[1]
         return found[2]
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Charge the prior that chose a point with its error; then all see the reward."""
         for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            p = self._chosen.pop(x.tobytes(), None)
+            p = self.chosen.pop(x.tobytes(), None)
             if p is not None:
                 self._charge(self.members[p], float(t), x, float(y))
             self._observe(float(t), x, float(y))
@@ -165,21 +145,22 @@ class Elimination(SeveralPriors):
                 self._judge(p)
 
     def _charge(self, member: Member, t: float, x: Array, y: float) -> None:
-        row = int(self._domain.index(x[None])[0])
-        scaled = y / self._centre.scale
-        mean, variance = member.filter.at(t).moments(row, self._centre.before(scaled))
+        row = int(self.domain.index(x[None])[0])
+        scaled = y / self.centre.scale
+        mean, variance = member.filter.at(t).moments(row, self.centre.before(scaled))
         member.errors += scaled - mean
-        member.allowance += self._width * math.sqrt(max(variance, 0.0))
+        member.allowance += self.width * math.sqrt(max(variance, 0.0))
         member.rounds += 1
 
     def _judge(self, p: int) -> None:
         member, priors = self.members[p], len(self.members)
-        logarithm = math.log(math.pi**2 * self._steps**2 * priors / (3 * self._delta))
-        most = math.sqrt(2 * self._noise * member.rounds * max(logarithm, 0.0)) + member.allowance
+        logarithm = math.log(math.pi**2 * self.steps**2 * priors / (3 * self.delta))
+        most = math.sqrt(2 * self.noise * member.rounds * max(logarithm, 0.0)) + member.allowance
         if p in self.left and len(self.left) > 1 and abs(member.errors) > most:
             self.left.remove(p)
 
 
+@dataclass(eq=False)
 class PosteriorOfPriors(SeveralPriors):
     """HP-GP-TS ([SC]): draw a prior from its posterior, then a reward from the prior's."""
 
@@ -194,7 +175,7 @@ class PosteriorOfPriors(SeveralPriors):
         p = int(rng.choice(len(self.members), p=self.weights()))
         found = self._at(p, now, out)
         root = square_root(found.covariance)
-        w = found.centred(self._centre.value) + self._width * root @ rng.standard_normal(
+        w = found.centred(self.centre.value) + self.width * root @ rng.standard_normal(
             root.shape[1]
         )
         return self._best(found.features @ w, allowed, rng)[1]
@@ -205,17 +186,6 @@ class PosteriorOfPriors(SeveralPriors):
             self._observe(float(t), x, float(y))
 
 
-class Stretched:
-    """A stationary kernel with its lengths times a factor."""
-
-    def __init__(self, kernel: Any, factor: float) -> None:
-        self._kernel, self._factor = kernel, positive_number("each of lengths", factor)
-
-    def __call__(self, X: Array) -> Array:
-        """The kernel matrix of points (n, d)."""
-        return np.asarray(self._kernel(X / self._factor))
-
-
 def _parts(
     name: str,
     domain: Domain,
@@ -224,18 +194,20 @@ def _parts(
     lengths: str,
     rates: str,
     width: float,
-    mean: Mean,
-    scale: float,
+    centre: Centre,
 ) -> tuple[Any, ...]:
-    """What both rules are made of."""
-    positive_number("noise_variance", noise_variance)
-    unit = 1.0 if mean != "online" else positive_number("scale", scale)
-    kernels = [Stretched(kernel, factor) for factor in numbers_in(lengths, "lengths")]
+    """What both rules are made of: the kernel with its lengths times each factor, and all rates."""
+    noise = positive_number("noise_variance", noise_variance) / centre.scale**2
+    arms = finite(domain, name)
+    factors = [positive_number("each of lengths", each) for each in numbers_in(lengths, "lengths")]
     of_change = [
-        finite_number("each of rates", r, low=0.0, below=1.0) for r in numbers_in(rates, "rates")
+        finite_number("each of rates", each, low=0.0, below=1.0)
+        for each in numbers_in(rates, "rates")
     ]
-    centre = Centre(mean, unit)
-    return finite(domain, name), kernels, of_change, noise_variance / unit**2, centre, width
+    # Of a stationary kernel: lengths times a factor are points over it.
+    features = [features_of(kernel, arms.X / factor)[0] for factor in factors]
+    members = [Member(ArmFilter.prior(each, rate)) for each in features for rate in of_change]
+    return arms, members, noise, centre, width
 
 
 @described
@@ -281,9 +253,10 @@ def pe_gp_ucb(
     10 (1, 1)
     """
     finite_number("delta", delta, above=0.0, high=1.0)
-    width, prior = constant(confidence), inward(mean, minimise)
-    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
-    return PolicyAdapter(domain, Elimination(*parts, delta=delta), minimise=minimise, seed=seed)
+    width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
+    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, centre)
+    rule = Elimination(*parts, delta=delta, left=list(range(len(parts[1]))))
+    return adapted(domain, rule, minimise, seed)
 
 
 @described
@@ -325,14 +298,9 @@ def hp_gp_ts(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    width, prior = constant(confidence), inward(mean, minimise)
-    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
-    return PolicyAdapter(domain, PosteriorOfPriors(*parts), minimise=minimise, seed=seed)
-
-
-def recommended_scale(setting: Setting, scale: float | None = None) -> Mapping[str, Any]:
-    """The prior deviation of a first sample."""
-    return {"scale": setting.scale if scale is None else scale}
+    width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
+    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, centre)
+    return adapted(domain, PosteriorOfPriors(*parts), minimise, seed)
 
 
 POLICIES = (
@@ -342,7 +310,7 @@ POLICIES = (
         "the most optimistic of several priors, with elimination",
         paper="Ziomek 2025",
         look=PlotStyle("#bc29cc", (0, (6, 2)), 1.8, "1"),
-        recommended=recommended_scale,
+        recommended={"scale": lambda setting, _: setting.scale},
     ),
     Policy(
         "hp-gp-ts",
@@ -350,6 +318,6 @@ POLICIES = (
         "Thompson sampling of a prior, then of the reward",
         paper="Sandberg & Chehreghani 2026",
         look=PlotStyle("#811c8c", (0, (2, 2)), 2.0, "2"),
-        recommended=recommended_scale,
+        recommended={"scale": lambda setting, _: setting.scale},
     ),
 )

@@ -11,22 +11,97 @@ D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, positive_number, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.player import ModelFree
+from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
-class RegularisedEvolution(ModelFree):
-    """Aging evolution (Real 2019, Algorithm 1): the oldest dies, however good it is.
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A mutation of a candidate: one of the `count` others that are nearest to it."""
+
+    domain: Candidates
+    count: int
+
+    @cached_property
+    def _tree(self) -> cKDTree[None, None]:
+        deviation = self.domain.X.std(axis=0)
+        return cKDTree(self.domain.X / np.where(deviation > 0, deviation, 1.0))
+
+    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
+        """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
+        count = min(self.count, len(self.domain) - 1)
+        if count == 0:
+            return x.copy()
+        (row,) = self.domain.index(x)
+        near = np.asarray(self._tree.query(self._tree.data[row], k=count + 1)[1])
+        others = near[near != row][:count]
+        return np.asarray(self.domain.X[rng.choice(others)].copy())
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mutation of a point in a box: a Gaussian step, a share of its sides, clipped to the box."""
+
+    domain: Box
+    share: float
+
+    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
+        """A point near `x` (d,)."""
+        low, high = self.domain.bounds.T
+        step = self.share * (high - low) * rng.standard_normal(len(x))
+        return np.asarray(np.clip(x + step, low, high))
+
+
+@dataclass(eq=False)
+class RegularisedEvolution:
+    """The rule of `evolution`: members are points with their rewards, the oldest first."""
+
+    domain: Domain
+    mutation: Neighbour | Step
+    tournament: int
+    members: deque[tuple[Array, float]]
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """A mutation of the winner of a tournament."""
+        return tried(lambda: self._drawn(rng), allowed, rng)
+
+    def _drawn(self, rng: np.random.Generator) -> Array:
+        if len(self.members) < (self.members.maxlen or 0):
+            return np.asarray(self.domain.sample(1, rng)[0])
+        drawn = rng.integers(len(self.members), size=self.tournament)
+        winner, _ = max((self.members[row] for row in drawn), key=lambda member: member[1])
+        return self.mutation(winner, rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """They join."""
+        self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
+
+
+@described
+def evolution(
+    domain: Domain,
+    *,
+    population: int = 100,
+    tournament: int = 10,
+    mutation: int | float | None = None,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> PolicyAdapter:
+    """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
 
     The population is the last `population` points told, with their rewards. Until it is full, points are
     uniform. Then each step draws `tournament` members at random, with replacement, and plays a mutation
@@ -44,129 +119,12 @@ class RegularisedEvolution(ModelFree):
     Parameters
     ----------
     domain : Candidates or Box
+        Where it may play.
     population : int
         P; 100 by default, and tournaments of 10, are those of the code that the experiments of
         Calandriello et al. 2020 ran (the published benchmark scripts of Ying et al. 2019).
     tournament : int
-        S; 1 is a random walk without selection.
-    mutation : int or float, optional
-        Number of neighbours of a candidate (10 by default), or share of a side of a box (0.1).
-    minimise : bool
-        Smaller rewards are better.
-    seed : int or numpy.random.Generator
-        A generator is not advanced: a child is spawned from it.
-
-    References
-    ----------
-    E. Real, A. Aggarwal, Y. Huang and Q. V. Le. Regularized evolution for image classifier architecture
-    search. AAAI 2019.
-    """
-
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        population: int = 100,
-        tournament: int = 10,
-        mutation: float | None = None,
-        minimise: bool = False,
-        seed: int | np.random.Generator = 0,
-    ) -> None:
-        for name, size in (("population", population), ("tournament", tournament)):
-            whole_number(name, size)
-        super().__init__(domain, seed, minimise)
-        self._mutation: _Neighbour | _Step
-        if isinstance(domain, Candidates):
-            self._mutation = _Neighbour(domain, 10 if mutation is None else mutation)
-        elif isinstance(domain, Box):
-            self._mutation = _Step(domain, 0.1 if mutation is None else mutation)
-        else:
-            raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(domain)}")
-        self._tournament = tournament
-        self._members: deque[tuple[Array, float]] = deque(maxlen=population)
-
-    @property
-    def population(self) -> tuple[Array, Array]:
-        """Its points (p, d) and their rewards (p,), the oldest first."""
-        X = np.array([x for x, _ in self._members]).reshape(-1, self._domain.dimension)
-        return X, self._sign * np.array([y for _, y in self._members])
-
-    def _choose(self) -> Array:
-        if len(self._members) < (self._members.maxlen or 0):
-            return self._domain.sample(1, self._rng)
-        drawn = self._rng.integers(len(self._members), size=self._tournament)
-        winner, _ = max((self._members[row] for row in drawn), key=lambda member: member[1])
-        return self._mutation(winner, self._rng)[None, :]
-
-    def _learn(self, X: Array, y: Array) -> None:
-        self._members.extend(zip(X.copy(), y.tolist(), strict=True))
-
-
-class _Neighbour:
-    """A mutation of a candidate: one of the others that are nearest to it."""
-
-    def __init__(self, domain: Candidates, count: float) -> None:
-        neighbours = whole_number("mutation, a number of neighbours on Candidates,", count)
-        deviation = domain.X.std(axis=0)
-        self._domain = domain
-        self._standardised = domain.X / np.where(deviation > 0, deviation, 1.0)
-        self._tree: cKDTree[None, None] = cKDTree(self._standardised)
-        self._count = min(neighbours, len(domain) - 1)
-
-    def __saved__(self) -> dict[str, Any]:
-        return {"domain": self._domain, "count": max(self._count, 1)}
-
-    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
-        """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
-        if self._count == 0:
-            return x.copy()
-        (row,) = self._domain.index(x)
-        near = np.asarray(self._tree.query(self._standardised[row], k=self._count + 1)[1])
-        others = near[near != row][: self._count]
-        return np.asarray(self._domain.X[rng.choice(others)].copy())
-
-
-class _Step:
-    """A mutation of a point in a box: a Gaussian step, clipped to the box."""
-
-    def __init__(self, domain: Box, share: float) -> None:
-        positive_number("mutation, a share of a Box,", share)
-        self._low, self._high = domain.bounds.T
-        self._deviation = share * (self._high - self._low)
-
-    def __saved__(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-    @classmethod
-    def __restored__(cls, _low: Array, _high: Array, _deviation: Array) -> _Step:
-        made = object.__new__(cls)
-        made._low, made._high, made._deviation = _low, _high, _deviation
-        return made
-
-    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
-        """A point near `x` (d,)."""
-        step = self._deviation * rng.standard_normal(len(x))
-        return np.asarray(np.clip(x + step, self._low, self._high))
-
-
-@described
-def evolution(
-    domain: Domain,
-    *,
-    population: int = 100,
-    tournament: int = 10,
-    mutation: int | float | None = None,
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> RegularisedEvolution:
-    """Regularised evolution (Real 2019): mutations of the best of a few; the oldest dies.
-
-    Parameters
-    ----------
-    population : int
-        P: so many of the latest points are kept.
-    tournament : int
-        S: so many of them, drawn at random, compete; the best is mutated.
+        S: so many of them, drawn at random, compete; 1 is a random walk without selection.
     mutation : int or float, optional
         Number of neighbours of a candidate (10 by default), or share of a side of a box (0.1).
 
@@ -181,14 +139,19 @@ def evolution(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return RegularisedEvolution(
-        domain,
-        population=population,
-        tournament=tournament,
-        mutation=mutation,
-        minimise=minimise,
-        seed=seed,
-    )
+    whole_number("population", population)
+    whole_number("tournament", tournament)
+    mutate: Any
+    if isinstance(domain, Candidates):
+        name, count = "mutation, a number of neighbours on Candidates,", mutation
+        mutate = Neighbour(domain, whole_number(name, 10 if count is None else count))
+    elif isinstance(domain, Box):
+        share = 0.1 if mutation is None else mutation
+        mutate = Step(domain, positive_number("mutation, a share of a Box,", share))
+    else:
+        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(domain)}")
+    rule = RegularisedEvolution(domain, mutate, tournament, deque(maxlen=population))
+    return adapted(domain, rule, minimise, seed)
 
 
 POLICIES = (

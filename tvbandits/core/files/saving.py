@@ -19,7 +19,7 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure, write_whole
+from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure
 from tvbandits.core.files.reading import check_regular, current_limits
 from tvbandits.core.files.values import Decoder, Encoder, Trusted
 
@@ -216,6 +216,24 @@ def put_in_place(
             _put_new(draft, path)
     if durable and hasattr(os, "O_DIRECTORY"):  # the new name is on the disk, too
         _sync(path.parent)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file of one's own wholly or not at all, to the disk.
+
+    Nobody else may read it: it is for what is saved, and for secrets.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there before stays as it was.
+    """
+
+    def write(draft: Path) -> None:
+        draft.touch(mode=0o600)
+        draft.write_bytes(data)
+
+    put_in_place(path, write, durable=True)
 
 
 def is_plain(path: Path) -> bool:
