@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -82,6 +82,18 @@ def test_values_take_the_declared_type() -> None:
     found = parse_call(OPTIONS, "m:whole=4e1,real=2,flag=True,word=06,free=7")
     assert found == {"whole": 40, "real": 2.0, "flag": True, "word": "06", "free": 7}
     assert [type(v) for v in found.values()] == [int, float, bool, str, int]
+
+
+def test_none_is_said_by_a_word_where_no_other_text_may_be_given() -> None:
+    def recipe(
+        season: float | Literal["find"] | None = "find", title: str | None = None
+    ) -> None: ...
+
+    known = parameters_of(recipe)
+    assert parse_call(known, "m:season=none,title=none") == {"season": None, "title": "none"}
+    assert parse_call(known, "m:season=find") == {"season": "find"}
+    with pytest.raises(ValueError, match='season must be a number or "find" or "none", got odd'):
+        parse_call(known, "m:season=odd")
 
 
 @pytest.mark.parametrize(

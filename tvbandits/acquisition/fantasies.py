@@ -7,7 +7,6 @@ whose stale bound is the largest need their variance now.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +19,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior
 
 AT_ONCE = 32
@@ -62,8 +62,8 @@ class FantasyModel(Protocol):
         """Shrink the variances as if `x` (d,) had been observed; what a batch rule looks at."""
         ...
 
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if `x` (d,), which is out, had been observed with this noise."""
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if points (k, d), which are out, had been observed with noise (k,)."""
         ...
 
     def bounds(self, X: Array) -> Array:
@@ -169,9 +169,10 @@ class LazyFantasy:
         """Shrink the variances as if the candidate `x` had been observed."""
         return self._add(x, self.noise)
 
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if the candidate `x` had been observed with this noise."""
-        self._add(x, noise)
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
+        for x, own in zip(X, noise.tolist(), strict=True):
+            self._add(x, own)
 
     def _add(self, x: Array, noise: float) -> BatchStep:
         at = self.domain.index(x[None, :])
@@ -221,8 +222,8 @@ class LazyFantasy:
     def _local(self, i: int, z: Array) -> Array:
         """cov_start(x, x_i)^2 / (var_start(x) v) at every candidate x ([BB] Lemma 3)."""
         points = self.inputs(self.domain.X)
-        prior = np.asarray(self.surface.kernel(points[i : i + 1], points))[0]
-        covariance = _on_surface(self.start, prior, z)
+        prior = np.asarray(self.surface.kernel(points[i : i + 1], points))
+        (covariance,) = _on_surface(self.start, prior, z[None, :])
         return _shares(covariance, self.start.on_surface()[1], self.noise)
 
 
@@ -263,12 +264,12 @@ class PlainFantasy:
         """Shrink the variances as if `x` had been observed."""
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
-        self.observe(x, self.noise)
+        self.now = self.now.shrunk(z, self.noise, self.surface)
         return BatchStep(start / self.noise, now / self.noise, lambda: self._local(z))
 
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if `x` had been observed with this noise."""
-        self.now = self.now.shrunk(self.inputs(x[None, :]), noise, self.surface)
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
+        self.now = self.now.shrunk(self.inputs(X), noise, self.surface)
 
     def _variance(self, posterior: Posterior, X: Array) -> Array:
         self.looks += len(X)
@@ -324,27 +325,33 @@ class JointFantasy:
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
-        return self._add(x, self.noise)
-
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if `x` had been observed with this noise."""
-        self._add(x, noise)
-
-    def _add(self, x: Array, noise: float) -> BatchStep:
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
-        row = self._solved(z)[:, 0]
-        now = max(start - float(row @ row), 0.0)
-        pivot = math.sqrt(now + noise)
-        k = len(row)
-        grown = np.zeros((k + 1, k + 1))
-        grown[:k, :k], grown[k, :k], grown[k, k] = self.factor, row, pivot
+        (left,) = self._observed(z, np.array([self.noise]))
+        return BatchStep(start / self.noise, float(left) / self.noise, lambda: self._local(z))
+
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
+        Z = self.inputs(X)
+        rows, _ = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
+        self._observed(rows.Z, rows.variance)
+
+    def _observed(self, Z: Array, noise: Array) -> Array:
+        """Take in inputs (k, p) together; returns the variances (k,) that were left of them."""
+        rows = self._solved(Z)
+        joint = self.start.cross_covariance(Z, Z) - rows.T @ rows
+        left = np.maximum(self.start.predict(Z)[1] - (rows**2).sum(axis=0), 0.0)
+        np.fill_diagonal(joint, left + noise)
+        root = linalg.cholesky(joint, "what is observed").L
+        n, k = len(self.added), len(Z)
+        grown = np.zeros((n + k, n + k))
+        grown[:n, :n], grown[n:, :n], grown[n:, n:] = self.factor, rows.T, root
         if self.surface is not None:
-            fresh = (self._covariance(x, z) - row @ self.reach) / pivot
+            fresh = linalg.solve_lower(root, self._covariance(Z) - rows.T @ self.reach)
             self.reach = np.vstack([self.reach, fresh])
-            self.variance = np.maximum(self.variance - fresh**2, 0.0)
-        self.factor, self.added = grown, np.concatenate([self.added, z])
-        return BatchStep(start / noise, now / noise, lambda: self._local(x, z))
+            self.variance = np.maximum(self.variance - (fresh**2).sum(axis=0), 0.0)
+        self.factor, self.added = grown, np.concatenate([self.added, Z])
+        return left
 
     def _solved(self, Z: Array) -> Array:
         """L^-1 c(added, Z), shape (k, n)."""
@@ -363,26 +370,26 @@ class JointFantasy:
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))
 
-    def _covariance(self, x: Array, z: Array) -> Array:
-        """c(x, .) at the fixed points, shape (A,)."""
+    def _covariance(self, Z: Array) -> Array:
+        """c(Z, .) at the fixed points, shape (k, A)."""
         assert self.surface is not None
         points = self.inputs(self.surface.points)
         if not isinstance(self.start, LazyBounds):
-            return np.asarray(self.start.cross_covariance(z, points)[0])
+            return np.asarray(self.start.cross_covariance(Z, points))
         assert isinstance(self.domain, Candidates)
-        embedded = self.start.embedding_on_surface(self.domain.index(x[None, :]))[0]
-        return _on_surface(self.start, self.surface.kernel(z, points)[0], embedded)
+        embedded = self.start.embedding_on_surface(self.domain.index(Z[:, : self.domain.dimension]))
+        return _on_surface(self.start, np.asarray(self.surface.kernel(Z, points)), embedded)
 
-    def _local(self, x: Array, z: Array) -> Array:
+    def _local(self, z: Array) -> Array:
         if self.surface is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
-        return _shares(self._covariance(x, z), self.start.on_surface()[1], self.noise)
+        return _shares(self._covariance(z)[0], self.start.on_surface()[1], self.noise)
 
 
 def _on_surface(posterior: LazyBounds, prior: Array, z: Array) -> Array:
-    """Posterior covariance (A,) of the fixed points and a point of embedding `z`, from the prior one."""
-    half = linalg.solve_lower(posterior.factor, z)
-    twist = linalg.solve_lower(posterior.factor, half, transposed=True) - z
+    """Posterior covariances (k, A) of the fixed points and points of embeddings (k, m)."""
+    half = linalg.solve_lower(posterior.factor, z.T)
+    twist = linalg.solve_lower(posterior.factor, half, transposed=True).T - z
     return np.asarray(prior + posterior.times_embedding(twist))
 
 

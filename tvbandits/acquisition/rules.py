@@ -85,8 +85,8 @@ class Decision:
             width,
             joint=len(self.pending) > 0 or self.n not in (None, 1),
         )
-        for x, noise in zip(self.pending, self.pending_noise, strict=True):
-            fantasy.observe(x, float(noise))
+        if len(self.pending):
+            fantasy.observe(self.pending, self.pending_noise)
         return fantasy
 
     def deviation(self) -> Callable[[Array], Array]:
@@ -314,8 +314,9 @@ class LastingBound:
         assert isinstance(known, EnsemblePosterior)  # `check` has seen to it
         width = decision.beta * lasting_share(known.bank, max(known.now, known.bank.time))
         allowed = Allowed(domain, decision.available, decision.taken)
-        for x, noise in zip(decision.pending, decision.pending_noise, strict=True):
-            known = known.shrunk(view.inputs(x[None, :]), float(noise), view.surface)
+        if len(decision.pending):
+            Z = view.inputs(decision.pending)
+            known = known.shrunk(Z, decision.pending_noise, view.surface)
         count = decision.batching.smallest if decision.n is None else decision.n
         batch: list[Array] = []
         looks = 0

@@ -493,7 +493,8 @@ class Bandit(Looking):
     def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
         """The state once it knows what was told."""
         model = self._model
-        calibration = calibrated(self._recipe, state, told.rewards, model.expected)
+        errors = model.errors if model.speaks_jointly(state) else None
+        calibration = calibrated(self._recipe, state, told.rewards, model.expected, errors)
         spent = state.spent + model.information(state, told.rewards)
         state = model.reset_at_events(state, told.rewards, rng)
         before = len(state.rewards)

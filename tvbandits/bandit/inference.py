@@ -17,6 +17,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.resuming import generator_of
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State
 from tvbandits.bandit.told import told_to_bank
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -24,7 +25,6 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.forgetting.aging import Ages, Constant, Paced, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
-from tvbandits.forgetting.memory import ActiveWindow, Memory, of_tail
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
@@ -33,9 +33,11 @@ from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.continuing import FilterCache
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.predictions import View, worth_of_pending
 from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.pool import CandidatePool
 
 FEWEST = 2
@@ -60,6 +62,10 @@ class _Conditioned:
     made: State
 
 
+def _ages_nothing(state: State) -> bool:
+    return type(state.model.aging) is Constant and state.since == (0, 0)
+
+
 class Model:
     """The beliefs of a recipe; all it keeps is what can be computed again."""
 
@@ -68,7 +74,7 @@ class Model:
         self._sign = -1.0 if recipe.minimise else 1.0
         self._on_candidates: CandidateGrid | None = None
         self._latest: _Conditioned | None = None
-        self._memory, self._continuing = Memory(), FilterCache()
+        self._continuing = FilterCache()
         self._forewarning, self._finite = CostWarning(), isinstance(recipe.domain, Candidates)
 
     def one_thread(self, state: State) -> AbstractContextManager[None]:
@@ -105,7 +111,7 @@ class Model:
             return told_to_bank(self._recipe, state, self._surface(state), now)
         started = time.perf_counter()
         model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
-        if type(model.aging) is Constant and state.since == (0, 0):
+        if _ages_nothing(state):
             self._continuing.keep(state.rewards, state.answers, model, posterior)
         centre = self._sign * model.scaling.centre(posterior.products, self._origin(state))
         known = replace(state.info.model, centre=centre, scale=model.scaling.scale)
@@ -139,7 +145,7 @@ class Model:
         recipe, model = self._recipe, state.model
         assert not isinstance(recipe.posterior, ModelEnsemble)  # which is told what is new
         if self._learns_scale(state):
-            seen, _, used = self._aged(state, now, whole=True)
+            seen, _, used = self._aged(state, now)
             noise = recipe.noise_variance
             scaled = standardisation.learn(model.scaling, model.kernel, seen, used, noise)
             model = model if scaled is model.scaling else replace(model, scaling=scaled)
@@ -193,6 +199,36 @@ class Model:
         """The state that speaks about a time, and mean and deviation (n,) at points (n, d), signed."""
         known = self.conditioned(state, t, generator_of(state.random))
         return known, *self.view(known, t).predict(X)
+
+    def speaks_jointly(self, state: State) -> bool:
+        """Whether what is told changes neither weights nor features of what was told before."""
+        return _ages_nothing(state) and isinstance(self._recipe.posterior, Exact | StateSpace)
+
+    def errors(self, state: State, told: Observations) -> tuple[Array, Array]:
+        """Errors (n,) of rewards, each against what is said of it by all before it; their variances.
+
+        With the joint covariance C = L L' of what is told, noise included, and the errors e of what is
+        said of it before any of it is told, reward i is off by L_ii (L^-1 e)_i with the variance L_ii^2
+        once those before it are known. The centre follows from the constant's column, as it grows.
+        """
+        assert state.time is not None  # some of them are late
+        now = max(state.time, float(told.t.max()))
+        known = self.conditioned(state, now, generator_of(state.random))
+        posterior, scaled, origin = known.posterior, known.model.scaling, self._origin(known)
+        assert posterior is not None  # it is conditioned
+        rows = self._data(known, self._signed(told), told.variance)
+        covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
+        L = linalg.cholesky(covariance, "what is told").L
+        whitened = linalg.solve_lower(L, rows.Y - posterior.predict(rows.Z)[0])
+        products = np.concatenate(
+            [np.zeros((1, 2, 2)), whitened[:-1, :, None] * whitened[:-1, None]]
+        )
+        centres = [
+            scaled.centre(each, origin) for each in posterior.products + products.cumsum(axis=0)
+        ]
+        off = whitened[:, 0] + (origin - np.array(centres)) * whitened[:, 1]
+        deviation = np.diagonal(L)
+        return deviation * off, (scaled.scale * deviation) ** 2
 
     def beta(self, state: State) -> float:
         """The width of a conditioned state."""
@@ -287,7 +323,7 @@ class Model:
     def _refitted(self, state: State, every: Every) -> State:
         """With a kernel that was fitted to what has been seen, in a unit that suits it."""
         recipe, model = self._recipe, state.model
-        seen, _, used = self._aged(state, state.time or 0.0, whole=True)
+        seen, _, used = self._aged(state, state.time or 0.0)
         kept = seen if used.all() else seen.take(used)
         if len(kept) < FEWEST:
             return state
@@ -323,18 +359,12 @@ class Model:
             None if asking is None else asking.pool_size,
         )
 
-    def _aged(
-        self, state: State, now: float, *, whole: bool = False
-    ) -> tuple[Observations, Array, Array]:
-        """Observations, larger being better, their effective variances, and which are in use.
-
-        All of them, or without the first ones where those are forgotten for good.
-        """
-        tail = ActiveWindow() if whole else self._tail(state)
+    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
+        """Observations, larger being better, their effective variances, and which are in use."""
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        seen, ages = of_tail(state.rewards, state.answers, tail, latest)
-        seen = self._signed(seen)
-        effective = np.asarray(state.model.aging(seen.variance, ages))
+        # Not behind the rewards themselves, where the next ones go.
+        seen = self._signed(state.rewards.take(slice(None)).append(state.answers))
+        effective = np.asarray(state.model.aging(seen.variance, Ages.of(seen, latest)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -342,29 +372,17 @@ class Model:
             )
         if state.since != (0, 0):
             rewards, answers = state.since
-            told = len(state.rewards) - tail.rewards
+            told = len(state.rewards)
             effective = effective.copy()
-            effective[: max(rewards - tail.rewards, 0)] = np.inf
-            effective[told : told + max(answers - tail.answers, 0)] = np.inf
+            effective[:rewards] = np.inf
+            effective[told : told + answers] = np.inf
         return seen, effective, np.isfinite(effective)
-
-    def _tail(self, state: State) -> ActiveWindow:
-        """Where observations begin that may still count."""
-        if state.time is None:
-            return ActiveWindow()
-        model = state.model
-
-        def prior(seen: Observations) -> float:
-            diagonal = model.kernel.diag(self.inputs(state, seen.X, seen.t))
-            return float(model.scaling.scale**2 * np.max(diagonal))
-
-        return self._memory.tail(state.rewards, state.answers, model.aging, state.time, prior)
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
         every, learned = self._recipe.learn, state.model.learned
         n = len(state.rewards) + len(state.answers)
-        if every is None or learned is None or len(seen) < n:
+        if every is None or learned is None:
             return True
         rewards, answers = learned.at
         fitted = np.zeros(n, dtype=bool)

@@ -155,9 +155,19 @@ def visited_with(visited: Array, X: Array) -> Array:
 Expected = Callable[[State, Array, float], tuple[State, Array, Array]]
 """A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
+Errors = Callable[[State, Observations], tuple[Array, Array]]
+"""Errors (n,) of rewards against what all that was told before each says of it, and their variances."""
+
+MANY_LATE = 8
+"""From so many late rewards on, what is said of them is taken from their joint distribution."""
+
 
 def calibrated(
-    recipe: Recipe, state: State, told: Observations, expected: Expected
+    recipe: Recipe,
+    state: State,
+    told: Observations,
+    expected: Expected,
+    errors_of: Errors | None = None,
 ) -> IntervalCalibration:
     """How well the deviations of a learned kernel hold, once more rewards are told.
 
@@ -165,13 +175,23 @@ def calibrated(
     many are told at once does not matter. One where the last one was says little (see
     `IntervalCalibration`),
     and before the first fit there is nothing to watch.
+
+    A late reward takes a filter back to its time: of many, `errors_of` says at once what `expected` says
+    one by one, to rounding.
     """
     known, learned = state.calibration, state.model.learned
     if recipe.learn is None or learned is None or learned.fits == 0:
         return known
     X = np.concatenate([state.rewards.X[-1:], told.X])
+    changed = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
+    late = 0 if state.time is None else int((told.t < state.time).sum())
+    if late >= MANY_LATE and errors_of is not None:
+        errors, variances = errors_of(state, told)
+        for i in changed:
+            known = known.after(float(errors[i]), float(variances[i]))
+        return known
     sign, count = -1.0 if recipe.minimise else 1.0, 0
-    for i in np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist():
+    for i in changed:
         more = told.take(slice(count, i))
         if len(more):
             times = more.t if state.time is None else np.append(more.t, state.time)

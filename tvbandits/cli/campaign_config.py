@@ -28,7 +28,7 @@ from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
-from tvbandits.policies.names import known_spec, parse_call
+from tvbandits.policies.names import known_spec, means_none, parse_call
 from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
@@ -249,7 +249,7 @@ def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, An
                 )
             if option in found:
                 raise ValueError(f"[{part}] {option} is given twice")
-            found[option] = value
+            found[option] = None if means_none(value, known[option].annotation) else value
     return found
 
 

@@ -22,11 +22,20 @@ from tvbandits.policies import POLICIES, PlotStyle, Policy
 from tvbandits.policies.names import imported, path_of
 from tvbandits.policies.setting import Dashes
 
-MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$\\spadesuit$": 10}
+MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5}
+MARKER_SIZES |= dict.fromkeys(
+    (f"${symbol}$" for symbol in (r"\spadesuit", r"\clubsuit", r"\heartsuit", r"\diamondsuit")), 10
+)
+MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10}
 """Points, of markers that would look small in the usual 7."""
 
 
-FREE_COLOURS = ("#8a5a00", "#1b6ca8", "#a02c5a", "#2e7d4f", "#6a4fb0", "#b5451b", "#4f4f4f")
+FREE_COLOURS = (
+    "#197580", "#991f5c", "#9b52cc", "#5b7350", "#661445", "#2654bf",
+    "#d92b82", "#0f4c40", "#6457d9", "#4c3643", "#a530f2", "#6b7099",
+    "#421980", "#cc29ab", "#143566", "#5e5073", "#532ee5", "#62388c",
+)  # fmt: skip
+"""Far from the colours of all names and from each other; no more than two of 36 share one."""
 
 
 FREE_DASHES: tuple[Dashes, ...] = (
@@ -51,6 +60,10 @@ PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
 
 LEADER, KEY = 1.03, 0.42
 """Where labels begin, in widths of the picture, and inches of the curve's style before the name."""
+
+
+BAND = "Curve: mean over the seeds. Band: one standard deviation to either side."
+"""Below the picture, where there is more than one seed."""
 
 
 REFERENCE_NAMES = {
@@ -118,6 +131,8 @@ def regret_figure(
         axes.set_ylabel(
             f"average regret $R_t / t$ [{escaped}]" if unit else "average regret $R_t / t$"
         )
+    if rows["seed"].nunique() > 1:
+        figure.supxlabel(BAND, x=0.01, horizontalalignment="left", fontsize=9)
     return figure
 
 

@@ -171,7 +171,7 @@ EPS_GREEDY = Policy(
     eps_greedy,
     "the best point so far, at random min(epsilon, decay / t)",
     paper="Auer 2002",
-    look=PlotStyle("#44607c", (0, (1, 1, 1, 3)), 2.4, "8"),
+    look=PlotStyle("#294e66", (0, (1, 1, 1, 3)), 2.4, "8"),
 )
 
 

@@ -204,7 +204,7 @@ POLICIES = (
         r_perp,
         "phases in random order, elimination, restarts",
         paper="Iwazaki & Takeno 2025",
-        look=PlotStyle("#045a8d", (0, (1, 2)), 2.2, "|"),
+        look=PlotStyle("#5d24b2", (0, (1, 2)), 2.2, "|"),
         recommended={"reset_every": recommended_period, "scale": lambda setting, _: setting.scale},
     ),
 )

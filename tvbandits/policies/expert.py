@@ -43,14 +43,11 @@ from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Budget, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
-    GreedyVariance,
     LogSchedule,
     NextDecision,
     PlausibleMaximisers,
-    QualityKDPP,
     QueryPlan,
     RandomPoints,
-    UCBBatch,
 )
 
 Consult = Literal["after tell", "before ask"]
@@ -166,15 +163,12 @@ SPARQ_GP_UCB = Policy(
 PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
     "next": NextDecision,
     "plausible": PlausibleMaximisers,
-    "ucb": UCBBatch,
-    "variance": GreedyVariance,
-    "quality": QualityKDPP,
     "kdpp": lambda budget: KDPP(budget=budget),
     "random": RandomPoints,
 }
 """Query plans by name, each made from a budget."""
 
-PlanName = Literal["next", "plausible", "ucb", "variance", "quality", "kdpp", "random"]
+PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
 @described
@@ -223,10 +217,11 @@ def frugal_gp_ucb(
         Instead of the plan of that name and budget.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
-    season : float, "find", "none" or None
+    season : float, "find" or None
         Time after which a part of the reward comes again: 24 for a day where times count hours. Models
         with a season stand beside models without then. "find": on up to 64 candidates a
-        period is looked for in what is read, for 1,024 steps. None or "none": there is none.
+        period is looked for in what is read, for 1,024 steps. None: there is no
+        season (`season=none` on the command line, `season = "none"` in campaign.toml).
 
     Examples
     --------

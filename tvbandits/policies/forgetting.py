@@ -454,7 +454,7 @@ ET_GP_UCB = Policy(
     et_gp_ucb,
     "starts afresh when a reward is a surprise",
     paper="Brunzema 2025",
-    look=PlotStyle("#9a6700", (0, (8, 1, 1, 1)), 2.0, "H"),
+    look=PlotStyle("#59513e", (0, (8, 1, 1, 1)), 2.0, "H"),
 )
 
 

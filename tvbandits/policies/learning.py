@@ -15,8 +15,8 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import space_of
 from tvbandits.forgetting.aging import Window
+from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.gp.ensemble.settings import SMALL_NETWORK
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import is_space_time
@@ -96,7 +96,7 @@ def seasonal_ensemble(posterior: Any, season: Season) -> Any:
     """An ensemble with models of a season, or without; other posteriors have none to be found."""
     if isinstance(season, str) and season == "find":
         return posterior
-    if season is None or (isinstance(season, str) and season == "none"):
+    if season is None:
         return (
             replace(posterior, season=None) if isinstance(posterior, ModelEnsemble) else posterior
         )

@@ -290,7 +290,7 @@ POLICIES = (
         master,
         "copies of a bandit on many scales, and two tests",
         paper="Wei & Luo 2021",
-        look=PlotStyle("#525252", (0, (8, 2, 2, 2)), 1.8, "4"),
+        look=PlotStyle("#442459", (0, (8, 2, 2, 2)), 1.8, "4"),
         recommended={
             "horizon": lambda setting, _: setting.horizon,
             "scale": lambda setting, _: setting.scale,

@@ -56,8 +56,7 @@ def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
                 f"its parameters: {', '.join(parameters) or 'none'}"
             )
     return {
-        key: _converted(f'"{text}": {key}', value, parameters[key].annotation)
-        for key, value in values.items()
+        key: _converted(f'"{text}": {key}', value, parameters[key]) for key, value in values.items()
     }
 
 
@@ -199,8 +198,9 @@ def _literal(value: str) -> Any:
 PLAIN = (str, int, float, bool, NoneType)
 
 
-def _converted(name: str, value: str, declared: Any) -> Any:
+def _converted(name: str, value: str, parameter: inspect.Parameter) -> Any:
     """`value` in the declared type; parameters that declare none take what it looks like."""
+    declared = parameter.annotation
     kinds, words = _kinds(declared)
     objects = [kind for kind in kinds if kind not in PLAIN]
     found = _literal(value)
@@ -208,6 +208,8 @@ def _converted(name: str, value: str, declared: Any) -> Any:
         return instance_of(load(value))
     if value.casefold() in words:
         return value.casefold()
+    if means_none(value, declared):
+        return None
     if str in kinds:
         return value
     if bool in kinds and isinstance(found, bool):
@@ -223,10 +225,19 @@ def _converted(name: str, value: str, declared: Any) -> Any:
     wanted = [*((float, "a number"), (int, "a whole number"), (bool, "true or false"))]
     allowed = [text for kind, text in wanted if kind in kinds][:1]
     allowed += [f'"{word}"' for word in words]
+    if parameter.default is not None and means_none("none", declared):
+        allowed += ['"none"']  # else one leaves the parameter out
     allowed += ["package.module:attribute"] if objects and declared not in _UNDECLARED else []
     if not allowed or declared in _UNDECLARED:
         return found
     raise ValueError(f"{name} must be {' or '.join(allowed)}, got {cleaned(value, 200)}")
+
+
+def means_none(value: object, declared: Any) -> bool:
+    """Whether a value is the text "none" and stands for None: where no other text may be given."""
+    kinds, _ = _kinds(declared)
+    said = isinstance(value, str) and value.casefold() == "none"
+    return said and NoneType in kinds and str not in kinds
 
 
 _UNDECLARED = (Any, inspect.Parameter.empty)

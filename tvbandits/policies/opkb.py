@@ -424,7 +424,7 @@ POLICIES = (
         ada_opkb,
         "solves for whom to play, replays the past, restarts",
         paper="Hong 2023",
-        look=PlotStyle("#993404", (0, (9, 2)), 1.8, "x"),
+        look=PlotStyle("#a65642", (0, (9, 2)), 1.8, "x"),
         recommended={
             "gain": lambda setting, _: max(setting.information_gain, 1e-6),
             "horizon": lambda setting, _: setting.horizon,

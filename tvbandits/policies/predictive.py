@@ -272,7 +272,7 @@ POLICIES = (
         predictive_sampling,
         "draws what all future rewards would still confirm",
         paper="Liu 2023",
-        look=PlotStyle("#2f8f4a", (0, (7, 1)), 1.8, "3"),
+        look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
         recommended={
             "epsilon": lambda setting, _: setting.epsilon,
             "scale": lambda setting, _: setting.scale,

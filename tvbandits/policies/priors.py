@@ -309,7 +309,7 @@ POLICIES = (
         pe_gp_ucb,
         "the most optimistic of several priors, with elimination",
         paper="Ziomek 2025",
-        look=PlotStyle("#ae017e", (0, (6, 2)), 1.8, "1"),
+        look=PlotStyle("#bc29cc", (0, (6, 2)), 1.8, "1"),
         recommended={"scale": lambda setting, _: setting.scale},
     ),
     Policy(
@@ -317,7 +317,7 @@ POLICIES = (
         hp_gp_ts,
         "Thompson sampling of a prior, then of the reward",
         paper="Sandberg & Chehreghani 2026",
-        look=PlotStyle("#c2488a", (0, (2, 2)), 2.0, "2"),
+        look=PlotStyle("#811c8c", (0, (2, 2)), 2.0, "2"),
         recommended={"scale": lambda setting, _: setting.scale},
     ),
 )

@@ -160,6 +160,6 @@ POLICIES = (
         evolution,
         "regularised evolution",
         paper="Real 2019",
-        look=PlotStyle("#6d4c41", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
+        look=PlotStyle("#333314", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
     ),
 )

@@ -428,7 +428,7 @@ POLICIES = (
         w_dbo,
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
-        look=PlotStyle("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
+        look=PlotStyle("#80465d", (0, (2, 1)), 1.8, "$\\clubsuit$"),
         # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
         recommended={
             "first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))

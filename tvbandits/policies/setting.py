@@ -50,7 +50,7 @@ Posterior: TypeAlias = (
     Exact | Nystrom | StateSpace | ModelEnsemble | Literal["exact", "nystrom", "ensemble"]
 )
 Mean: TypeAlias = float | Literal["online"]
-Season: TypeAlias = float | Literal["find", "none"] | None
+Season: TypeAlias = float | Literal["find"] | None
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
 

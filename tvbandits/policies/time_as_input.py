@@ -290,7 +290,7 @@ POLICIES = (
         time_gp_ucb,
         "GP-UCB to which time is one more input",
         paper="Bardou 2024",
-        look=PlotStyle("#225ea8", (0, (1, 1)), 2.0, "$\\heartsuit$"),
+        look=PlotStyle("#2121a6", (0, (1, 1)), 2.0, "$\\heartsuit$"),
         recommended={
             "kernel": lambda *_: None,  # one of its own
             "span": lambda setting, _: float(setting.horizon),
@@ -301,7 +301,7 @@ POLICIES = (
         mk_gp_ucb,
         "TV-GP-UCB, the width decided by epsilon",
         paper="Mandl & Kekkonen 2026",
-        look=PlotStyle("#6a51a3", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
+        look=PlotStyle("#795ba6", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
         recommended={"epsilon": lambda setting, _: setting.epsilon},
     ),
     Policy(
@@ -309,7 +309,7 @@ POLICIES = (
         boba,
         "near a desired outcome that must be known",
         paper="Kelly 2026",
-        look=PlotStyle("#238b45", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
+        look=PlotStyle("#3057f2", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
         recommended={"span": lambda setting, _: float(setting.horizon)},
     ),
 )

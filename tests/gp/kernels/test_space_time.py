@@ -17,7 +17,6 @@ from sklearn.gaussian_process.kernels import (
     ExpSineSquared,
     Kernel,
     Matern,
-    Product,
     RationalQuadratic,
     StationaryKernelMixin,
     WhiteKernel,
@@ -473,85 +472,3 @@ def test_fit_errors() -> None:
         maximum_likelihood.fit(RBF(), Observations.empty(2))
     with pytest.raises(ValueError, match="restarts are random: give rng"):
         maximum_likelihood.fit(RBF(), drawn(RBF(), 3, 0.0, 0), restarts=1)
-
-
-# --- the part over points -------------------------------------------------------------------------
-
-
-class OwnSpace(OnSpace):
-    """A formula of its own, for all that one knows."""
-
-
-class OwnTime(Drift):
-    """The same."""
-
-
-class OwnProduct(Product):
-    """The same."""
-
-
-SPACE, HALF = OnSpace(RBF(0.4)), Matern(2.0, nu=0.5)
-SEPARATE: dict[str, tuple[Kernel, Kernel]] = {
-    "drift": (SPACE * Drift(0.1), RBF(0.4)),
-    "the other way round": (Drift(0.1) * SPACE, RBF(0.4)),
-    "no drift": (SPACE * Drift(0.0, "fixed"), RBF(0.4)),
-    "exponential": (SPACE * OnTime(HALF), RBF(0.4)),
-    "a power in time": (SPACE * OnTime(HALF**2), RBF(0.4)),
-    "a product in time": (SPACE * OnTime(HALF * Matern(3.0, nu=0.5)), RBF(0.4)),
-    "scaled to one in time": (SPACE * OnTime(1.0 * HALF), RBF(0.4)),
-    "scaled": (2.0 * SPACE * Drift(0.1), 2.0 * RBF(0.4)),
-    "scaled at the end": (SPACE * Drift(0.1) * ConstantKernel(2.0), RBF(0.4) * 2.0),
-    "nested": (
-        (3.0 * Drift(0.1)) * (OnTime(HALF) * (SPACE * OnSpace(DotProduct()))),
-        3.0 * RBF(0.4) * DotProduct(),
-    ),
-    "a sum over points": (OnSpace(RBF(0.4) + DotProduct()) * Drift(0.1), RBF(0.4) + DotProduct()),
-}
-INSEPARABLE: dict[str, Kernel] = {
-    "points alone": RBF(0.4),
-    "points alone, wrapped": SPACE,
-    "times alone": Drift(0.1),
-    "times alone, scaled": 2.0 * Drift(0.1),
-    "both columns": RBF([0.4, 2.0]) * Drift(0.1),
-    "both columns besides": SPACE * RBF(0.4) * Drift(0.1),
-    "not Markov": SPACE * OnTime(RBF(2.0)),
-    "not Markov, smoother": SPACE * OnTime(Matern(2.0, nu=1.5)),
-    "not Markov, periodic": SPACE * OnTime(ExpSineSquared(1.0, 3.0)) * Drift(0.1),
-    "variance in time": SPACE * OnTime(2.0 * HALF),
-    "variance of time": SPACE * OnTime(DotProduct()),
-    "a sum": SPACE * Drift(0.1) + OnSpace(DotProduct()) * Drift(0.1),
-    "a sum of two rates": SPACE * Drift(0.1) + SPACE * Drift(0.2),
-    "a sum in time": SPACE * OnTime(0.5 * HALF + 0.5 * Matern(3.0, nu=0.5)),
-    # Both have forgotten everything after one unit of time, but not at the same rate.
-    "a sum in time, fast": SPACE * OnTime(0.5 * Matern(1e-3, nu=0.5) + 0.5 * Matern(5e-4, nu=0.5)),
-    "a growing power": SPACE * OnTime(HALF**-1),
-    "a power of both": (SPACE * Drift(0.1)) ** 2,
-    "static besides": SPACE * (Drift(0.1) + ConstantKernel(1.0)),
-    "own space": OwnSpace(RBF(0.4)) * Drift(0.1),
-    "own time": SPACE * OwnTime(0.1),
-    "own product": OwnProduct(SPACE, Drift(0.1)),
-}
-
-
-@pytest.mark.parametrize("name", SEPARATE)
-def test_the_part_over_points(name: str) -> None:
-    kernel, expected = SEPARATE[name]
-    space = structure.separate(kernel)
-    assert space is not None
-    X, rng = np.random.default_rng(0).random((6, 2)), np.random.default_rng(1)
-    np.testing.assert_allclose(space(X), expected(X), rtol=1e-12)
-    assert not structure.is_space_time(space)
-    # k((x, t), (x', t + h)) = k(x, x') rho(h), with a Markov rho at all distances.
-    for h in (1e-9, 1e-4, 0.3, 1.0, 17.0):
-        t = rng.uniform(-5, 5)
-        now, later = np.column_stack([X, np.full(6, t)]), np.column_stack([X, np.full(6, t + h)])
-        rho = structure.advance(kernel, h)
-        assert rho is not None
-        np.testing.assert_allclose(kernel(now, later), rho * expected(X), rtol=1e-9)
-        assert structure.advance(kernel, 2 * h) == pytest.approx(rho**2, rel=1e-12)
-        assert 0.0 <= rho <= 1.0
-
-
-@pytest.mark.parametrize("name", INSEPARABLE)
-def test_kernels_without_a_part_over_points(name: str) -> None:
-    assert structure.separate(INSEPARABLE[name]) is None

@@ -9,10 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import FilterEnsemble
-from tvbandits.gp.ensemble.filters import Filters
-from tvbandits.gp.ensemble.layout import Layout
-from tvbandits.gp.ensemble.settings import ModelSpec, elapsed
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.filters import Filters, Layout
+from tvbandits.gp.ensemble.models import ModelSpec, elapsed
 from tvbandits.gp.posteriors.kalman import LATER, predictable, told_by_later
 
 TENTH = math.log(1.1)

@@ -22,17 +22,17 @@ from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.bank import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
-from tvbandits.gp.ensemble.settings import (
+from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.mixture import Forecast
+from tvbandits.gp.ensemble.models import (
     SMALL_NETWORK,
     ModelSpec,
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.views import Forecast
+from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
 
@@ -290,8 +290,7 @@ class EnsemblePosterior:
 
     def noise_of(self, t: Array, variance: float) -> Array:
         """With what noise (n,) readings of times (n,) will speak about the time `now`."""
-        ages = np.maximum(self.now - t, 0.0)
-        return np.array([float(faded(self.bank, age, np.array(variance))) for age in ages])
+        return faded(self.bank, np.maximum(self.now - t, 0.0), np.full(len(t), variance))
 
     # --- the questions of `Posterior` -----------------------------------------------------------------
 
@@ -378,10 +377,19 @@ class EnsemblePosterior:
         left = covariance[self.rows(Z1[:, :d])] if one is None else one @ covariance
         return np.asarray(left[:, self.rows(Z2[:, :d])] if other is None else left @ other.T)
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> EnsemblePosterior:  # noqa: ARG002
-        """The same with one more reading of a candidate `z` (1, p), its value unknown."""
-        (row,) = self.rows(z[:, : self.surface.points.shape[1]])
-        known = replace(self._now, noise_variance=noise + self.white).after(int(row))
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> EnsemblePosterior:
+        """The same with more readings of candidates `Z` (k, p), their values unknown."""
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.white)
+        readings, _ = Groups.of(Z).merge(readings)
+        rows = self.rows(readings.Z[:, : self.surface.points.shape[1]])
+        spread = np.zeros(len(self.surface.points))
+        spread[rows] = readings.variance
+        known = replace(self._now, noise_variance=spread).after(*rows.tolist())
         return replace(self, imagined=known)
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002

@@ -10,7 +10,7 @@ The largest information gain gamma_T, greedily (Srinivas et al. 2010, docs/refer
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from tvbandits.core.linalg import (
     solve_lower,
 )
 from tvbandits.core.observations import Observations
+from tvbandits.gp.kernels import matern
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, leaves_of
@@ -218,17 +219,17 @@ def _contracted(weighted: Array, which: Index | None, slopes: Array) -> Array:
     return np.asarray(flat @ slopes)
 
 
-FORMS = {0.5: "rough", 1.5: "smooth"}
+FORMS = {0.5: matern.matern12_by_scale, 1.5: matern.matern32_by_scale}
 """Matern kernels that are written out, by their nu."""
 
 
 @dataclass(frozen=True)
 class _Factor:
-    """A leaf, and the rows that it looks at; `form` is empty where scikit-learn computes it."""
+    """A leaf, and the rows that it looks at; `form` is None where scikit-learn computes it."""
 
     leaf: Leaf
     rows: _Rows
-    form: str = ""
+    form: Callable[[Array], tuple[Array, Array]] | None = None
 
     @classmethod
     def of(cls, leaf: Leaf, points: _Rows, times: _Rows) -> _Factor:
@@ -239,7 +240,7 @@ class _Factor:
             return cls(leaf, rows)
         if np.ndim(inner.length_scale):
             return cls(leaf, rows)
-        form = "rbf" if type(inner) is RBF else FORMS.get(inner.nu, "")
+        form = matern.rbf_by_scale if type(inner) is RBF else FORMS.get(inner.nu)
         return cls(leaf, rows, form)
 
     def at(self, theta: Array) -> _Part:
@@ -248,29 +249,14 @@ class _Factor:
         if type(kernel) is ConstantKernel:
             own = theta[self.leaf.where]
             return _Part(math.exp(own[0]) if len(own) else float(kernel.constant_value))
-        if self.form:
-            values, slope = _stationary(self.form, rows.distances, theta[self.leaf.where][0])
+        if self.form is not None:
+            values, slope = self.form(rows.distances * math.exp(-theta[self.leaf.where][0]))
             return _Part(1.0, _spread(values, rows.which, n), slope[:, None], rows.which)
         kernel = self.leaf.at(theta)
         inner = kernel if type(kernel) is Drift else kernel.kernel
         matrix, slopes = inner(rows.Z, eval_gradient=True)
         flat = np.asarray(slopes).reshape(len(rows.Z) ** 2, -1)
         return _Part(1.0, _spread(np.asarray(matrix), rows.pairs, n), flat, rows.pairs)
-
-
-def _stationary(form: str, distances: Array, log_scale: float) -> tuple[Array, Array]:
-    """A kernel matrix, and its slope with respect to the logarithm of the length scale."""
-    r = distances * math.exp(-log_scale)
-    if form == "rough":
-        matrix = np.exp(-r)
-        return matrix, r * matrix
-    if form == "smooth":
-        r *= math.sqrt(3.0)
-        decay = np.exp(-r)
-        return (1.0 + r) * decay, r * r * decay
-    r *= r
-    matrix = np.exp(-0.5 * r)
-    return matrix, r * matrix
 
 
 @dataclass(frozen=True)

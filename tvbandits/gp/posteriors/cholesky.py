@@ -114,16 +114,20 @@ class ExactPosterior:
         V1, V2 = (linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
         return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> ExactPosterior:
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(
+        self, Z: Array, noise: float | Array, surface: CandidateGrid | None
+    ) -> ExactPosterior:
+        """The same with more observations at inputs `Z` (k, p), their values unknown.
 
         Variances are those of the larger set; means are of no use.
         """
-        row = Data(z, np.zeros((1, self.data.Y.shape[1])), np.array([noise]))
-        appended = _append(self, row, surface)
+        rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
+        rows, _ = Groups.of(Z).merge(rows)
+        grow = _append if len(rows) == 1 else _append_together
+        appended = grow(self, rows, surface)
         if appended is not None:
             return appended
-        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, row, strict=True)))
+        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, rows, strict=True)))
         return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
 
     def effective_dimension(self) -> float:
@@ -345,6 +349,40 @@ def _append(
         log_det_ratio=posterior.log_det_ratio
         + 2 * math.log(pivot)
         - math.log(float(row.variance[0])),
+        surface=on,
+    )
+
+
+def _append_together(
+    posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
+) -> ExactPosterior | None:
+    """Add several observations at once, whose own factor L2 is that of what the others leave of them."""
+    kernel, on, old = posterior.kernel, posterior.surface, posterior.rows
+    below = linalg.solve_lower(posterior._lower, np.asarray(kernel(old.Z, rows.Z)))
+    left = np.asarray(kernel(rows.Z) - below.T @ below) + np.diag(rows.variance)
+    made = linalg.cholesky(left, "what observations leave of others")
+    if made.jitter > 0 or np.square(np.diagonal(made.L)).min() < CANCELLED_IF_REPEATED * left.max():
+        return None
+    n, k = len(old), len(rows)
+    L = np.zeros((n + k, n + k))
+    L[:n, :n], L[n:, :n], L[n:, n:] = posterior.factor.array, below.T, made.L
+    weights = linalg.solve_lower(made.L, rows.Y - below.T @ posterior.weights.array)
+    if on is not None and surface is not None:
+        spread = surface.rows(rows.Z, on.now) - (below.T @ on.V.array) * on.shrink
+        V = linalg.solve_lower(made.L, spread) / on.shrink
+        on = replace(
+            on,
+            V=AppendBuffer.of(np.vstack([on.V.array, V])),
+            means=on.means + V.T @ weights,
+            explained=on.explained + (V**2).sum(axis=0),
+        )
+    log_det_ratio = linalg.log_determinant(made.L) - float(np.log(rows.variance).sum())
+    return replace(
+        posterior,
+        rows=Data(*(np.concatenate(pair) for pair in zip(old, rows, strict=True))),
+        factor=AppendBuffer.of(L, square=True),
+        weights=AppendBuffer.of(np.vstack([posterior.weights.array, weights])),
+        log_det_ratio=posterior.log_det_ratio + log_det_ratio,
         surface=on,
     )
 

@@ -1,14 +1,16 @@
 """What a posterior says at one time, in the user's unit.
 
-An exact posterior at one time as a smooth function of the point, with its slopes.
+A posterior at one time as a smooth function of the point, with its slopes.
 
-For kernels that are sums of amplitude * `Coordinates` * time, amplitude * time, and terms that have
-forgotten every observation by now, time is one number an observation, and what is left is a kernel
-over points: k_i(x) = S(x, x_i) w_i + u_i. With Q = (K + Sigma)^-1,
+For kernels that are sums of amplitude * space * time, amplitude * time, and terms that have forgotten
+every observation by now, time is one number an observation, and what is left is a kernel over points:
+k_i(x) = S(x, x_i) w_i + u_i. S is `Coordinates`, squared exponential, Matern-3/2 or Matern-5/2. With
+Q = (K + Sigma)^-1,
 
     mean(x) = k(x)^T Q y,       variance(x) = k(x, x) - k(x)^T Q k(x),
 
-and the slopes follow from those of S.
+and the slopes follow from those of S. On a dictionary of root R, with k(x) of its points, it is the same
+with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`sparse`).
 """
 
 from __future__ import annotations
@@ -20,16 +22,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
+from tvbandits.core.parameters import PerParameter
 from tvbandits.gp.kernels.coordinates import ROOT, Coordinates, matern
-from tvbandits.gp.kernels.space_time import OnSpace
-from tvbandits.gp.kernels.terms import leaves_of
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.kernels.terms import products_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 WORST = 1e9
 """Beyond this condition number, differences of an explicit inverse would lose too many digits."""
@@ -47,9 +53,10 @@ class SmoothPosterior:
 
     Attributes
     ----------
-    kernel : Coordinates
+    shape : Shape
+        Of S.
     points : array of shape (n, d)
-        Of the observations.
+        Of the observations, or of the dictionary.
     weights, levels : arrays of shape (n,)
         w and u: what of them has not been forgotten.
     prior : float
@@ -60,7 +67,7 @@ class SmoothPosterior:
         Q y.
     """
 
-    kernel: Coordinates
+    shape: Shape
     points: Array
     weights: Array
     levels: Array
@@ -70,20 +77,27 @@ class SmoothPosterior:
 
     @classmethod
     def of(cls, posterior: Posterior, now: float) -> SmoothPosterior | None:
-        """Of a posterior, if it is exact and of such a kernel."""
-        if not isinstance(posterior, ExactPosterior) or posterior.size == 0:
+        """Of a posterior, if it is exact or on a dictionary, and of such a kernel."""
+        if not isinstance(posterior, ExactPosterior | NystromPosterior) or posterior.size == 0:
             return None
-        if posterior.condition_number > WORST:
+        sparse = isinstance(posterior, NystromPosterior)
+        known = posterior.dictionary if sparse else posterior
+        if known.size == 0 or known.condition_number > WORST:
             return None
-        points, times = posterior.rows.Z[:, :-1], posterior.rows.Z[:, -1:]
-        split = _at_time(posterior.kernel, times, now)
+        split = _at_time(posterior.kernel, known.rows.Z, now)
         if split is None:
             return None
-        L = posterior.factor.array
-        lower = linalg.inverse_lower(np.asfortranarray(L))
-        Q = lower + np.tril(lower, -1).T
-        answers = linalg.solve_lower(L, posterior.weights.array, transposed=True)
-        return cls(split[0], points, *split[1:], Q, answers)
+        L = known.factor.array
+        if sparse:
+            half = linalg.solve_lower(L, np.eye(len(L)))
+            less = linalg.solve_lower(posterior.factor, half)
+            Q = half.T @ half - less.T @ less
+            answers = half.T @ posterior.coefficients
+        else:
+            lower = linalg.inverse_lower(np.asfortranarray(L))
+            Q = lower + np.tril(lower, -1).T
+            answers = linalg.solve_lower(L, known.weights.array, transposed=True)
+        return cls(*split, Q, answers)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at points (m, d)."""
@@ -94,17 +108,19 @@ class SmoothPosterior:
 
     def slopes(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """Means (m, c), variances (m,), and their slopes (m, d, c) and (m, d)."""
-        scales, a = self.kernel.scales, float(self.kernel.additive)
+        scales, a, profile = self.shape.scales, self.shape.additive, SLOPED[self.shape.nu]
         apart = (X[:, None] - self.points) / scales
-        joint, slope = matern(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
-        each, slopes = matern(np.abs(apart))
-        d = len(scales)
-        S = (joint + a * each.mean(axis=2)) / (1.0 + a)
+        S, slope = profile(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
+        if a == 0.0:
+            slopes = slope[:, :, None] * apart
+        else:
+            each, slopes = profile(np.abs(apart))
+            S = (S + a * each.mean(axis=2)) / (1.0 + a)
+            slopes *= a / len(scales)
+            slopes += slope[:, :, None]
+            # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
+            slopes *= apart
         k = S * self.weights + self.levels
-        slopes *= a / d
-        slopes += slope[:, :, None]
-        # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
-        slopes *= apart
         slopes *= (-self.weights / (1.0 + a))[:, None]
         slopes /= scales
         Qk = k @ self.inverse
@@ -114,25 +130,68 @@ class SmoothPosterior:
 
     def _covariances(self, X: Array) -> Array:
         """With the observations, shape (m, n)."""
-        scales, a = self.kernel.scales, float(self.kernel.additive)
+        scales, a, profile = self.shape.scales, self.shape.additive, PROFILES[self.shape.nu]
         there = self.points / scales
         out = np.empty((len(X), len(there)))
         # In pieces that stay in the cache of the processor.
         for start in range(0, len(X), CHUNK):
             here = X[start : start + CHUNK] / scales
-            square, added = (np.zeros((len(here), len(there))) for _ in range(2))
-            for j in range(len(scales)):
-                r = np.abs(here[:, j, None] - there[:, j])
-                square += r * r
-                added += _correlation(r)
-            added *= a / len(scales)
-            added += _correlation(np.sqrt(square, out=square))
-            added *= self.weights / (1.0 + a)
-            out[start : start + CHUNK] = added + self.levels
+            if a == 0.0:
+                S = profile(cdist(here, there))
+            else:
+                square, S = (np.zeros((len(here), len(there))) for _ in range(2))
+                for j in range(len(scales)):
+                    r = np.abs(here[:, j, None] - there[:, j])
+                    square += r * r
+                    S += profile(r)
+                S *= a / len(scales)
+                S += profile(np.sqrt(square, out=square))
+            S *= self.weights / (1.0 + a)
+            out[start : start + CHUNK] = S + self.levels
         return out
 
 
-def _correlation(r: Array) -> Array:
+@dataclass(frozen=True)
+class Shape:
+    """A correlation over points: a joint part, and `additive` times the mean of one a coordinate.
+
+    Attributes
+    ----------
+    scales : array of shape (d,)
+    nu : float
+        Smoothness of all parts: 1.5, 2.5 or infinity.
+    additive : float
+    """
+
+    scales: Array
+    nu: float
+    additive: float = 0.0
+
+    @classmethod
+    def of(cls, kernel: Any, dimension: int) -> Shape | None:
+        """Of a kernel over points, if it has one."""
+        if type(kernel) is Coordinates:
+            return cls(kernel.scales, 2.5, float(kernel.additive))
+        if type(kernel) is PerParameter:
+            widths = [width for _, width in kernel.parts]
+            scales, nu = np.repeat(np.atleast_1d(kernel.scales), widths), kernel.nu
+        elif type(kernel) in (RBF, Matern):
+            scales = np.broadcast_to(kernel.length_scale, (dimension,))
+            nu = kernel.nu if type(kernel) is Matern else math.inf
+        else:
+            return None
+        return cls(np.asarray(scales, dtype=np.float64), float(nu)) if nu in PROFILES else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shape) and (
+            (self.nu, self.additive) == (other.nu, other.additive)
+            and np.array_equal(self.scales, other.scales)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _matern(r: Array) -> Array:
     """The Matern-5/2 correlation at scaled distances r, which are used up."""
     r *= ROOT
     decay = np.exp(-r)
@@ -142,36 +201,65 @@ def _correlation(r: Array) -> Array:
     return r
 
 
-def _at_time(
-    kernel: Any, times: Array, now: float
-) -> tuple[Coordinates, Array, Array, float] | None:
-    """The kernel over points, w, u and the prior variance; None where the kernel is another one."""
-    terms = leaves_of(kernel)
-    space: Coordinates | None = None
+def _rough(r: Array) -> tuple[Array, Array]:
+    """The Matern-3/2 correlation at scaled distances r, and -1/r times its derivative."""
+    s = math.sqrt(3.0) * r
+    decay = np.exp(-s)
+    return (1.0 + s) * decay, 3.0 * decay
+
+
+def _smooth(r: Array) -> tuple[Array, Array]:
+    """The squared exponential at scaled distances r, and -1/r times its derivative."""
+    value = np.exp(-0.5 * r * r)
+    return value, value
+
+
+SLOPED: dict[float, Callable[[Array], tuple[Array, Array]]] = {
+    1.5: _rough,
+    2.5: matern,
+    math.inf: _smooth,
+}
+"""By smoothness: correlations at scaled distances r, and -1/r times their derivatives."""
+
+PROFILES: dict[float, Callable[[Array], Array]] = {
+    1.5: lambda r: _rough(r)[0],
+    2.5: _matern,
+    math.inf: lambda r: _smooth(r)[0],
+}
+"""By smoothness: correlations at scaled distances r, which may be used up."""
+
+
+def _at_time(kernel: Any, Z: Array, now: float) -> tuple[Shape, Array, Array, Array, float] | None:
+    """S, points, w, u and the prior variance for inputs (n, p); None where the kernel is another one."""
+    of_time = is_space_time(kernel)
+    points, times = (Z[:, :-1], Z[:, -1:]) if of_time else (Z, np.zeros((len(Z), 1)))
+    inputs, present = np.column_stack([np.zeros(len(times)), times]), np.array([[0.0, now]])
+    space: Shape | None = None
     weights, levels, prior = np.zeros(len(times)), np.zeros(len(times)), 0.0
-    for term in terms or ():
+    for term in products_of(kernel):
         amplitude, over_time, over_points = 1.0, np.ones(len(times)), None
         for leaf in term:
             if type(leaf.kernel) is ConstantKernel:
                 amplitude *= float(leaf.kernel.constant_value)
-            elif type(leaf.kernel) is OnSpace:
+            elif type(leaf.kernel) is OnSpace or not of_time:
                 if over_points is not None:
                     return None
-                over_points = leaf.kernel.kernel
+                over_points = leaf.kernel.kernel if of_time else leaf.kernel
+            elif type(leaf.kernel) in (OnTime, Drift):
+                over_time = over_time * leaf.kernel(inputs, present)[:, 0]
             else:
-                inputs = np.column_stack([np.zeros(len(times)), times])
-                over_time = over_time * leaf.kernel(inputs, np.array([[0.0, now]]))[:, 0]
+                return None
         prior += amplitude
         if over_time.max() < FORGOTTEN:
             continue
         if over_points is None:
             levels = levels + amplitude * over_time
-        elif type(over_points) is Coordinates and (space is None or space == over_points):
-            space = over_points
-            weights = weights + amplitude * over_time
-        else:
+            continue
+        shape = Shape.of(over_points, points.shape[1])
+        if shape is None or not (space is None or space == shape):
             return None
-    return None if space is None else (space, weights, levels, prior)
+        space, weights = shape, weights + amplitude * over_time
+    return None if space is None else (space, points, weights, levels, prior)
 
 
 @dataclass(frozen=True)
@@ -227,7 +315,7 @@ def worth_of_pending(
     """
     prior = np.asarray(kernel.diag(here))
     if space_time:
-        across = np.array([kernel(a[None], b[None])[0, 0] for a, b in zip(here, then, strict=True)])
+        across = np.diagonal(kernel(here, then))
         r2 = np.minimum((across / prior) ** 2, 1.0)
         with np.errstate(divide="ignore"):
             noise = (prior * (1.0 - r2) + noise) / r2

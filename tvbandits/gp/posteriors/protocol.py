@@ -102,16 +102,16 @@ class Posterior(Protocol):
         """Posterior covariance (n1, n2) between kernel inputs `Z1` and `Z2`."""
         ...
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> Posterior:
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Posterior:
+        """The same with more observations at inputs `Z` (k, p) of one time, their values unknown.
 
         Variances are those of the larger set; means are of no use.
 
         Parameters
         ----------
-        z : array of shape (1, p)
-        noise : float
-            Noise variance of the observation, in prior units.
+        Z : array of shape (k, p)
+        noise : float or array of shape (k,)
+            Noise variances of the observations, in prior units.
         surface : Surface or None
             That of conditioning.
         """

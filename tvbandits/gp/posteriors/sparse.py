@@ -143,13 +143,20 @@ class NystromPosterior:
         half1, half2 = (linalg.solve_lower(self.factor, z.T) for z in (z1, z2))
         return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> NystromPosterior:  # noqa: ARG002
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> NystromPosterior:
+        """The same with more observations at inputs `Z` (k, p), their values unknown.
 
         Variances are those of the larger set; means stay.
         """
-        x = embed(self.dictionary, z)[0]
-        smaller = replace(self, factor=linalg.rank_one_update(self.factor, x / np.sqrt(noise)))
+        factor = self.factor
+        for x, own in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
+            factor = linalg.rank_one_update(factor, x / np.sqrt(own))
+        smaller = replace(self, factor=factor)
         if self.bounds is None:
             return smaller
         stale = np.zeros(len(self.bounds.upper), dtype=bool)

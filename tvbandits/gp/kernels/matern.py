@@ -1,0 +1,94 @@
+"""Stationary correlations of scaled distances, each stated once: value, slope, and state in time.
+
+Of a Matern kernel over time the state is its value, and for nu = 3/2 its derivative besides, which move
+by a linear stochastic differential equation ([HS] = Hartikainen & Sarkka 2010, docs/references.md).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+
+ROOT3, ROOT5 = math.sqrt(3.0), math.sqrt(5.0)
+
+Number = TypeVar("Number", float, Array)
+
+
+def identity(r: Array) -> Array:
+    """1 where the distance is 0, else 0."""
+    return np.asarray(r == 0, dtype=np.float64)
+
+
+def matern12(r: Array) -> Array:
+    """Matern-1/2."""
+    return np.asarray(np.exp(-r))
+
+
+def matern32(r: Array) -> Array:
+    """Matern-3/2."""
+    s = ROOT3 * r
+    return np.asarray((1.0 + s) * np.exp(-s))
+
+
+def matern52(r: Array) -> Array:
+    """Matern-5/2."""
+    s = ROOT5 * r
+    return np.asarray((1.0 + s * (1.0 + s / 3.0)) * np.exp(-s))
+
+
+def rbf(r: Array) -> Array:
+    """Squared exponential."""
+    return np.asarray(np.exp(-(r**2) / 2.0))
+
+
+def matern12_by_scale(r: Array) -> tuple[Array, Array]:
+    """Matern-1/2, and its slope with respect to the logarithm of the length scale."""
+    value = np.exp(-r)
+    return value, r * value
+
+
+def matern32_by_scale(r: Array) -> tuple[Array, Array]:
+    """Matern-3/2, and its slope with respect to the logarithm of the length scale."""
+    s = ROOT3 * r
+    decay = np.exp(-s)
+    return (1.0 + s) * decay, s * s * decay
+
+
+def rbf_by_scale(r: Array) -> tuple[Array, Array]:
+    """Squared exponential, and its slope with respect to the logarithm of the length scale."""
+    square = r * r
+    value = np.exp(-0.5 * square)
+    return value, square * value
+
+
+def matern32_rate(scale: Number) -> Number:
+    """Rate of the state of Matern-3/2 in time; the prior variance of its derivative is its square."""
+    return ROOT3 / scale
+
+
+def matern32_transition(
+    rate: Number, h: Number, decay: Number
+) -> tuple[Number, Number, Number, Number]:
+    """What the state of Matern-3/2 expects after a time h >= 0 ([HS] eq. 14).
+
+    Parameters
+    ----------
+    rate : float or array
+        `matern32_rate`.
+    h : float or array
+    decay : float or array
+        exp(-rate h).
+
+    Returns
+    -------
+    value, up : floats or arrays
+        What a value keeps of itself, and takes of its derivative.
+    down, derivative : floats or arrays
+        What a derivative takes of its value, and keeps of itself.
+    """
+    x = rate * h
+    return decay * (1.0 + x), decay * h, -decay * rate**2 * h, decay * (1.0 - x)
