@@ -83,7 +83,7 @@ def as_floats(values: ArrayLike, name: str) -> Array:
     raise ValueError(f"{name} must be numeric, got {shown(values)}{reason}") from cause
 
 
-def refuse(bad: NDArray[np.bool_], values: Array, needs: str, hint: str = "") -> None:
+def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
     """Raise a `ValueError` that names the first of some values (n,), or points (n, d), that is bad."""
     if bad.any():
         where = int(bad.argmax())
