@@ -143,7 +143,7 @@ def imported(path: str) -> Any:
 def instance_of(found: Any) -> Any:
     """An object, or what a class or a function makes that needs no arguments."""
     makes = isinstance(found, type) or inspect.isroutine(found)
-    if makes and not any(_is_needed(each) for each in inspect.signature(found).parameters.values()):
+    if makes and not any(is_needed(each) for each in inspect.signature(found).parameters.values()):
         try:
             return found()
         except Exception as error:  # code of somebody else
@@ -151,7 +151,8 @@ def instance_of(found: Any) -> Any:
     return found
 
 
-def _is_needed(parameter: inspect.Parameter) -> bool:
+def is_needed(parameter: inspect.Parameter) -> bool:
+    """Whether nothing can be called without it."""
     open_ended = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return parameter.default is parameter.empty and parameter.kind not in open_ended
 
