@@ -246,17 +246,8 @@ _UNDECLARED = (Any, inspect.Parameter.empty)
 
 def _kinds(declared: Any) -> tuple[list[Any], list[str]]:
     """The types in a declared type, and the words of its `Literal`s."""
-    if get_origin(declared) is Literal:
-        return [], [each for each in get_args(declared) if isinstance(each, str)]
-    if get_origin(declared) is not None and not _is_union(declared):
-        return [get_origin(declared)], []
-    kinds: list[Any] = []
-    words: list[str] = []
-    for each in get_args(declared) if _is_union(declared) else ():
-        more, more_words = _kinds(each)
-        kinds, words = kinds + more, words + more_words
-    return (kinds, words) if _is_union(declared) else ([declared], [])
-
-
-def _is_union(declared: Any) -> bool:
-    return get_origin(declared) in (UnionType, Union)
+    union = get_origin(declared) in (UnionType, Union)
+    members = get_args(declared) if union else (declared,)
+    literal = [each for each in members if get_origin(each) is Literal]
+    kinds = [get_origin(each) or each for each in members if each not in literal]
+    return kinds, [word for each in literal for word in get_args(each) if isinstance(word, str)]
