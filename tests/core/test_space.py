@@ -19,8 +19,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.parameters import Category, Integer, PerParameter, Real
+from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.space import Space, Table, space_of
+from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import check_kernel, inputs
 

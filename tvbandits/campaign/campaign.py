@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, available
-from tvbandits.bandit.correcting import told_again
-from tvbandits.bandit.told import decision_time
+from tvbandits.bandit.told import decision_time, told_again
 from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import texts
 from tvbandits.campaign.store.errors import (
@@ -34,7 +33,7 @@ from tvbandits.campaign.store.errors import (
     reading,
 )
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.rows import numbers, points
+from tvbandits.campaign.store.rows import points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.watching import Place, Watching, length_of
 from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
@@ -46,6 +45,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, of_kind
+from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.protocols import Expert, state_of
 

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvbandits.bandit.correcting import ToldReadings, corrected, readings_at, still_out
-from tvbandits.bandit.told import checked_told, decision_time, kept_answers, noted
+from tvbandits.bandit.told import (
+    ToldReadings,
+    checked_told,
+    corrected,
+    decision_time,
+    kept_answers,
+    noted,
+    readings_at,
+    still_out,
+)
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.rows import Row, numbers, optional, points
+from tvbandits.campaign.store.rows import Row, optional, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
+from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain

@@ -32,7 +32,7 @@ from tvbandits.campaign.store.errors import (
     DamagedCampaignError,
     reading,
 )
-from tvbandits.campaign.store.rows import Row, numbers, points
+from tvbandits.campaign.store.rows import Row, points
 from tvbandits.campaign.store.store import Store
 from tvbandits.core.arrays import (
     Array,
@@ -44,6 +44,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.files.journal import numbers
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Space

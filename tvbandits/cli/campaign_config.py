@@ -31,7 +31,7 @@ from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
-from tvbandits.policies.names import known_spec, load, parse_call
+from tvbandits.policies.names import known_spec, load, means_none, parse_call
 from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
@@ -217,8 +217,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         asking = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
     more = {key: said[key] for key in ("seed", "minimise") if key in said}
-    learns = "None" in str(signature.parameters["kernel"].annotation)
-    given = (domain, _kernel(said, domain, learns, unit), _noise_variance(said))
+    given = (domain, _kernel(said, domain, policy.learns_kernel, unit), _noise_variance(said))
     try:
         signature.bind(*given, **more, **options)
     except TypeError as error:  # an option without which it is nothing
@@ -252,7 +251,7 @@ def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, An
                 )
             if option in found:
                 raise ValueError(f"[{part}] {option} is given twice")
-            found[option] = value
+            found[option] = None if means_none(value, known[option].annotation) else value
     return found
 
 
@@ -416,7 +415,7 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
             raise ValueError(f"{policy.name} needs {name}: --policy {policy.name}:{name}=...")
         elif name not in given:
             lines.append(f"# {name} = ...")
-    learns = "None" in str(kernel.annotation)
+    learns = policy.learns_kernel
     return DRAFT.format(
         path=path,
         sites=_value(sites or "sites.csv"),
@@ -430,8 +429,8 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
 
 
 def _value(value: Any) -> str:
-    """As TOML says it, which is as JSON does."""
-    return json.dumps(value, ensure_ascii=False)
+    """As TOML says it, which is as JSON does, but for None."""
+    return json.dumps("none" if value is None else value, ensure_ascii=False)
 
 
 def new(
