@@ -239,4 +239,9 @@ class Ledger:
         return replace(made, pending=self.pending, asked_for=out)
 
     def _points(self, rows: Any) -> Array:
-        return points(rows, self.domain.dimension)
+        X = numbers(rows)
+        if X.size and (X.ndim, X.shape[-1]) != (2, self.domain.dimension):
+            raise ValueError(
+                f"points of {self.domain.dimension} coordinates are expected, got {rows}"
+            )
+        return points(X, self.domain.dimension)
