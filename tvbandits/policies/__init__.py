@@ -83,10 +83,15 @@ __all__ += sorted(_HOMES.keys() - {*__all__})
 
 def __getattr__(name: str) -> Any:
     """What is used first is imported then, alone; type checkers know of what is named above."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tvbandits.policies' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+    if name in _HOMES:
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return found
+    if not name.startswith("__"):
+        registry = import_module(f"{__name__}.registry")
+        for policy in registry.POLICIES.values():
+            if policy.recipe.__name__ == name:
+                return policy.recipe
+    raise AttributeError(f"module 'tvbandits.policies' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
