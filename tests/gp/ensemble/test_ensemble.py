@@ -356,7 +356,9 @@ def test_noise_below_rounding_of_the_prior_is_raised() -> None:
     filters, _ = filters.observed(*told)
     _, seen = filters.observed(*told)
     # What is left to know of the place is the noise of the first reading.
-    np.testing.assert_allclose(seen.variances[0], 2 * filters.floor * filters.variance, rtol=1e-3)
+    np.testing.assert_allclose(
+        seen.variances[0], 2 * filters.layout.floor * filters.variance, rtol=1e-3
+    )
 
 
 def test_a_surprise_is_held_against_the_mixture() -> None:
