@@ -134,7 +134,7 @@ class Bandit:
         recipe.domain.check(state.pending.X, "points pending")
         bandit = cls(recipe)
         bandit._state = state_for(recipe, state)
-        expert = consulting.expert_of(recipe)
+        expert = None if recipe.asking is None else recipe.asking.expert
         known = state_of(expert)
         if known is not None and state.expert and known["kind"] == state.expert["kind"]:
             restored(expert, state.expert)
