@@ -165,11 +165,12 @@ class Model:
         if not _ages_nothing(state):
             return None
         for known in self._known:
-            was, posterior = known.of, known.made.posterior
+            was = known.of
+            posterior: object = known.made.posterior
             if (
-                known.made.model is not state.model
+                not isinstance(posterior, Sequential)
+                or known.made.model is not state.model
                 or was.since != (0, 0)
-                or not isinstance(posterior, Sequential)
                 or not state.rewards.begins_with(was.rewards)
                 or not state.answers.begins_with(was.answers)
             ):

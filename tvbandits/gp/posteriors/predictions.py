@@ -80,19 +80,18 @@ class SmoothPosterior:
         """Of a posterior, if it is exact or on a dictionary, and of such a kernel."""
         if not isinstance(posterior, ExactPosterior | NystromPosterior) or posterior.size == 0:
             return None
-        sparse = isinstance(posterior, NystromPosterior)
-        known = posterior.dictionary if sparse else posterior
+        known = posterior if isinstance(posterior, ExactPosterior) else posterior.dictionary
         if known.size == 0 or known.condition_number > WORST:
             return None
         split = _at_time(posterior.kernel, known.rows.Z, now)
         if split is None:
             return None
         L = known.factor.array
-        if sparse:
+        if isinstance(posterior, NystromPosterior):
             half = linalg.solve_lower(L, np.eye(len(L)))
             less = linalg.solve_lower(posterior.factor, half)
             Q = half.T @ half - less.T @ less
-            answers = half.T @ posterior.coefficients
+            answers = np.asarray(half.T @ posterior.coefficients)
         else:
             lower = linalg.inverse_lower(np.asfortranarray(L))
             Q = lower + np.tril(lower, -1).T
