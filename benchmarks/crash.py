@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.experts import recorded
-from tvbandits.experts.records.recording_file import RecordingFile
+from tvbandits.experts.records.recording import RecordingFile
 
 CHILD = Path(__file__).resolve().parents[1] / "tests" / "helpers" / "recording_child.py"
 

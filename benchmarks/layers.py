@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,14 +36,12 @@ from tvbandits.datasets import (
     DriftingBump,
     GPDrift,
     Switching,
-    SwitchingArms,
     TableProblem,
     ozone,
     sensor_field,
 )
-from tvbandits.gp.ensemble import bank, filters, rule, seasons, sleeping
-from tvbandits.gp.ensemble.evidence import squares_of_differences
-from tvbandits.gp.ensemble.settings import ModelSpec
+from tvbandits.gp.ensemble import ensemble, filters, rule, seasons
+from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.policies import expert
 from tvbandits.queries.plans import NextDecision
 
@@ -63,20 +61,6 @@ Switch = tuple[Any, str, Any]
 # --- the layers ---------------------------------------------------------------------------------
 
 
-def one_by_one(
-    models: filters.Filters, reads: Sequence[sleeping.Read]
-) -> tuple[filters.Filters, sleeping.Said]:
-    """As `sleeping.after`, by the filter, step by step."""
-    now, densities, squares = 0.0, [], []
-    for read in reads:
-        models, now = models.moved(read.h - now), read.h
-        expected = np.matmul(models.layout.rows(read.rows), models.mean)
-        squares.append(squares_of_differences(read.values - expected))
-        models, seen = models.observed(read.rows, read.values, read.noise)
-        densities.append(seen.log_density)
-    return models, sleeping.Said(np.array(densities), np.array(squares))
-
-
 def density_alone(log_density: Array, squares: Array, variance: Array) -> Array:  # noqa: ARG001
     """Evidence of a step without that of differences between places."""
     return log_density
@@ -93,28 +77,22 @@ def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
     return rule, name, lambda: models
 
 
-def both_places(name: str, value: Any) -> tuple[Switch, Switch]:
-    """Evidence is taken in by models that are awake, and by models that catch up."""
-    return (bank, name, value), (sleeping, name, value)
-
-
-ENSEMBLE = bank.FilterEnsemble
+ENSEMBLE = ensemble.FilterEnsemble
 LAYERS: dict[str, tuple[Switch, ...]] = {
-    "inactive models": ((ENSEMBLE, "_rested", lambda self, *_: self),),
-    "joint catch-up": ((sleeping, "after", one_by_one),),
-    "waking after a surprise": ((bank, "STARTLING", math.inf),),
-    "thinning": ((bank, "THINNED_AT", ()),),
-    "evidence of differences": both_places("evidence_of", density_alone),
-    "evidence of differences, half": both_places("evidence_of", half_density),
-    "transforms": ((bank, "POWERS", (1.0,)),),
+    "inactive models": ((ENSEMBLE, "_reactivated", lambda self, *_: self),),
+    "waking after a surprise": ((ensemble, "STARTLING", math.inf),),
+    "thinning": ((ensemble, "THINNED_AT", ()),),
+    "evidence of differences": ((ensemble, "evidence_of", density_alone),),
+    "evidence of differences, half": ((ensemble, "evidence_of", half_density),),
+    "transforms": ((ensemble, "POWERS", (1.0,)),),
     "first-guess replay": ((ENSEMBLE, "_is_early", lambda _: False),),
-    "its replay after 4 steps": ((bank, "UNIT_LEARNED_AT", (16,)),),
+    "its replay after 4 steps": ((ensemble, "UNIT_LEARNED_AT", (16,)),),
     "first guess worth 30": (
         (rule, "GUESS_OF_A_FUNCTION", 1.0),
-        (bank, "GUESS_OF_A_FUNCTION", 1.0),
+        (ensemble, "GUESS_OF_A_FUNCTION", 1.0),
     ),
     "variance inflation": ((ENSEMBLE, "widening", 1.0),),
-    "forgetting of weights": both_places("FORGETTING", 1.0),
+    "forgetting of weights": ((ensemble, "FORGETTING", 1.0),),
     "forgetting of the scale": ((filters, "MEMORY", math.inf),),
     "models that start afresh": (only(lambda each: each.hazard == 0, "function_settings"),),
     "lasting weather": (only(lambda each: each.drift_scale < 8, "network_settings"),),

@@ -42,7 +42,6 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.synthetic import GPDrift
 from tvbandits.datasets.tables.problem import Drawn, check_made_up
 
 LARGEST = 10_000_000
@@ -380,46 +379,8 @@ class NewPeak:
         return float(self.value(self.domain.X, t).max())
 
 
-def bogunovic(
-    epsilon: float = 0.01,
-    smoothness: Literal["rbf", "matern52"] = "rbf",
-    horizon: int = 200,
-    seed: int = 0,
-) -> GPDrift:
-    """The synthetic experiment of Bogunovic (2016): 50 x 50 points, length scale 0.2, noise 0.01.
-
-    Parameters
-    ----------
-    epsilon : float
-        Rate of change; the paper has 0.001, 0.01 and 0.03.
-    smoothness : "rbf" or "matern52"
-    horizon : int
-    seed : int
-    """
-    return GPDrift(epsilon, 50, 0.2, horizon, 0.01, seed, "bogunovic", smoothness=smoothness)
-
-
-def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrift:
-    """The experiment of Mandl and Kekkonen (2026): 20 x 20 points, length scale 0.1, noise 0.01.
-
-    Parameters
-    ----------
-    epsilon : float
-        Rate of change; the paper has 0.1, 0.01 and 0.001.
-    horizon : int
-    seed : int
-    """
-    return GPDrift(epsilon, 20, 0.1, horizon, 0.01, seed, "mandl")
-
-
 PROBLEMS = (
     NamedProblem("new-peak", NewPeak, "a peak that appears while another one is played"),
-    NamedProblem(
-        "bogunovic", bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"
-    ),
-    NamedProblem(
-        "mandl", mandl, "paths of the TV-GP-UCB model on 20 x 20 points, short length scale"
-    ),
     NamedProblem(
         "moving-peaks", MovingPeaks, "peaks on a box that move every so many steps (Branke 1999)"
     ),

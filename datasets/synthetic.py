@@ -271,10 +271,48 @@ class Switching(OnCandidates, Drawn):
         return np.asarray(self.pieces[(int(t) - 1) // self.every])
 
 
+def bogunovic(
+    epsilon: float = 0.01,
+    smoothness: Literal["rbf", "matern52"] = "rbf",
+    horizon: int = 200,
+    seed: int = 0,
+) -> GPDrift:
+    """The synthetic experiment of Bogunovic (2016): 50 x 50 points, length scale 0.2, noise 0.01.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change; the paper has 0.001, 0.01 and 0.03.
+    smoothness : "rbf" or "matern52"
+    horizon : int
+    seed : int
+    """
+    return GPDrift(epsilon, 50, 0.2, horizon, 0.01, seed, "bogunovic", smoothness=smoothness)
+
+
+def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrift:
+    """The experiment of Mandl and Kekkonen (2026): 20 x 20 points, length scale 0.1, noise 0.01.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change; the paper has 0.1, 0.01 and 0.001.
+    horizon : int
+    seed : int
+    """
+    return GPDrift(epsilon, 20, 0.1, horizon, 0.01, seed, "mandl")
+
+
 PROBLEMS = (
     NamedProblem(
         "drifting-bump", DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"
     ),
     NamedProblem("gp-drift", GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
     NamedProblem("switching", Switching, "a new draw of a Gaussian process every so many steps"),
+    NamedProblem(
+        "bogunovic", bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"
+    ),
+    NamedProblem(
+        "mandl", mandl, "paths of the TV-GP-UCB model on 20 x 20 points, short length scale"
+    ),
 )

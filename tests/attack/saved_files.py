@@ -29,7 +29,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.report import WRONG, Count, Tally, run_one
 from tvbandits import Candidates, SavedFileError, load, policies
-from tvbandits.core.files.words import part_by
+from tvbandits.core.files.values import part_by
 
 COUNT, QUICK = 600, 120
 

@@ -40,7 +40,7 @@ from tvbandits import (
     policies,
 )
 from tvbandits.bandit.state import same_value
-from tvbandits.core.files import words
+from tvbandits.core.files import values as words
 from tvbandits.core.files.values import UnknownPartError
 from tvbandits.core.space import Table
 from tvbandits.datasets import DriftingBump

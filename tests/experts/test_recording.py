@@ -29,8 +29,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import ExpertUnavailableError, Observer
 from tvbandits.experts import CallableExpert, check_expert
 from tvbandits.experts.records.log import CachedLogExpert
-from tvbandits.experts.records.recording import Recording, recorded
-from tvbandits.experts.records.recording_file import APPLICATION, SCHEMA
+from tvbandits.experts.records.recording import APPLICATION, SCHEMA, Recording, recorded
 
 
 class Counting:

@@ -14,7 +14,7 @@ from tests.helpers.players import RULES, made, step
 from tvbandits import SavedFileError, load, policies
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.saving import from_bytes, to_bytes
-from tvbandits.core.files.types import check_types
+from tvbandits.core.files.values import check_types
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 

@@ -32,7 +32,7 @@ from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.predictions import View, worth_of_pending
-from tvbandits.gp.posteriors.protocol import Posterior, Sequential
+from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.pool import CandidatePool
 
@@ -165,12 +165,11 @@ class Model:
         if not _ages_nothing(state):
             return None
         for known in self._known:
-            was = known.of
-            posterior: object = known.made.posterior
+            was, posterior = known.of, known.made.posterior
             if (
-                not isinstance(posterior, Sequential)
-                or known.made.model is not state.model
+                known.made.model is not state.model
                 or was.since != (0, 0)
+                or posterior is None
                 or not state.rewards.begins_with(was.rewards)
                 or not state.answers.begins_with(was.answers)
             ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -128,11 +128,12 @@ class Recipe:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
+        optional = {each.name for each in fields(self) if each.default is None}
         for name, needs, method in _PARTS:
             part = getattr(self, name)
             if isinstance(part, ModelEnsemble):
                 self._check_ensemble()
-            elif part is not None or not needs.endswith("None"):
+            elif part is not None or name not in optional:
                 check_part(name, part, needs, method)
         self._check_numbers()
         if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):

@@ -15,7 +15,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
-from tvbandits.gp.ensemble.settings import ModelSpec
+from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling

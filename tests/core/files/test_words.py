@@ -10,12 +10,12 @@ import pytest
 
 from tests.attack.saved_files import good, members
 from tests.helpers.discovery import classes_with
-from tvbandits.core.files import words
+from tvbandits.core.files import values as words
 from tvbandits.core.files.values import KERNELS, name_of
 from tvbandits.core.observations import Observations
 from tvbandits.experts import CallableExpert, Recording
 
-PARTS = [kind for house in words.HOUSES for kind in words.parts_of(house).values()]
+PARTS = [kind for house in words.HOUSES for kind in words.parts_in(house).values()]
 
 
 def test_every_part_has_a_word_of_its_own() -> None:
@@ -33,7 +33,7 @@ def test_words_lead_to_classes() -> None:
 def test_two_parts_of_one_word_are_found(monkeypatch: Any) -> None:
     monkeypatch.setattr(Observations, "__word__", "Plays", raising=False)
     with pytest.raises(ValueError, match="and another module have a part 'Plays'"):
-        words.parts_of.__wrapped__("core")
+        words.parts_in.__wrapped__("core")
 
 
 def test_what_reaches_out_is_no_part() -> None:

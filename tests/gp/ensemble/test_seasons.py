@@ -11,11 +11,11 @@ from tvbandits import Answers, Bandit, Candidates, load, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.gp.ensemble.bank import CAPACITY, FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
+from tvbandits.gp.ensemble.models import SMALL_NETWORK, function_settings, settings_for
 from tvbandits.gp.ensemble.recent import Readings, Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
 from tvbandits.gp.ensemble.seasons import LAST, LOOKED_AT, PAGE, Diary, diary_of, told
-from tvbandits.gp.ensemble.settings import SMALL_NETWORK, function_settings, settings_for
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
 PHASES = np.linspace(0.0, 0.8, len(POINTS))

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion
 
 ROTATE_FROM = 96
 """Below this many rows a new factorisation is faster than rotating rows out."""
@@ -66,26 +66,20 @@ class ExactPosterior:
     merged: int = 0
     """Its number of rows when observations of one input were last looked for, to merge them."""
 
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = True
+
     @property
     def size(self) -> int:
         """Number of rows of the factor."""
         return len(self.rows.Z)
 
     @property
-    def dictionary_size(self) -> None:
-        """None: there are no inducing points."""
-        return None
-
-    @property
     def products(self) -> Array:
         """Y^T (K + Sigma)^-1 Y of the value columns of the rows, shape (c, c)."""
         W = self.weights.array
         return np.asarray(W.T @ W)
-
-    @property
-    def settled(self) -> bool:
-        """True: variances at the fixed points come with conditioning."""
-        return True
 
     @cached_property
     def _lower(self) -> Array:
@@ -129,6 +123,16 @@ class ExactPosterior:
             return appended
         rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, rows, strict=True)))
         return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
+
+    def expansion(self, worst: float) -> Expansion | None:
+        """With (K + Sigma)^-1 and (K + Sigma)^-1 Y."""
+        if self.size == 0 or self.condition_number > worst:
+            return None
+        means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
+        return Expansion(self.rows.Z, linalg.inverse(self._lower), means)
+
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
