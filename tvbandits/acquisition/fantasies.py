@@ -216,7 +216,7 @@ class LazyFantasy(FantasyModel):
     def _variances(self, points: Index) -> Array:
         """Variances at some of the candidates, now."""
         if self.factor is not None:
-            return self.start.variances_with(self.factor, points)
+            return np.asarray(self.start.variances_with(self.factor, points))
         return self._left(
             points, self.start.refresh(points), self.start.embedding_on_surface(points)
         )
@@ -224,7 +224,7 @@ class LazyFantasy(FantasyModel):
     def _left(self, points: Index, start: Array, embedded: Array) -> Array:
         """What those of the batch's start (n,) are now, at candidates of embeddings (n, m)."""
         if self.factor is not None:
-            return self.start.variances_with(self.factor, points)
+            return np.asarray(self.start.variances_with(self.factor, points))
         if len(self.taken) == 0:
             return start
         reach = embedded @ self.taken.T
