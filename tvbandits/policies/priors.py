@@ -43,6 +43,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.kalman import gain_of
 from tvbandits.policies.ruled import (
     PolicyAdapter,
     adapted,
@@ -103,8 +104,8 @@ class ArmFilter:
     def observed(self, row: int, y: float, noise: float) -> ArmFilter:
         """With a reward at a candidate, at the time it speaks about."""
         h = self.features[row]
-        reach = self.covariance @ h
-        gain = reach / (float(h @ reach) + noise)
+        reach, spread = gain_of(self.covariance, h, noise)
+        gain = reach / spread
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
 
