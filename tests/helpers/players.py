@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +18,14 @@ from tvbandits.policies import POLICIES, Setting
 LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
 INTERVAL = Box([[0.0, 10.0]], samples=32, starts=1)
 KERNEL, NOISE = RBF(1.5), 0.01
+
+
+SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
+
+
+def tides(X: Array, t: float) -> Array:
+    """What drifts over the sites."""
+    return np.asarray(5.0 + np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
 
 
 def wave(X: Array, t: Any) -> Array:
@@ -132,8 +139,3 @@ def step(player: Any, t: float, n: int | None = None, sign: float = 1.0) -> Arra
 def distinct(X: Array) -> int:
     """Points that differ by more than rounding."""
     return len(np.unique(np.round(X / 1e-6), axis=0))
-
-
-def log_times(steps: int) -> list[float]:
-    """Uneven times."""
-    return [t + 0.3 * math.sin(3 * t) for t in range(1, steps + 1)]
