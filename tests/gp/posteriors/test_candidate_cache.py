@@ -106,22 +106,6 @@ def test_appending_equals_a_new_start_and_never_factors(
             assert factored.calls == 1 + (step + 1) // 25  # those of the comparison
 
 
-def test_several_rows_at_once_and_none_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = SHRINKING["drift"]
-    run, made = Run(kernel, 3), None
-    surface = CandidateGrid(kernel, run.points)
-    factored = Count(monkeypatch, "cholesky")
-    for count in (3, 1, 0, 7, 0, 12):
-        for _ in range(count):
-            now = run.step()
-        now += 0.25
-        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
-        before = factored.calls
-        assert_same(made, run.all, surface, now)
-        factored.calls = before
-    assert factored.calls == 1
-
-
 def test_thousands_of_steps_of_fast_forgetting() -> None:
     """Covariances shrink below any float many times over; the scale is folded in on the way."""
     kernel = OnSpace(RBF(0.3)) * Drift(0.95)
@@ -238,23 +222,6 @@ def test_a_change_in_older_rows_is_never_missed(column: str, row: int) -> None:
     fresh = Factored().condition(made.kernel, data)
     for a, b in zip(moved.predict(every.Z), fresh.predict(every.Z), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
-
-
-def test_forgotten_rows_have_no_influence() -> None:
-    """Two pasts that differ in forgotten rows only: nothing of either is left."""
-    made, every = window_of(160)
-    other = Data(every.Z.copy(), every.Y.copy(), every.variance.copy())
-    other.Y[:10] += 1e3
-    other.Z[:10] = 0.5
-    posts = []
-    for whole in (every, other):
-        first = Factored().condition(
-            made.kernel, Data(whole.Z[:160], whole.Y[:160], whole.variance[:160])
-        )
-        posts.append(Factored().condition(made.kernel, whole.rows(10), previous=first))
-    for a, b in zip(*(post.predict(every.Z) for post in posts), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-9)
-    assert posts[0].size == posts[1].size == 190
 
 
 def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:

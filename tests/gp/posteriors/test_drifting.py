@@ -36,7 +36,6 @@ KERNELS: dict[str, Kernel] = {
     "no drift": OnSpace(Matern(0.4, nu=2.5)) * Drift(0.0, "fixed"),
     "fast": OnSpace(Matern(0.4, nu=2.5)) * Drift(0.95),
 }
-every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
 
 class Run:
@@ -153,42 +152,6 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
 
 
 # --- questions ------------------------------------------------------------------------------------
-
-
-@every_kernel
-@pytest.mark.parametrize("on_surface", [True, False], ids=["surface", "none"])
-def test_the_past_is_the_exact_posterior_given_all_rewards(
-    kernel: Kernel, on_surface: bool
-) -> None:
-    run = Run(6, late=0.2)
-    end = max(run.steps(30), run.time)
-    surface = CandidateGrid(kernel, run.points) if on_surface else None
-    oracle = exact(kernel, run.data)
-    scale = float(kernel.diag(np.zeros((1, 3)))[0])
-    close: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-8 * scale}
-    played = run.data.Z[:, :-1]
-    for now in (-20.0, 0.3 * end, run.time - 1e-3, float(run.data.Z[7, -1])):
-        made = filtered(EVERY_POINT.condition(kernel, run.data, surface=surface, now=now))
-        times = np.tile([now, run.time, end + 1.0, -1.0, 0.5 * end], 6)
-        mixed = np.column_stack([played, times])
-        Z = np.vstack([at(played, now), mixed])
-        for some in (Z, Z[3:9], at(np.tile(run.points, (9, 1)), now)):
-            for mine, theirs in zip(made.predict(some), oracle.predict(some), strict=True):
-                np.testing.assert_allclose(mine, theirs, **close)
-        for Z1, Z2 in ((Z, mixed), (mixed[:4], Z[:2]), (at(played, end), Z)):
-            expected = oracle.cross_covariance(Z1, Z2)
-            np.testing.assert_allclose(made.cross_covariance(Z1, Z2), expected, **close)
-        z = at(run.points[2:3], now)
-        smaller = made.shrunk(z, 0.2, surface).shrunk(z, 0.5, surface)
-        shrunk = oracle.shrunk(z, 0.2, None).shrunk(z, 0.5, None)
-        np.testing.assert_allclose(smaller.predict(Z)[1], shrunk.predict(Z)[1], **close)
-        np.testing.assert_allclose(smaller.predict(Z)[0], made.predict(Z)[0], **close)
-        assert smaller.log_det_ratio == pytest.approx(shrunk.log_det_ratio, rel=1e-7)
-        if on_surface:
-            there = at(run.points, now)
-            for mine, theirs in zip(made.on_surface(), made.predict(there), strict=True):
-                np.testing.assert_allclose(mine, theirs, **close)
-            np.testing.assert_allclose(smaller.on_surface()[1], smaller.predict(there)[1], **close)
 
 
 def test_a_bandit_speaks_about_the_past() -> None:

@@ -18,7 +18,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import advance, inputs
+from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
@@ -38,7 +38,6 @@ MOVING: dict[str, Kernel] = {
     "two rates": OnSpace(ROUGH) * Drift(0.1) + OnSpace(Matern(0.5, nu=0.5)) * Drift(0.3),
 }
 KERNELS = SPACE | MOVING
-every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
 
 class Draw:
@@ -244,24 +243,6 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
             p.on_surface()
             np.testing.assert_allclose(p.on_surface()[1], p.predict(stream.surface.at(now))[1])
             assert p.settled
-
-
-@every_kernel
-def test_every_kernel_moves_on(kernel: Kernel) -> None:
-    stream = Stream(kernel, 9, aging.Constant())
-    part, rng = Nystrom(1.0), np.random.default_rng(8)
-    p: NystromPosterior | None = None
-    data, now = stream.step()
-    # Times close by, and so far apart that a shrinking kernel starts a new account of it.
-    for gap in (0.0, 0.0, 0.4, 3.0, 300.0, 300.0, 0.5):
-        now += gap
-        p = part.condition(kernel, data, surface=stream.surface, now=now, previous=p, rng=rng)
-        assert_surface_is(p, stream.surface, now)
-        exact = dense(p).variance(stream.surface.at(now))
-        np.testing.assert_allclose(p.on_surface()[1], exact, atol=1e-7)
-    if advance(kernel, 1.0) is not None:
-        assert p is not None
-        assert p.dictionary.surface is not None
 
 
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
