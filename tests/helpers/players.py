@@ -13,7 +13,21 @@ from tvbandits import Answers, Bandit, Box, Candidates
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.policies import POLICIES, Setting
+from tvbandits.policies import POLICIES, Setting, opkb
+from tvbandits.policies.opkb import strategy
+
+_strategies: dict[tuple[Any, ...], Array] = {}
+
+
+def _strategy_once(features: Array, gaps: Array, weight: float, ridge: float) -> Array:
+    """ADA-OPKB's first design takes a second, and is the same for every player on the line."""
+    key = (features.shape, features.tobytes(), gaps.tobytes(), weight, ridge)
+    if key not in _strategies:
+        _strategies[key] = strategy(features, gaps, weight, ridge)
+    return _strategies[key].copy()
+
+
+opkb.strategy = _strategy_once
 
 LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
 INTERVAL = Box([[0.0, 10.0]], samples=32, starts=1)
