@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,13 @@ CALLS = [(kind, *each) for kind, calls in WRONG.items() for each in calls]
 
 
 def player(kind: str) -> Bandit:
+    """One of its own, from the same state."""
+    bandit = played(kind)
+    return Bandit.from_state(bandit.recipe, bandit.state)
+
+
+@cache
+def played(kind: str) -> Bandit:
     """With a plan and no expert, rewards up to t = 8, a failed reading, and two points out."""
     domain, kernel = DOMAINS[kind]
     asking = Asking(RandomPoints(2), about="domain", reuse_answers=True)
