@@ -13,7 +13,7 @@ from tvbandits import Box, Candidates, policies
 from tvbandits.policies.elimination import most_uncertain
 from tvbandits.policies.multi_scale import Tests as MasterTests
 from tvbandits.policies.opkb import inverse_moment, strategy
-from tvbandits.policies.predictive import features_of
+from tvbandits.policies.priors import features_of
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 
@@ -23,14 +23,14 @@ def world(t: float, switch: float = 60) -> Any:
     return wave if t <= switch else -wave
 
 
+# --- MASTER -----------------------------------------------------------------------------------------
+
+
 def test_the_thresholds_are_those_of_the_paper() -> None:
     tests = MasterTests(horizon=1024, delta=0.1, regret=2.0, first=9.0, second=3.0, sure=6.0)
     assert tests.rho(1) == 1.0
     assert tests.rho(100) == pytest.approx(0.2)
     assert tests.surely(100) == pytest.approx(6 * 11 * math.log(10240) * 0.2)
-
-
-# --- MASTER -----------------------------------------------------------------------------------------
 
 
 def master(**constants: Any) -> Any:

@@ -97,7 +97,7 @@ def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None
 
 def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
     from tvbandits.forgetting.aging import Window
-    from tvbandits.policies import learning
+    from tvbandits.policies import expert as learning
 
     monkeypatch.setattr(learning, "BOX_REWARDS", 12)
     bandit, _ = played(20)

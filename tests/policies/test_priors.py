@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
 from tvbandits import Box, Candidates, policies
-from tvbandits.policies.predictive import (
+from tvbandits.policies.priors import (
     ArmFilter,
     drawn_covariance,
     features_of,

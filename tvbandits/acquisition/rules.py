@@ -191,10 +191,12 @@ class UpperConfidenceBound:
         smooth = width.smooth if decision.available is None else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
+        everything = allowed.everything and decision.n is None
         batch: list[Array] = []
         while len(batch) < most:
             # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
-            batch.append(allowed.checked(fantasy.best(rng), fantasy.bounds, rng))
+            x = fantasy.best(rng)
+            batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
             if monitor.full(fantasy.add(batch[-1])):
                 break
