@@ -20,8 +20,6 @@ from benchmarks import (
     chain,
     direct,
     dpp,
-    growth,
-    learning,
     runs,
     step,
 )
@@ -30,10 +28,10 @@ from benchmarks.harness import Row, machine
 
 GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows}
 
-LONG = {"direct": direct.rows, "budgeted": budgeted.rows, "learning": learning.rows}
+LONG = {"direct": direct.rows, "budgeted": budgeted.rows}
 """Groups of ratios that take minutes: run by name, or with --all."""
 
-TABLES: dict[str, Any] = {"growth": growth, "abalone": abalone}
+TABLES: dict[str, Any] = {"abalone": abalone}
 """Groups with a table of their own, likewise."""
 
 

@@ -20,12 +20,11 @@ from tvbandits.core.files.reading import File, check_regular, current_limits, na
 from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
 from tvbandits.datasets.epa_ozone.problem import days_between, site_means
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california
-from tvbandits.datasets.tables.columns import few
+from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.readings import (
     IDS,
     as_ids,
     as_numbers,
-    plain,
     read_table,
     wide,
     with_index_as_column,

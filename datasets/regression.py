@@ -76,39 +76,18 @@ class TableSource:
 
 ABALONE = TableSource(
     "abalone",
-    Form(
-        required={
-            "sex": ("sex",),
-            "length": ("length",),
-            "diameter": ("diameter",),
-            "height": ("height",),
-            "whole_weight": ("whole_weight",),
-            "shucked_weight": ("shucked_weight",),
-            "viscera_weight": ("viscera_weight",),
-            "shell_weight": ("shell_weight",),
-            "rings": ("rings", "Class_number_of_rings"),
-        },
-        optional={},
+    Form.of(
+        *("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
+        *("viscera_weight", "shell_weight", "rings"),
+        rings=("rings", "Class_number_of_rings"),
     ),
     lambda: sklearn_datasets.fetch_openml(name="abalone", version=1, as_frame=True, parser="auto"),
 )
-
-
 CALIFORNIA = TableSource(
     "california",
-    Form(
-        required={
-            "MedInc": ("MedInc",),
-            "HouseAge": ("HouseAge",),
-            "AveRooms": ("AveRooms",),
-            "AveBedrms": ("AveBedrms",),
-            "Population": ("Population",),
-            "AveOccup": ("AveOccup",),
-            "Latitude": ("Latitude",),
-            "Longitude": ("Longitude",),
-            "MedHouseVal": ("MedHouseVal",),
-        },
-        optional={},
+    Form.of(
+        *("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
+        *("Latitude", "Longitude", "MedHouseVal"),
     ),
     lambda: sklearn_datasets.fetch_california_housing(as_frame=True),
 )

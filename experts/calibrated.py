@@ -314,7 +314,7 @@ class Calibrated(Wrapper):
                     self._newest = (point.copy(), t)
                 reward = (float(rewards.y[row]), float(rewards.variance[row]))
                 meet = _Meeting(self._rewards, self._answers, self.within, self._pairs)
-                meet(_key(point, t), reward, partial(_rewarded, reward))
+                meet(_key(point, t), reward, lambda answer, reward=reward: _pair(answer, reward))
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""
@@ -486,11 +486,6 @@ class _Meeting:
 def _pair(answer: _Value, reward: _Value) -> tuple[float, float, float]:
     """Difference, stated variance, variance of the reward."""
     return answer[0] - reward[0], answer[1], reward[1]
-
-
-def _rewarded(reward: _Value, answer: _Value) -> tuple[float, float, float]:
-    """The same, of what came in the other order."""
-    return _pair(answer, reward)
 
 
 def _triple(pair: Any) -> tuple[float, float, float]:

@@ -187,7 +187,9 @@ class Retrying(Wrapper):
             stop=tenacity.stop_after_attempt(self.attempts),
             wait=self.wait or BackOff(),
             sleep=self.sleep or time.sleep,
-            retry=tenacity.retry_if_exception(_may_pass)
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, Exception) and not is_mistake(error)
+            )
             | tenacity.retry_if_result(lambda complete: not complete),
             retry_error_callback=lambda _: True,
         )
@@ -264,10 +266,6 @@ class Retrying(Wrapper):
             if call.given_up:
                 self._calls.hanging -= 1
                 self._calls.late.append(call)
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, Exception) and not is_mistake(error)
 
 
 def _described(error: BaseException | None) -> str:

@@ -107,11 +107,6 @@ def _frame(path: Path) -> pd.DataFrame:
     return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
 
 
-def plain(name: object) -> str:
-    """A heading without the differences of case and punctuation."""
-    return re.sub(r"[^0-9a-z]+", "_", str(name).lower()).strip("_")
-
-
 def as_ids(values: Iterable[Any]) -> list[str]:
     """Texts that sensors are known by: 7, 7.0, "7" and "7.0" are "7", and "007" stays as it is."""
     return [_as_id(value) for value in values]

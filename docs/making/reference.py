@@ -47,7 +47,7 @@ TOPICS = (
         "Policies that learn or ask",
         "`adaptive_gp_ucb`, `frugal_gp_ucb`, `sparq_gp_ucb`.",
         (
-            "tvbandits.policies.learning",
+            "tvbandits.policies.expert",
             "tvbandits.policies.expert",
             "tvbandits.policies.setting",
         ),

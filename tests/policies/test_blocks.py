@@ -13,7 +13,7 @@ from tvbandits import Box, Candidates, policies
 from tvbandits.policies.elimination import most_uncertain
 from tvbandits.policies.multi_scale import Tests as MasterTests
 from tvbandits.policies.opkb import Constants, Epoch, Replay, inverse_moment, strategy
-from tvbandits.policies.predictive import features_of
+from tvbandits.policies.priors import features_of
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 Constants.__test__ = False  # type: ignore[attr-defined]

@@ -252,7 +252,7 @@ def made(name: str, changes: dict[str, Any] | None = None, **parameters: Any) ->
 
 def test_recommended_parameters_fill_the_gaps() -> None:
     budgets = (150, 15.0, 20.0)  # T, B_T = 150 * 0.1, gamma_T
-    assert made("r-gp-ucb").aging == aging.ResetEvery(theory.reset_period(*budgets))
+    assert made("r-gp-ucb").aging == aging.ResetEvery(theory.window_length(*budgets))
     assert made("sw-gp-ucb").aging == aging.Window(last=theory.window_length(*budgets))
     assert made("w-gp-ucb").aging == aging.Exponential(theory.discount(*budgets))
     assert made("tv-gp-ucb").kernel.k2.epsilon == 0.04
@@ -267,7 +267,7 @@ def test_recommended_parameters_fill_the_gaps() -> None:
 
 def test_periods_and_widths_of_a_paper() -> None:
     drift = theory.reset_period_under_drift(150, 0.04)
-    assert 1 < drift != theory.reset_period(150, 15.0, 20.0)
+    assert 1 < drift != theory.window_length(150, 15.0, 20.0)
     assert made("r-gp-ucb", period="bogunovic").aging == aging.ResetEvery(drift)
     assert made("r-gp-ucb", period="bogunovic", reset_every=9).aging == aging.ResetEvery(9)
     with pytest.raises(ValueError, match=r"period must be .*, got 'odd'"):

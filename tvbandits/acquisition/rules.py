@@ -190,9 +190,11 @@ class UpperConfidenceBound:
         smooth = width.smooth if decision.available is None else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
+        everything = allowed.everything and decision.n is None
         batch: list[Array] = []
         while len(batch) < most:
-            batch.append(allowed.checked(fantasy.best(rng), fantasy.bounds, rng))
+            x = fantasy.best(rng)
+            batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             if monitor.full(fantasy.add(batch[-1])):
                 break
             if len(batch) == most:

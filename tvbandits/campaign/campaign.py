@@ -31,8 +31,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, available
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.correcting import told_again
 from tvbandits.bandit.state import Info, State
+from tvbandits.bandit.told import told_again
 from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.following import Replayer, VerifiedCampaign, snapshot_of, verified
 from tvbandits.campaign.naming import Names, texts

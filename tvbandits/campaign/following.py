@@ -11,9 +11,9 @@ import numpy as np
 
 from tvbandits._version import __version__
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.correcting import readings_at
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
+from tvbandits.bandit.told import readings_at
 from tvbandits.campaign.consulted import JournaledExpert, Unsaved, Write
 from tvbandits.campaign.store.errors import (
     CampaignError,

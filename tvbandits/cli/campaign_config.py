@@ -214,8 +214,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         asking = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
     more = {key: said[key] for key in ("seed", "minimise") if key in said}
-    learns = "None" in str(signature.parameters["kernel"].annotation)
-    given = (domain, _kernel(said, domain, learns, unit), _noise_variance(said))
+    given = (domain, _kernel(said, domain, policy.learns_kernel, unit), _noise_variance(said))
     try:
         signature.bind(*given, **more, **options)
     except TypeError as error:  # an option without which it is nothing

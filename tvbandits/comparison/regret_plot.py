@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
+from scipy.optimize import isotonic_regression
 
 from tvbandits.comparison.summary import counted, panels_of
 from tvbandits.core.arrays import Array
@@ -319,17 +320,8 @@ def _apart(places: Array, gap: float) -> Array:
     """
     order = np.argsort(places, kind="stable")
     wanted = np.clip(places[order], 0.0, 1.0) - gap * np.arange(len(places))
-    # Pool adjacent violators: isotonic regression of the places less the room they need.
-    blocks: list[list[float]] = []
-    for value in wanted:
-        blocks.append([float(value), 1.0])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, count = blocks.pop()
-            blocks[-1] = [
-                (blocks[-1][0] * blocks[-1][1] + mean * count) / (blocks[-1][1] + count),
-                blocks[-1][1] + count,
-            ]
-    spaced = np.concatenate([np.full(int(count), mean) for mean, count in blocks])
+    # Isotonic regression of the places less the room they need.
+    spaced = np.asarray(isotonic_regression(wanted).x)
     room = 1.0 - gap * (len(places) - 1)
     spaced = np.clip(spaced, 0.0, room) if room > 0 else np.full(len(places), room / 2)
     placed = np.empty(len(places))

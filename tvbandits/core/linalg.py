@@ -107,6 +107,12 @@ def inverse_lower(L: Array) -> Array:
     return np.asarray(found)
 
 
+def inverse(L: Array) -> Array:
+    """A^-1, A = L L^T, from the lower factor."""
+    lower = inverse_lower(np.asfortranarray(L))
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
 def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
     """b^T A^-1 y and b^T A^-1 b for each of some small systems.
 

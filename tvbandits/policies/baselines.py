@@ -6,16 +6,27 @@ References
 ----------
 P. Auer, N. Cesa-Bianchi and P. Fischer. Finite-time analysis of the multiarmed bandit problem.
     Machine Learning 47, 2002. (epsilon-greedy)
+E. Real, A. Aggarwal, Y. Huang and Q. V. Le. Regularized evolution for image classifier architecture
+    search. AAAI 2019.
+D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
+    optimization with adaptive batching and resparsification. ICML 2020. ([BB])
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number, positive_number
+from tvbandits.core.arrays import Array, finite_number, positive_number, whole_number
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
@@ -175,4 +186,139 @@ EPS_GREEDY = Policy(
 )
 
 
-POLICIES = (UNIFORM, EPS_GREEDY)
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A mutation of a candidate: one of the `count` others that are nearest to it."""
+
+    domain: Candidates
+    count: int
+
+    @cached_property
+    def _tree(self) -> cKDTree[None, None]:
+        deviation = self.domain.X.std(axis=0)
+        return cKDTree(self.domain.X / np.where(deviation > 0, deviation, 1.0))
+
+    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
+        """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
+        count = min(self.count, len(self.domain) - 1)
+        if count == 0:
+            return x.copy()
+        (row,) = self.domain.index(x)
+        near = np.asarray(self._tree.query(self._tree.data[row], k=count + 1)[1])
+        others = near[near != row][:count]
+        return np.asarray(self.domain.X[rng.choice(others)].copy())
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mutation of a point in a box: a Gaussian step, a share of its sides, clipped to the box."""
+
+    domain: Box
+    share: float
+
+    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
+        """A point near `x` (d,)."""
+        low, high = self.domain.bounds.T
+        step = self.share * (high - low) * rng.standard_normal(len(x))
+        return np.asarray(np.clip(x + step, low, high))
+
+
+@dataclass(eq=False)
+class RegularisedEvolution:
+    """The rule of `evolution`: members are points with their rewards, the oldest first."""
+
+    domain: Domain
+    mutation: Neighbour | Step
+    tournament: int
+    members: deque[tuple[Array, float]]
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """A mutation of the winner of a tournament."""
+        return tried(lambda: self._drawn(rng), allowed, rng)
+
+    def _drawn(self, rng: np.random.Generator) -> Array:
+        if len(self.members) < (self.members.maxlen or 0):
+            return np.asarray(self.domain.sample(1, rng)[0])
+        drawn = rng.integers(len(self.members), size=self.tournament)
+        winner, _ = max((self.members[row] for row in drawn), key=lambda member: member[1])
+        return self.mutation(winner, rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """They join."""
+        self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
+
+
+@described
+def evolution(
+    domain: Domain,
+    *,
+    population: int = 100,
+    tournament: int = 10,
+    mutation: int | float | None = None,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> PolicyAdapter:
+    """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
+
+    The population is the last `population` points told, with their rewards. Until it is full, points are
+    uniform. Then each step draws `tournament` members at random, with replacement, and plays a mutation
+    of the one with the best reward; told, it joins the population, and the oldest member leaves. Points
+    that were not asked for join it just the same.
+
+    A mutation changes a little of the winner. The algorithm was made for architectures, where one
+    component is changed, and is carried over to points like this:
+
+    * `Candidates`: one of the `mutation` nearest other candidates, uniformly. Distances are Euclidean in
+      inputs that are divided by their standard deviation over the candidates.
+    * `Box`: a Gaussian step with a deviation of `mutation` times the side along each coordinate, clipped
+      to the box.
+
+    Parameters
+    ----------
+    domain : Candidates or Box
+        Where it may play.
+    population : int
+        P; 100 by default, and tournaments of 10, are those of the code that the experiments of
+        Calandriello et al. 2020 ran (the published benchmark scripts of Ying et al. 2019).
+    tournament : int
+        S: so many of them, drawn at random, compete; 1 is a random walk without selection.
+    mutation : int or float, optional
+        Number of neighbours of a candidate (10 by default), or share of a side of a box (0.1).
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.evolution(sites, population=5, tournament=2)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    whole_number("population", population)
+    whole_number("tournament", tournament)
+    mutate: Any
+    if isinstance(domain, Candidates):
+        name, count = "mutation, a number of neighbours on Candidates,", mutation
+        mutate = Neighbour(domain, whole_number(name, 10 if count is None else count))
+    elif isinstance(domain, Box):
+        share = 0.1 if mutation is None else mutation
+        mutate = Step(domain, positive_number("mutation, a share of a Box,", share))
+    else:
+        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(domain)}")
+    rule = RegularisedEvolution(domain, mutate, tournament, deque(maxlen=population))
+    return adapted(domain, rule, minimise, seed)
+
+
+POLICIES = (
+    UNIFORM,
+    EPS_GREEDY,
+    Policy(
+        "evolution",
+        evolution,
+        "regularised evolution",
+        paper="Real 2019",
+        look=PlotStyle("#333314", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
+    ),
+)

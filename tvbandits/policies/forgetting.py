@@ -135,7 +135,7 @@ def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
     """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
     if choice("period", given["period"], ("variation", "bogunovic")) == "bogunovic":
         return theory.reset_period_under_drift(setting.horizon, setting.epsilon)
-    return theory.reset_period(*setting.budgets)
+    return theory.window_length(*setting.budgets)
 
 
 R_GP_UCB = Policy(

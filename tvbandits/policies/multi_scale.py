@@ -34,7 +34,7 @@ from tvbandits.core.coercion import function, shown
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
-from tvbandits.policies.predictive import Centre
+from tvbandits.policies.priors import Centre
 from tvbandits.policies.ruled import PolicyAdapter, adapted, inward, unit_of
 from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Width, described
 

@@ -143,7 +143,7 @@ def imported(path: str) -> Any:
 def instance_of(found: Any) -> Any:
     """An object, or what a class or a function makes that needs no arguments."""
     makes = isinstance(found, type) or inspect.isroutine(found)
-    if makes and not any(_is_needed(each) for each in inspect.signature(found).parameters.values()):
+    if makes and not any(is_needed(each) for each in inspect.signature(found).parameters.values()):
         try:
             return found()
         except Exception as error:  # code of somebody else
@@ -151,7 +151,8 @@ def instance_of(found: Any) -> Any:
     return found
 
 
-def _is_needed(parameter: inspect.Parameter) -> bool:
+def is_needed(parameter: inspect.Parameter) -> bool:
+    """Whether nothing can be called without it."""
     open_ended = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return parameter.default is parameter.empty and parameter.kind not in open_ended
 
@@ -245,17 +246,8 @@ _UNDECLARED = (Any, inspect.Parameter.empty)
 
 def _kinds(declared: Any) -> tuple[list[Any], list[str]]:
     """The types in a declared type, and the words of its `Literal`s."""
-    if get_origin(declared) is Literal:
-        return [], [each for each in get_args(declared) if isinstance(each, str)]
-    if get_origin(declared) is not None and not _is_union(declared):
-        return [get_origin(declared)], []
-    kinds: list[Any] = []
-    words: list[str] = []
-    for each in get_args(declared) if _is_union(declared) else ():
-        more, more_words = _kinds(each)
-        kinds, words = kinds + more, words + more_words
-    return (kinds, words) if _is_union(declared) else ([declared], [])
-
-
-def _is_union(declared: Any) -> bool:
-    return get_origin(declared) in (UnionType, Union)
+    union = get_origin(declared) in (UnionType, Union)
+    members = get_args(declared) if union else (declared,)
+    literal = [each for each in members if get_origin(each) is Literal]
+    kinds = [get_origin(each) or each for each in members if each not in literal]
+    return kinds, [word for each in literal for word in get_args(each) if isinstance(word, str)]

@@ -48,7 +48,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.predictive import Centre, features_of
+from tvbandits.policies.priors import Centre, features_of
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 

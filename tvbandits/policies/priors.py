@@ -1,4 +1,27 @@
-"""Several priors at once: PE-GP-UCB eliminates some of them, HP-GP-TS draws one.
+"""Kalman filters of all arms: predictive sampling on one, and several priors at once on as many.
+
+Predictive sampling: a Thompson sampling that does not explore what will soon be gone.
+
+[LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
+
+Drawn is what the next reward would be expected to be if all rewards after it were known. Under the
+model of this module, with every candidate read with noise s^2 in each
+future step, each coordinate i of w has from its future an uncertain image gamma w_i + N(0, x_i),
+
+    x_i = 1/2 (b + sqrt(b^2 + 4 gamma^2 delta^2 s_i^2)),  b = delta^2 + s_i^2 - gamma^2 s_i^2,
+
+with delta^2 = 1 - gamma^2 and s_i^2 = s^2 / lambda_i ([LX], section 5, for each coordinate). So the
+draw is N(m, gamma^2 V (gamma^2 V + diag x)^-1 V) with the mean m and covariance V of w at the
+decision.
+
+The TV-GP-UCB model on a finite domain as a small Kalman filter, in the eigenvectors of its kernel.
+
+With K = U diag(lambda) U^T over the candidates the reward is f = features w, features = U
+sqrt(lambda), and the model f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g has independent
+coordinates: w ~ N(0, I), w_{t+h} = gamma w_t + sqrt(1 - gamma^2) v with gamma = (1 - epsilon)^(h /
+2). A step costs O(r^2).
+
+Several priors at once: PE-GP-UCB eliminates some of them, HP-GP-TS draws one.
 
 [Zi] = J. Ziomek, M. Adachi and M. A. Osborne. Bayesian optimisation with unknown hyperparameters: regret
 bounds logarithmically closer to optimal / Time-varying Gaussian process bandits with unknown prior.
@@ -9,18 +32,18 @@ AISTATS 2025.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, finite_number, positive_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import square_root
+from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.predictive import ArmFilter, Centre, features_of, log_density
+from tvbandits.gp.posteriors.kalman import gain_of
 from tvbandits.policies.ruled import (
     PolicyAdapter,
     adapted,
@@ -31,6 +54,235 @@ from tvbandits.policies.ruled import (
     unit_of,
 )
 from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, described
+
+SMALLEST = 1e-10
+"""Eigenvalues below this share of the largest are left out."""
+
+
+def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
+    """Features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix."""
+    values, vectors = eigenpairs(np.asarray(kernel(X)))
+    kept = values > SMALLEST * float(values.max())
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept])), np.asarray(values[kept])
+
+
+@dataclass(frozen=True)
+class ArmFilter:
+    """The posterior of w at a time, of reward and of the constant 1, as two columns.
+
+    Attributes
+    ----------
+    features : array of shape (A, r)
+    epsilon : float
+    mean : array of shape (r, 2)
+    covariance : array of shape (r, r)
+    time : float or None
+        What it speaks about; None: the prior, which is the same at any time.
+    """
+
+    features: Array
+    epsilon: float
+    mean: Array
+    covariance: Array
+    time: float | None = None
+
+    @classmethod
+    def prior(cls, features: Array, epsilon: float) -> ArmFilter:
+        """Before any reward."""
+        r = features.shape[1]
+        return cls(features, epsilon, np.zeros((r, 2)), np.eye(r))
+
+    def at(self, t: float) -> ArmFilter:
+        """As it is at a time, which is not earlier."""
+        if self.time is None or t <= self.time:
+            return replace(self, time=t if self.time is None else self.time)
+        gamma = (1.0 - self.epsilon) ** ((t - self.time) / 2)
+        covariance = gamma**2 * self.covariance
+        covariance[np.diag_indices_from(covariance)] += 1.0 - gamma**2
+        return replace(self, mean=gamma * self.mean, covariance=covariance, time=t)
+
+    def observed(self, row: int, y: float, noise: float) -> ArmFilter:
+        """With a reward at a candidate, at the time it speaks about."""
+        h = self.features[row]
+        reach, spread = gain_of(self.covariance, h, noise)
+        gain = reach / spread
+        mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
+        return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
+
+    def awaiting(self, out: Plays, domain: Candidates, noise: float) -> ArmFilter:
+        """As if the mean had been observed at plays whose rewards are not told yet."""
+        found = self
+        for x, t in zip(out.X, out.t, strict=True):
+            now = found.at(float(t))
+            told = now.observed(int(domain.index(x[None])[0]), 0.0, noise)
+            found = replace(now, covariance=told.covariance)
+        return found
+
+    def moments(self, row: int, centre: float) -> tuple[float, float]:
+        """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
+        h = self.features[row]
+        return centre + float(h @ self.centred(centre)), float(h @ self.covariance @ h)
+
+    def centred(self, centre: float) -> Array:
+        """Mean (r,) of w, for rewards less `centre`."""
+        return np.asarray(self.mean[:, 0] - centre * self.mean[:, 1])
+
+    def surface(self, centre: float) -> tuple[Array, Array]:
+        """Mean and deviation at all candidates."""
+        variance = np.einsum("ar,ar->a", self.features @ self.covariance, self.features)
+        mean = centre + self.features @ self.centred(centre)
+        return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
+
+
+@dataclass(frozen=True)
+class Centre:
+    """The prior mean of rewards in prior deviations: as given, or the mean of those seen.
+
+    Attributes
+    ----------
+    given : float or "online"
+    scale : float
+        The prior deviation that rewards are divided by.
+    total, count : float and int
+        Of the rewards seen.
+    """
+
+    given: float | Literal["online"]
+    scale: float
+    total: float = 0.0
+    count: int = 0
+
+    def seen(self, y: float) -> Centre:
+        """With one more reward, divided by the scale."""
+        return replace(self, total=self.total + y, count=self.count + 1)
+
+    @property
+    def value(self) -> float:
+        """The prior mean, divided by the scale."""
+        if self.given == "online":
+            return self.total / self.count if self.count else 0.0
+        return float(self.given) / self.scale
+
+    def before(self, y: float) -> float:
+        """The prior mean of a reward, divided by the scale: the first one is as good as expected."""
+        return y if self.given == "online" and not self.count else self.value
+
+
+def log_density(error: float, variance: float) -> float:
+    """Of a normal error."""
+    return -0.5 * (math.log(2 * math.pi * variance) + error**2 / variance)
+
+
+def future_variance(gamma: float, noise: Array) -> Array:
+    """x_i, the variance of gamma w_i as all future rewards tell it; `noise` is s_i^2 (r,)."""
+    delta = 1.0 - gamma**2
+    b = delta + (1.0 - gamma**2) * noise
+    return np.asarray(0.5 * (b + np.sqrt(b**2 + 4.0 * gamma**2 * delta * noise)))
+
+
+def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
+    """gamma^2 V (gamma^2 V + diag x)^-1 V."""
+    if gamma == 0.0:
+        return np.zeros_like(V)
+    if not x.any():
+        return V
+    half = solve_lower(cholesky(gamma**2 * V + np.diag(x)).L, gamma * V)
+    return np.asarray(half.T @ half)
+
+
+@dataclass(eq=False)
+class PredictiveSampling:
+    """The rule.
+
+    Parameters
+    ----------
+    domain : Candidates
+    filter : ArmFilter
+    noise : float
+        Of a reward, in prior deviations squared.
+    centre : Centre
+    stretch : float
+        What deviations are multiplied by.
+    future : array of shape (r,)
+        x_i of `future_variance`.
+    """
+
+    domain: Candidates
+    filter: ArmFilter
+    noise: float
+    centre: Centre
+    stretch: float
+    future: Array
+
+    @property
+    def gamma(self) -> float:
+        """What is left of w after one unit of time."""
+        return math.sqrt(1.0 - self.filter.epsilon)
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The best point of a draw."""
+        found = self.filter.awaiting(out, self.domain, self.noise).at(now)
+        covariance = drawn_covariance(found.covariance, self.gamma, self.future)
+        root = square_root(covariance)
+        step = root @ rng.standard_normal(root.shape[1])
+        values = found.features @ (found.centred(self.centre.value) + self.stretch * step)
+        return allowed.best(lambda X: values[self.domain.index(X)], rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Filter them."""
+        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
+            row, scaled = int(self.domain.index(x[None])[0]), float(y) / self.centre.scale
+            self.filter = self.filter.at(float(t)).observed(row, scaled, self.noise)
+            self.centre = self.centre.seen(scaled)
+
+
+@described
+def predictive_sampling(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    epsilon: float,
+    scale: float = 1.0,
+    confidence: float = 1.0,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> PolicyAdapter:
+    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+    confidence : float
+        What the deviations of a draw are multiplied by.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    width = constant(confidence)
+    unit, arms = unit_of(mean, scale), finite(domain, "predictive sampling")
+    noise = positive_number("noise_variance", noise_variance) / unit**2
+    features, values = features_of(kernel, arms.X)
+    found = ArmFilter.prior(features, epsilon)
+    future = future_variance(math.sqrt(1.0 - epsilon), noise / values)
+    centre = Centre(inward(mean, minimise), unit)
+    rule = PredictiveSampling(arms, found, noise, centre, width, future)
+    return adapted(domain, rule, minimise, seed)
+
 
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 """The default priors: nine, three length scales times three rates of change."""
@@ -304,6 +556,17 @@ def hp_gp_ts(
 
 
 POLICIES = (
+    Policy(
+        "predictive-sampling",
+        predictive_sampling,
+        "draws what all future rewards would still confirm",
+        paper="Liu 2023",
+        look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
+        recommended={
+            "epsilon": lambda setting, _: setting.epsilon,
+            "scale": lambda setting, _: setting.scale,
+        },
+    ),
     Policy(
         "pe-gp-ucb",
         pe_gp_ucb,

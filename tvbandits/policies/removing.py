@@ -32,7 +32,7 @@ from tvbandits.core.coercion import choice, shown
 from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.fitting.maximum_likelihood import fit
+from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies.ruled import PolicyAdapter, adapted
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described

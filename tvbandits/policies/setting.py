@@ -129,8 +129,7 @@ def described(recipe: F) -> F:
     entries = [described_there.get(name) or _entry(name) for name in parameters]
     text = "\n".join([summary.rstrip(), "", "Parameters", "----------", *entries, ""])
     recipe.__doc__ = text + "".join(examples)
-    hints = get_type_hints(recipe)
-    optional = {name for name, hint in hints.items() if NoneType in get_args(hint)}
+    optional = optional_in(recipe)
 
     @functools.wraps(recipe)
     def called(*given: Any, **options: Any) -> Any:
@@ -147,6 +146,11 @@ def described(recipe: F) -> F:
         return recipe(*given, **options)
 
     return cast(F, called)
+
+
+def optional_in(recipe: Callable[..., Any]) -> set[str]:
+    """Options that may be None, by their types."""
+    return {name for name, hint in get_type_hints(recipe).items() if NoneType in get_args(hint)}
 
 
 IN_COMMON: Mapping[str, Callable[[Any], object]] = {
@@ -370,6 +374,11 @@ class Policy:
     def asks(self) -> bool:
         """Whether it asks an expert."""
         return "expert" in inspect.signature(self.recipe).parameters
+
+    @property
+    def learns_kernel(self) -> bool:
+        """Whether it learns a kernel where none is given."""
+        return "kernel" in optional_in(self.recipe)
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:

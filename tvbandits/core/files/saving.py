@@ -90,8 +90,8 @@ def load(
         The user's own parts of it, such as its expert, by "module:name". A file is never believed about
         what to import: what it names and is not handed over is an error that says the name.
     rehearse : bool
-        Read it twice and play a step with the second one, without its expert: a file whose parts do not
-        fit together is refused now, and not in the middle of a run. False saves the time of that step.
+        Play a step with a twin of it, without its expert: a file whose parts do not fit together is
+        refused now, and not in the middle of a run. False saves the time of that step.
 
     Raises
     ------
@@ -116,7 +116,8 @@ def load(
         raise SavedFileError(f"{Path(path)}: it holds no bandit, but {type(found).__name__}")
     if flag("rehearse", rehearse):
         try:
-            _play_a_step(load_value(path, trusted))
+            # What has no recipe changes as it plays: of that a second one is read.
+            _play_a_step(found if hasattr(found, "recipe") else load_value(path, trusted))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise SavedFileError(f"{Path(path)}: it cannot play on: {reason}") from error
@@ -124,10 +125,12 @@ def load(
 
 
 def _play_a_step(bandit: Any) -> None:
-    """Let a bandit look at itself, ask and tell; its expert is not asked."""
+    """Let a bandit, or a twin of one with a recipe, look at itself, ask and tell, without its expert."""
     recipe: Any = getattr(bandit, "recipe", None)
-    if recipe is not None and recipe.asking is not None:
-        alone = replace(recipe, asking=replace(recipe.asking, expert=None))
+    if recipe is not None:
+        alone = recipe
+        if recipe.asking is not None:
+            alone = replace(recipe, asking=replace(recipe.asking, expert=None))
         bandit = type(bandit).from_state(alone, bandit.state)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

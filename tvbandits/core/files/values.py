@@ -275,7 +275,7 @@ class Encoder:
         if type(value) is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
-            return {"generator": self.ref(_plain(value.bit_generator.state))}
+            return {"generator": self.ref(dict(value.bit_generator.state))}
         return self._made(value)
 
     def _made(self, value: Any) -> dict[str, Any]:
@@ -321,10 +321,6 @@ def parts_of(value: Any) -> dict[str, Any]:
         return dict(value._asdict())
     # What an expert around others has learned is its state, which is kept with that of the bandit.
     return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
-
-
-def _plain(state: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(state)
 
 
 def check_table(entries: list[Any], arrays: list[Any]) -> None:

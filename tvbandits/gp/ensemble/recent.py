@@ -17,6 +17,7 @@ import numpy as np
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.models import elapsed
+from tvbandits.gp.kernels.matern import matern12, matern32
 
 WINDOW = 8
 """A late observation counts at its own time while no more than so many later times were observed."""
@@ -148,8 +149,7 @@ def faded(bank: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     steps = ages / bank.step if math.isfinite(bank.step) else np.ones(ages.shape)
     shared, total = np.zeros(ages.shape), 0.0
     for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
-        x = steps / each.drift_scale * (math.sqrt(3.0) if each.smooth else 1.0)
-        drift = (1.0 + x if each.smooth else 1.0) * np.exp(-x)
+        drift = (matern32 if each.smooth else matern12)(steps / each.drift_scale)
         slow = np.exp(-steps / each.slow_scale)
         shared += weight * unit * (each.slow * slow + each.drift * drift)
         total += weight * unit * (each.slow + each.drift)

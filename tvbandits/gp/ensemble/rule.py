@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -183,6 +183,14 @@ class EnsemblePosterior:
     diary: seasons.Diary | None = None
     imagined: JointPosterior | None = field(default=None, repr=False, compare=False)
 
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
+    jitter: ClassVar[float] = 0.0
+    condition_number: ClassVar[float] = 1.0
+    log_det_ratio: ClassVar[float] = math.nan
+    """Widths that depend on it belong to theorems about one known kernel."""
+
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
         kept = ("kernel", "surface", "recent", "made_for", "told", "now", "diary")
@@ -295,16 +303,6 @@ class EnsemblePosterior:
     # --- the questions of `Posterior` -----------------------------------------------------------------
 
     @property
-    def settled(self) -> bool:
-        """True: variances at the candidates are computed together."""
-        return True
-
-    @property
-    def dictionary_size(self) -> None:
-        """None: there are no inducing points."""
-        return None
-
-    @property
     def size(self) -> int:
         """Number of observations that it was told."""
         return sum(self.told)
@@ -325,21 +323,6 @@ class EnsemblePosterior:
     def products(self) -> Array:
         """Not a number (1, 1): the mean is not linear in the values."""
         return np.full((1, 1), np.nan)
-
-    @property
-    def jitter(self) -> float:
-        """0: nothing is factored that could need it."""
-        return 0.0
-
-    @property
-    def condition_number(self) -> float:
-        """1, for the same reason."""
-        return 1.0
-
-    @property
-    def log_det_ratio(self) -> float:
-        """Not a number: widths that depend on it belong to theorems about one known kernel."""
-        return math.nan
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of what can be learned, at the candidates."""
@@ -397,6 +380,12 @@ class EnsemblePosterior:
         everyone = range(len(self.surface.points))
         root = linalg.square_root(self._now.among(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
+
+    def expansion(self, worst: float) -> None:
+        """None: it is no sum of kernel rows."""
+
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Not a number, as `log_det_ratio`."""

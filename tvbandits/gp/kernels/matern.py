@@ -7,6 +7,7 @@ by a linear stochastic differential equation ([HS] = Hartikainen & Sarkka 2010, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -37,32 +38,54 @@ def matern32(r: Array) -> Array:
 def matern52(r: Array) -> Array:
     """Matern-5/2."""
     s = ROOT5 * r
-    return np.asarray((1.0 + s * (1.0 + s / 3.0)) * np.exp(-s))
+    decay = np.exp(-s)
+    s *= 1.0 + s / 3.0
+    s += 1.0
+    s *= decay
+    return np.asarray(s)
 
 
 def rbf(r: Array) -> Array:
     """Squared exponential."""
-    return np.asarray(np.exp(-(r**2) / 2.0))
+    return np.asarray(np.exp(-0.5 * r * r))
 
 
-def matern12_by_scale(r: Array) -> tuple[Array, Array]:
-    """Matern-1/2, and its slope with respect to the logarithm of the length scale."""
-    value = np.exp(-r)
-    return value, r * value
+VALUES: dict[float, Callable[[Array], Array]] = {
+    0.5: matern12,
+    1.5: matern32,
+    2.5: matern52,
+    math.inf: rbf,
+}
+"""Correlations by their smoothness nu."""
 
 
-def matern32_by_scale(r: Array) -> tuple[Array, Array]:
-    """Matern-3/2, and its slope with respect to the logarithm of the length scale."""
+def matern32_and_slope(r: Array) -> tuple[Array, Array]:
+    """Matern-3/2, and -1/r times its derivative."""
     s = ROOT3 * r
     decay = np.exp(-s)
-    return (1.0 + s) * decay, s * s * decay
+    return (1.0 + s) * decay, 3.0 * decay
 
 
-def rbf_by_scale(r: Array) -> tuple[Array, Array]:
-    """Squared exponential, and its slope with respect to the logarithm of the length scale."""
-    square = r * r
-    value = np.exp(-0.5 * square)
-    return value, square * value
+def matern52_and_slope(r: Array) -> tuple[Array, Array]:
+    """Matern-5/2, and -1/r times its derivative."""
+    s = ROOT5 * r
+    decay = np.exp(-s)
+    slope = (5.0 / 3.0) * (1.0 + s) * decay
+    return decay + s * decay + (s * s / 3.0) * decay, slope
+
+
+def rbf_and_slope(r: Array) -> tuple[Array, Array]:
+    """Squared exponential, and -1/r times its derivative."""
+    value = rbf(r)
+    return value, value
+
+
+SLOPED: dict[float, Callable[[Array], tuple[Array, Array]]] = {
+    1.5: matern32_and_slope,
+    2.5: matern52_and_slope,
+    math.inf: rbf_and_slope,
+}
+"""By smoothness, those that have a slope at 0: values, and -1/r times their derivatives."""
 
 
 def matern32_rate(scale: Number) -> Number:

@@ -25,17 +25,15 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import PerParameter
-from tvbandits.gp.kernels.coordinates import ROOT, Coordinates, matern
+from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import products_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 WORST = 1e9
 """Beyond this condition number, differences of an explicit inverse would lose too many digits."""
@@ -77,27 +75,10 @@ class SmoothPosterior:
 
     @classmethod
     def of(cls, posterior: Posterior, now: float) -> SmoothPosterior | None:
-        """Of a posterior, if it is exact or on a dictionary, and of such a kernel."""
-        if not isinstance(posterior, ExactPosterior | NystromPosterior) or posterior.size == 0:
-            return None
-        sparse = isinstance(posterior, NystromPosterior)
-        known = posterior.dictionary if sparse else posterior
-        if known.size == 0 or known.condition_number > WORST:
-            return None
-        split = _at_time(posterior.kernel, known.rows.Z, now)
-        if split is None:
-            return None
-        L = known.factor.array
-        if sparse:
-            half = linalg.solve_lower(L, np.eye(len(L)))
-            less = linalg.solve_lower(posterior.factor, half)
-            Q = half.T @ half - less.T @ less
-            answers = half.T @ posterior.coefficients
-        else:
-            lower = linalg.inverse_lower(np.asfortranarray(L))
-            Q = lower + np.tril(lower, -1).T
-            answers = linalg.solve_lower(L, known.weights.array, transposed=True)
-        return cls(*split, Q, answers)
+        """Of a posterior, if it is a sum of kernel rows, and of such a kernel."""
+        known = posterior.expansion(WORST)
+        split = None if known is None else _at_time(posterior.kernel, known.Z, now)
+        return None if known is None or split is None else cls(*split, known.less, known.means)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at points (m, d)."""
@@ -130,7 +111,7 @@ class SmoothPosterior:
 
     def _covariances(self, X: Array) -> Array:
         """With the observations, shape (m, n)."""
-        scales, a, profile = self.shape.scales, self.shape.additive, PROFILES[self.shape.nu]
+        scales, a, profile = self.shape.scales, self.shape.additive, VALUES[self.shape.nu]
         there = self.points / scales
         out = np.empty((len(X), len(there)))
         # In pieces that stay in the cache of the processor.
@@ -180,7 +161,7 @@ class Shape:
             nu = kernel.nu if type(kernel) is Matern else math.inf
         else:
             return None
-        return cls(np.asarray(scales, dtype=np.float64), float(nu)) if nu in PROFILES else None
+        return cls(np.asarray(scales, dtype=np.float64), float(nu)) if nu in SLOPED else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shape) and (
@@ -189,44 +170,6 @@ class Shape:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _matern(r: Array) -> Array:
-    """The Matern-5/2 correlation at scaled distances r, which are used up."""
-    r *= ROOT
-    decay = np.exp(-r)
-    r *= 1.0 + r / 3.0
-    r += 1.0
-    r *= decay
-    return r
-
-
-def _rough(r: Array) -> tuple[Array, Array]:
-    """The Matern-3/2 correlation at scaled distances r, and -1/r times its derivative."""
-    s = math.sqrt(3.0) * r
-    decay = np.exp(-s)
-    return (1.0 + s) * decay, 3.0 * decay
-
-
-def _smooth(r: Array) -> tuple[Array, Array]:
-    """The squared exponential at scaled distances r, and -1/r times its derivative."""
-    value = np.exp(-0.5 * r * r)
-    return value, value
-
-
-SLOPED: dict[float, Callable[[Array], tuple[Array, Array]]] = {
-    1.5: _rough,
-    2.5: matern,
-    math.inf: _smooth,
-}
-"""By smoothness: correlations at scaled distances r, and -1/r times their derivatives."""
-
-PROFILES: dict[float, Callable[[Array], Array]] = {
-    1.5: lambda r: _rough(r)[0],
-    2.5: _matern,
-    math.inf: lambda r: _smooth(r)[0],
-}
-"""By smoothness: correlations at scaled distances r, which may be used up."""
 
 
 def _at_time(kernel: Any, Z: Array, now: float) -> tuple[Shape, Array, Array, Array, float] | None:
@@ -367,7 +310,7 @@ class View:
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at points (n, d), each of shape (n,)."""
-        if self._is_surface(X):
+        if self.surface is not None and X is self.surface.points:
             columns, variance = self.posterior.on_surface()
         else:
             columns, variance = self.posterior.predict(self.inputs(X))
@@ -375,7 +318,7 @@ class View:
 
     def mean(self, X: Array) -> Array:
         """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
-        if self._is_surface(X):
+        if self.surface is not None and X is self.surface.points:
             return self._in_units(self.posterior.means_on_surface())
         return self.predict(X)[0]
 
@@ -411,9 +354,6 @@ class View:
     def _bound_of(self, mean: SmoothPosterior, variance: SmoothPosterior, times: float) -> Bound:
         columns = np.array([1.0, self.origin - self.centre])
         return Bound(mean, variance, columns, self.centre, times)
-
-    def _is_surface(self, X: Array) -> bool:
-        return self.surface is not None and X is self.surface.points
 
     def _in_units(self, columns: Array) -> Array:
         shift = self.centre - self.origin

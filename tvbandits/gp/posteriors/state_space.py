@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -215,6 +215,10 @@ class StateSpacePosterior:
     jitter: float = 0.0
     kept: tuple[StateSpacePosterior, ...] = field(default=(), repr=False, compare=False)
 
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
+
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
         return {**self.__dict__, "kept": ()}
@@ -228,16 +232,6 @@ class StateSpacePosterior:
     def size(self) -> int:
         """Number of observations."""
         return len(self.data)
-
-    @property
-    def dictionary_size(self) -> None:
-        """None: there are no inducing points."""
-        return None
-
-    @property
-    def settled(self) -> bool:
-        """True: variances at the fixed points are computed together."""
-        return True
 
     @property
     def condition_number(self) -> float:
@@ -399,6 +393,9 @@ class StateSpacePosterior:
             log_det_ratio=made.log_det_ratio,
             kept=(),
         )
+
+    def expansion(self, worst: float) -> None:
+        """None: it is no sum of kernel rows."""
 
     def effective_dimension(self) -> float:
         """How many numbers of the state the observations still determine."""
