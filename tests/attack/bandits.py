@@ -1,13 +1,10 @@
 """Random bandits played at random: none may crash, and exact ones must say what the dense algebra says.
 
-    python -m tests.attack.bandits --count 5000 [--seed 0]
-
 Every bandit has a random domain, kernel, posterior, aging map, width, batching, expert and plan. Its
 calls are drawn too: ask (with n, with availability), tell (at once, late, in parts, with readings that
 failed), predict and recommend at any time, drop, and going on from a pickled state. A bad call must be
 refused and change nothing; a bandit without an expert that goes on from its state must go on as it would
 have; at the end predictions are compared with those of the exact posterior of the same observations.
-The exit status is 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ from __future__ import annotations
 import inspect
 import math
 import pickle
-import traceback
-import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,15 +31,14 @@ from tests.attack.parts import (
     time_kernels,
     wrappers,
 )
-from tests.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
+from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Bandit, Box, Candidates, Recipe
-from tvbandits.acquisition.batch_rules import Batching, BatchLimitWarning, LocalRatio, One
+from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
 from tvbandits.acquisition.confidence import Situation
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import Answers, ExpertDownWarning
+from tvbandits.core.protocols import Answers
 from tvbandits.forgetting.aging import LogThreshold, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.fitting.online import Every
@@ -53,20 +49,7 @@ from tvbandits.gp.kernels.structure import space_time
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.queries.asking import Asking
 
-ALLOWED = (FactorisationError,)
-"""Named errors with a remedy that an honest use may meet."""
-
-
-COUNT, QUICK, STEPS = 5000, 20, 12
-
-
-@dataclass(frozen=True)
-class Found:
-    """What went wrong with one bandit."""
-
-    kind: str
-    seed: int
-    what: str
+STEPS = 12
 
 
 def domain_of(rng: np.random.Generator) -> Any:
@@ -300,12 +283,11 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     return recipe, truth, made_of
 
 
-def played(seed: int, steps: int = STEPS) -> list[Found]:
+def played(seed: int, steps: int = STEPS) -> None:
     """Play one bandit and its twin."""
     recipe, truth, made_of = recipe_of(seed)
     rng = np.random.default_rng([seed, 1])
     bandit = Bandit(recipe, seed=seed)
-    found: list[Found] = []
     now = float(rng.choice([0.0, 1.0, -50.0, 1e6]))
     out: list[tuple[Array, float]] = []
     for _ in range(steps):
@@ -314,53 +296,43 @@ def played(seed: int, steps: int = STEPS) -> list[Found]:
         if rng.random() < 0.15:
             resumed = Bandit.from_state(recipe, pickle.loads(pickle.dumps(bandit.state)))
             if recipe.asking is None and not same_future(bandit, resumed, now):
-                found.append(Found(WRONG, seed, "goes on differently from its state"))
+                raise Found(WRONG, "goes on differently from its state")
             bandit = resumed
         if not bad_call_changes_nothing(bandit, now, rng):
-            found.append(Found(HALF_DONE, seed, "a bad call changed the state, or was taken"))
+            raise Found(HALF_DONE, "a bad call changed the state, or was taken")
     mean, deviation = bandit.predict(recipe.domain.sample(5, rng), now + 1.0)
-    scale = max(abs(made_of["unit"]), 1e-300)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all() and (deviation >= 0).all()):
-        found.append(Found(WRONG, seed, f"{mean} +- {deviation}"))
-    else:
-        found += against_the_exact(bandit, seed, now, scale, rng)
-    return found
+        raise Found(WRONG, f"{mean} +- {deviation}")
+    against_the_exact(bandit, now, made_of["unit"], rng)
 
 
-def against_the_exact(
-    bandit: Bandit, seed: int, now: float, unit: float, rng: np.random.Generator
-) -> list[Found]:
-    """Predictions that the exact posterior of the same observations contradicts."""
+def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Generator) -> None:
+    """Find predictions that the exact posterior of the same observations contradicts."""
     recipe, state = bandit.recipe, bandit.state
     X = recipe.domain.sample(20, rng)
     mean, deviation = bandit.predict(X, now + 1.0)
+    found = []
     dense = by_dictionary(bandit, X, now + 1.0)
     if dense is not None:
         # The prior that the dictionary stands for, whatever it leaves out: the very same numbers.
         right, its = dense
         size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
-        close = np.abs(mean - right) <= 1e-3 * size
-        close &= np.abs(deviation - its) <= 1e-3 * unit + 0.1 * its
-        if not close.all():
-            return [wrong(seed, "dense", mean, deviation, right, ~close, recipe)]
+        far = (np.abs(mean - right) > 1e-3 * size) | (
+            np.abs(deviation - its) > 1e-3 * unit + 0.1 * its
+        )
+        found.append(("dense", right, far))
     if dense is None or recipe.mean == "online":
         # An honest prior: what is left out may move a mean, but no further than it admits.
         plain = replace(recipe, posterior=Exact(), acquisition=UpperConfidenceBound())
         exact = Bandit.from_state(plain, replace(state, posterior=None))
         right, its = exact.predict(X, now + 1.0)
         far = np.abs(mean - right) > 0.5 * unit + 4.0 * np.maximum(deviation, its)
+        found.append(("exact", right, far))
+    for name, right, far in found:
         if far.any():
-            return [wrong(seed, "exact", mean, deviation, right, far, recipe)]
-    return []
-
-
-def wrong(
-    seed: int, name: str, mean: Array, deviation: Array, right: Array, bad: Array, recipe: Recipe
-) -> Found:
-    """A prediction that is contradicted: the worst of them."""
-    worst = int(np.where(bad, np.abs(mean - right), -1.0).argmax())
-    said = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, {name} {right[worst]:.4g}"
-    return Found(WRONG, seed, f"{said}, {type(recipe.posterior).__name__}")
+            worst = int(np.where(far, np.abs(mean - right), -1.0).argmax())
+            said = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, {name} {right[worst]:.4g}"
+            raise Found(WRONG, f"{said}, {type(recipe.posterior).__name__}")
 
 
 def step(
@@ -429,28 +401,8 @@ def bad_call_changes_nothing(bandit: Bandit, now: float, rng: np.random.Generato
     return False
 
 
-def attack(count: int, seed: int) -> Tally:
-    """Attack so many bandits, of seeds from `seed` on, and count what was found."""
-    counts = Count("random bandits")
-    for each in steps(range(seed, seed + count), "random bandits"):
-        counts.tried()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                warnings.simplefilter("ignore", ExpertDownWarning)
-                warnings.simplefilter("ignore", BatchLimitWarning)
-                found = played(each)
-        except ALLOWED as error:
-            found = []
-            counts.also(f"refused with a remedy: {type(error).__name__}")
-        except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            found = [Found(CRASHED, each, f"{type(error).__name__}: {error} ({place})"[:300])]
-        for fault in found:
-            counts.fault(fault.kind, f"seed {fault.seed}: {fault.what}")
-    return counts.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.bandits", COUNT)
+@in_the_loop(5000)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
+    """Attack so many bandits, of seeds from `seed` on."""
+    for each in range(seed, seed + count):
+        yield f"seed {each}", partial(played, each)

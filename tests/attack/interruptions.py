@@ -1,7 +1,5 @@
 """Calls that are interrupted at any line: made or not made, never half, and all goes on as if nothing.
 
-    python -m tests.attack.interruptions [--count 5000] [--seed 0]
-
 A random bandit (every policy by name, and random recipes) plays beside
 a twin that nothing happens to. Into its calls a KeyboardInterrupt, a MemoryError or an ordinary error
 is thrown at an executed line of the package or of a kernel of scikit-learn, the error kept alive as an
@@ -16,12 +14,13 @@ from __future__ import annotations
 
 import gc
 import inspect
+import itertools
 import pickle
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -31,16 +30,13 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import tvbandits
 from tests.attack import bandits
-from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Tally, run_one, steps
+from tests.attack.report import HALF_DONE, SILENT, WRONG, Count, Trial, in_the_loop
 from tvbandits import Bandit, Candidates
-from tvbandits.acquisition.batch_rules import BatchLimitWarning
 from tvbandits.bandit.state import State, same_value
 from tvbandits.core import threads
-from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import ExpertDownWarning
 from tvbandits.policies import POLICIES, Setting
 
-COUNT, QUICK, STEPS = 5000, 60, 7
+STEPS = 7
 
 HOME = Path(tvbandits.__file__).resolve().parent
 PLACES = (
@@ -350,26 +346,17 @@ class Duel:
         self.over = True
 
 
-def attack(count: int, seed: int) -> Tally:
-    """Interrupt about so many calls."""
-    found = Count("interruptions")
-    for each in steps(range(count), "interruptions"):
+@in_the_loop(5000, 60)
+def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
+    """Interrupt about so many calls: duels, one after the other, each of which counts its own."""
+    for each in itertools.count(seed):
         if found.tally.tried >= count:
             break
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", ExpertDownWarning)
-            warnings.simplefilter("ignore", BatchLimitWarning)
-            warnings.simplefilter("ignore", ResourceWarning)
-            try:
-                Duel(seed + each, found).play()
-            except FactorisationError:
-                found.also("refused with a remedy")
-            except Exception as error:
-                found.fault(CRASHED, f"seed {seed + each}: {type(error).__name__}: {error}")
+        found.tried(-1)  # a duel is no attempt
+        yield f"seed {each}", partial(duel, each, found)
     gc.collect()
-    return found.tally
 
 
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.interruptions", COUNT)
+def duel(seed: int, found: Count) -> None:
+    """Play one."""
+    Duel(seed, found).play()

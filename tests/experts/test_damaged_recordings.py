@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.attack.recordings import EDITS, POINTS, Known, Never, damaged, make
+from tests.attack.recordings import EDITS, POINTS, Known, Never, attack, changed, make
 from tvbandits.core.arrays import Array
 from tvbandits.core.files import reading_limits
 from tvbandits.core.protocols import Answers
@@ -32,22 +32,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "answers.db"
 
 
-def edit(path: Path, *edits: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in edits:
-            connection.execute(statement)
-        connection.commit()
-
-
 def test_damaged_copies_are_refused_by_name() -> None:
-    outcomes = damaged(36, seed=3)
-    assert {outcome for _, outcome in outcomes} == {"refused by name", "the right values"}
-    assert sum(outcomes.values()) == 3 * 36
+    tally = attack(12, seed=3)
+    assert (tally.tried, tally.faults) == (3 * 12, {}), tally.examples
 
 
 @pytest.mark.parametrize("statement", EDITS)
 def test_every_edit_is_seen_at_once(path: Path, statement: str) -> None:
-    edit(path, statement.format(row=10))
+    changed(path, statement.format(row=10))
     with pytest.raises(ValueError, match=r"answers\.db"):
         verify_recording(path)
     with pytest.raises(ValueError, match=r"answers\.db"):
@@ -55,7 +47,7 @@ def test_every_edit_is_seen_at_once(path: Path, statement: str) -> None:
 
 
 def test_the_row_is_named(path: Path) -> None:
-    edit(path, "UPDATE answers SET value = 7.0 WHERE id = 9")
+    changed(path, "UPDATE answers SET value = 7.0 WHERE id = 9")
     match = r"'.*answers\.db' is damaged: row 9 of the table answers is not as it was written"
     with pytest.raises(DamagedRecordingError, match=match):
         recorded(path)
@@ -67,7 +59,7 @@ def test_verify_is_a_verb(path: Path) -> None:
     assert str(said).endswith("every row is as it was written")
     with Recording(Never(), path) as expert:
         assert expert.verify() == said
-        edit(path, "UPDATE asked SET x0 = 9 WHERE question = 3 AND place = 2")
+        changed(path, "UPDATE asked SET x0 = 9 WHERE question = 3 AND place = 2")
         match = r"row \(3, 2\) of the table asked is not as it was written"
         with pytest.raises(DamagedRecordingError, match=match):
             expert.verify()
@@ -75,7 +67,7 @@ def test_verify_is_a_verb(path: Path) -> None:
 
 def test_a_row_that_changes_while_the_file_is_open_is_not_given(path: Path) -> None:
     with Recording(Never(), path) as expert:
-        edit(path, "UPDATE answers SET value = 7.0 WHERE id = 1")
+        changed(path, "UPDATE answers SET value = 7.0 WHERE id = 1")
         with pytest.raises(DamagedRecordingError, match="row 1 of the table answers"):
             expert.query(POINTS, 0.0)
 
@@ -99,7 +91,7 @@ def test_reading_changes_nothing(path: Path) -> None:
 
 def test_a_view_without_an_end_does_not_hang(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    edit(
+    changed(
         path,
         "CREATE VIEW log AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
         "SELECT COUNT(*) FROM n",
@@ -142,7 +134,7 @@ def test_an_old_file_is_read_with_a_word_and_gets_its_checksums(path: Path) -> N
 
 def test_an_old_file_with_another_table_is_not_taken_over(path: Path) -> None:
     aged(path)
-    edit(path, "CREATE TABLE more (a)")
+    changed(path, "CREATE TABLE more (a)")
     before = path.read_bytes()
     with pytest.raises(DamagedRecordingError, match="'more' is missing, changed, or not of ours"):
         Recording(Known(), path)
