@@ -32,11 +32,12 @@ SECONDS = 25.0
 
 @dataclass(frozen=True)
 class Attack:
-    """What is sent, and which statuses of the reply are right."""
+    """What is sent, which statuses of the reply are right, and what it has to speak of."""
 
     name: str
     send: Callable[[Serving], bytes]
     right: tuple[int, ...]
+    said: str = ""
 
 
 def request(
@@ -65,9 +66,9 @@ def told(**changed: object) -> str:
     return json.dumps({"points": [[0.0]], "rewards": [1.0], "t": 1, **changed})
 
 
-def _of(name: str, right: tuple[int, ...] | int, **how: object) -> Attack:
+def _of(name: str, right: tuple[int, ...] | int, said: str = "", **how: object) -> Attack:
     statuses = right if isinstance(right, tuple) else (right,)
-    return Attack(name, lambda there: request(there, **how), statuses)  # type: ignore[arg-type]
+    return Attack(name, lambda there: request(there, **how), statuses, said)  # type: ignore[arg-type]
 
 
 def _with(name: str, right: tuple[int, ...], headers: str, body: bytes = b"") -> Attack:
@@ -118,14 +119,17 @@ WHAT = [
     _of("no UTF-8", (400, 422), body=b'{"points": "\xff\xfe"}'),
     _of("deep JSON", (400, 422), body=b"[" * 400_000),
     _of("deep points", (400, 422), body='{"points":' + "[" * 50_000 + "]" * 50_000 + "}"),
-    _of("2 MB", 413, body=b" " * 2_000_000),
+    _of("2 MB", 413, "bytes", body=b" " * 2_000_000),
     _of("2 MB in chunks", 413, headers=CHUNKED, body=(b"ffff\r\n" + b" " * 65_535 + b"\r\n") * 32),
     _of("20,000 points", 413, body=told(points=[[0.0]] * 20_000, rewards=[0.0] * 20_000)),
-    _of("no points", 422, body=told(points=[], rewards=[])),
-    _of("a point elsewhere", 422, body=told(points=[[99.0]])),
+    _of("a reward too many", 422, "must have shape (1,), got (2,)", body=told(rewards=[1.0, 2.0])),
+    _of("a truth value", 422, "rewards", body=told(rewards=[True])),
+    _of("two kinds of content", 400, body=b"{}", headers="Content-Type: text/html\r\n"),
+    _of("no points", 422, "points", body=told(points=[], rewards=[])),
+    _of("a point elsewhere", 422, "99", body=told(points=[[99.0]])),
     _of("not a number", 422, body=told(rewards=[float("nan")])),
     _of("infinite", 422, body=told().replace("1.0", "1e999")),
-    _of("huge reward", 422, body=told(rewards=[1e300])),
+    _of("huge reward", 422, "1e", body=told(rewards=[1e300])),
     _of("huge whole number", 422, body=told(rewards=[10**400])),
     _of("huge point", 422, body=told(points=[[10**400]])),
     _of("huge time", 422, body=told(t=10**400)),
@@ -134,12 +138,12 @@ WHAT = [
     _of("huge rows", 422, path="/ask", body=json.dumps({"t": 1, "among": [2**70]})),
     _of("rows below zero", 422, path="/ask", body='{"t": 1, "among": [-1000]}'),
     _of("no variance", 422, body=told(variance=0.0)),
-    _of("a field of one's own", 422, body=told(__class__="os.system")),
-    _of("a text for a number", 422, body=told(rewards=["1'; DROP TABLE journal; --"])),
-    _of("a time in SQL", 422, body=told(t="1'; DROP TABLE journal; --")),
+    _of("a field of one's own", 422, "__class__", body=told(__class__="os.system")),
+    _of("a text for a number", 422, "rewards", body=told(rewards=["1'; DROP TABLE journal; --"])),
+    _of("a time in SQL", 422, "t must be a number", body=told(t="1'; DROP TABLE journal; --")),
     _of("half a character in the key", (400, 422), body=told(key="KEY").replace("KEY", "\\ud800")),
     _of("a key with a line end", 422, body=told(key="a\r\nSet-Cookie: b=c")),
-    _of("a key of 300 letters", 422, body=told(key="k" * 300)),
+    _of("a key of 300 letters", 422, "key", body=told(key="k" * 300)),
     _of("a list for a mapping", 422, body=b"[1, 2]"),
     _of("history without an end", 422, method="GET", path=f"/history?last={'9' * 20}", body=b""),
     _of("a forecast of nothing", 422, path="/predict", body='{"points": [[null]]}'),
@@ -288,6 +292,10 @@ def sent(there: Serving, each: Attack) -> str:
     status = status_of(reply)
     if status not in each.right:
         raise Found(SILENT if status == 200 else CRASHED, f"{status} {reply[-200:]!r}")
+    if each.said and list(json.loads(reply.partition(b"\r\n\r\n")[2])) != ["error"]:
+        raise Found("not named", f"{reply[-200:]!r}")
+    if each.said.encode() not in reply.partition(b"\r\n\r\n")[2]:
+        raise Found("not named", f"{each.said}: {reply[-200:]!r}")
     inside = (b"Traceback", b"/site-packages", str(there.folder).encode())
     if any(word in reply for word in inside):
         raise Found(WRONG, f"the reply shows the inside: {reply[:300]!r}")
