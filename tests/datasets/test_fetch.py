@@ -12,7 +12,7 @@ import os
 import re
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +22,7 @@ import pytest
 
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
-from tvbandits.datasets.epa_ozone import download, fetch
+from tvbandits.datasets.epa_ozone import download
 from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone
@@ -198,11 +198,27 @@ def test_it_may_be_cut_again(served: Served, tmp_path: Path) -> None:
     assert get(served, tmp_path)[0].read_bytes() == BODY
 
 
-def test_without_ranges_it_starts_over(served: Served, tmp_path: Path) -> None:
-    cut(served, tmp_path)
-    served.ranges = False
-    assert get(served, tmp_path)[0].read_bytes() == BODY
-    assert served.answered == [(200, len(BODY))]
+def note_of(part: Path, note: str) -> None:
+    part.with_name(f"{ZIP}.part.json").write_text(note)
+
+
+SPOILED: dict[str, Callable[[Served, Path], object]] = {
+    "no ranges": lambda served, _: setattr(served, "ranges", False),
+    "another edition": lambda served, _: served.files.update({ZIP: NEWER}),
+    "a part longer than the file": lambda _, part: part.write_bytes(BODY + b"more"),
+    "a note that is empty": lambda _, part: note_of(part, ""),
+    "a note that is a list": lambda _, part: note_of(part, "[]"),
+    "a note of another kind": lambda _, part: note_of(part, '{"url": 3}'),
+}
+
+
+@pytest.mark.parametrize("why", SPOILED)
+def test_what_cannot_be_continued_starts_over(served: Served, tmp_path: Path, why: str) -> None:
+    SPOILED[why](served, cut(served, tmp_path))
+    assert get(served, tmp_path)[0].read_bytes() == served.files[ZIP]
+    longer = why == "a part longer than the file"
+    assert [status for status, _ in served.answered] == ([416, 200] if longer else [200])
+    assert ("Range" in served.asked[0][1]) == (not why.startswith("a note"))
 
 
 def test_without_a_mark_it_starts_over(served: Served, tmp_path: Path) -> None:
@@ -211,13 +227,6 @@ def test_without_a_mark_it_starts_over(served: Served, tmp_path: Path) -> None:
     assert get(served, tmp_path)[0].read_bytes() == BODY
     assert served.answered == [(200, len(BODY))]
     assert "Range" not in served.asked[0][1]
-
-
-def test_another_edition_starts_over(served: Served, tmp_path: Path) -> None:
-    cut(served, tmp_path)
-    served.files[ZIP] = NEWER
-    assert get(served, tmp_path)[0].read_bytes() == NEWER
-    assert served.answered == [(200, len(NEWER))]
 
 
 def test_a_part_never_goes_by_a_newer_note(
@@ -255,21 +264,6 @@ def test_another_server_starts_over(served: Served, tmp_path: Path) -> None:
     with serving({ZIP: NEWER}) as other:
         assert get(other, tmp_path)[0].read_bytes() == NEWER
         assert "Range" not in other.asked[0][1]
-
-
-def test_a_part_longer_than_the_file_starts_over(served: Served, tmp_path: Path) -> None:
-    part = cut(served, tmp_path)
-    part.write_bytes(BODY + b"more")
-    assert get(served, tmp_path)[0].read_bytes() == BODY
-    assert [status for status, _ in served.answered] == [416, 200]
-
-
-@pytest.mark.parametrize("note", ["", "[]", '{"url": 3}', "\x00"])
-def test_a_part_with_a_broken_note_starts_over(served: Served, tmp_path: Path, note: str) -> None:
-    part = cut(served, tmp_path)
-    part.with_name(f"{ZIP}.part.json").write_text(note)
-    assert get(served, tmp_path)[0].read_bytes() == BODY
-    assert "Range" not in served.asked[0][1]
 
 
 def test_ctrl_c_keeps_what_has_come(
@@ -392,6 +386,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 # --- several at once
 
 
+@pytest.mark.slow
 def test_several_processes_share_a_folder(served: Served, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     one = functools.partial(
@@ -510,11 +505,3 @@ def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
         ValueError, match=r"2009\.zip: expected one csv in the zip, got 'readme.txt'"
     ):
         get(served, tmp_path, (2009,), state="New York")
-
-
-def test_years_of_numpy(served: Served, tmp_path: Path) -> None:
-    assert get(served, tmp_path, tuple(np.arange(2008, 2010))) == [
-        tmp_path / ZIP,
-        tmp_path / "daily_44201_2009.zip",
-    ]
-    assert fetch.FIRST_YEAR == 1980
