@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,6 +25,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.attack.bad_values import JSON, flipped
 from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop, one_of
+from tests.helpers.broker import MOSQUITTO, a_broker
 from tvbandits.core.arrays import LARGEST_VALUE
 from tvbandits.experts import SensorExpert, Station
 from tvbandits.experts.sensors.mqtt import MOST_KNOWN, MQTTTransport
@@ -42,33 +40,7 @@ Message = tuple[str, bytes]
 
 def broker_there() -> bool:
     """Whether a broker is installed."""
-    return shutil.which("mosquitto") is not None
-
-
-@contextlib.contextmanager
-def a_broker() -> Iterator[int]:
-    """The port of a broker of our own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    with tempfile.TemporaryDirectory(prefix="attack") as folder:
-        settings = Path(folder, "mosquitto.conf")
-        settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nuser root\n")
-        process = subprocess.Popen(
-            ["mosquitto", "-c", str(settings)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            for _ in range(600):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.02)
-            yield port
-        finally:
-            process.kill()
-            process.wait()
+    return MOSQUITTO is not None
 
 
 def good(question: dict[str, Any], name: str, **changes: Any) -> bytes:
@@ -208,7 +180,8 @@ def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
         found.also("not tried: mosquitto is not installed")
         return
     stations = [Station("honest", (0.0,), 0.01), Station("liar", (1.0,), 0.01)]
-    with a_broker() as port, contextlib.ExitStack() as open_:
+    with TemporaryDirectory(prefix="attack") as folder, contextlib.ExitStack() as open_:
+        port = open_.enter_context(a_broker(Path(folder))).port
         hostile = Hostile(port, seed)
         open_.callback(hostile.close)
         transport = open_.enter_context(MQTTTransport("127.0.0.1", port, time_out=TIME_OUT))
