@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import math
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,13 +25,12 @@ from tests.attack.dense import by_dictionary
 from tests.attack.parts import (
     Options,
     example,
-    one_of,
     parts,
     space_kernels,
     time_kernels,
     wrappers,
 )
-from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop
+from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits import Bandit, Box, Candidates, Recipe
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
 from tvbandits.acquisition.confidence import Situation
@@ -79,11 +78,15 @@ def kernel_of(domain: Any, amplitude: float, rng: np.random.Generator) -> tuple[
         "nu": lambda rng: float(rng.choice([0.5, 1.5, 2.5])),
         "alpha": lambda rng: float(rng.choice([0.3, 1.0])),
     }
-    space = ConstantKernel(amplitude) * example(one_of(space_kernels(), rng), scales, rng, more=1.0)
+    space = ConstantKernel(amplitude) * example(
+        one_of([*space_kernels().values()], rng), scales, rng, more=1.0
+    )
     kind = str(rng.choice(["space", "space", "drift", "in time"]))
     if kind == "drift":
         pace: Options = {"epsilon": lambda rng: float(rng.choice([0.001, 0.03, 0.5]))}
-        return space_time(space) * example(one_of(time_kernels(), rng), pace, rng), "drift"
+        return space_time(space) * example(
+            one_of([*time_kernels().values()], rng), pace, rng
+        ), "drift"
     if kind == "in time":
         smooth = float(rng.choice([0.5, 1.5]))
         return OnSpace(space) * OnTime(Matern(float(rng.choice([1.0, 20.0])), nu=smooth)), "in time"
@@ -107,7 +110,7 @@ AGING: Options = {
 def aging_of(rng: np.random.Generator, but: tuple[str, ...] = ()) -> Any:
     """Any aging map, or several of them."""
     maps = {name: cls for name, cls in parts("aging map").items() if name not in but}
-    cls = one_of(maps, rng)
+    cls = one_of([*maps.values()], rng)
     # A window needs one of its two limits.
     limits = {"last", "within"} & set(inspect.signature(cls).parameters)
     if limits:
@@ -120,8 +123,8 @@ def width_of(domain: Any, rng: np.random.Generator) -> Any:
     """Any width, by its class or as people write it."""
     short: list[Any] = [0.0, 1.0, 2.0, "theory"]
     if rng.random() < 0.6:
-        return short[int(rng.integers(len(short)))]
-    width = example(one_of(parts("width"), rng), {}, rng)
+        return one_of(short, rng)
+    width = example(one_of([*parts("width").values()], rng), {}, rng)
     try:
         width(
             Situation(
@@ -142,7 +145,9 @@ BUDGETS: Options = {
 }
 """Numbers of budgets, by the names of their parameters."""
 
-PLANS: Options = {"budget": lambda rng: example(one_of(parts("budget"), rng), BUDGETS, rng)}
+PLANS: Options = {
+    "budget": lambda rng: example(one_of([*parts("budget").values()], rng), BUDGETS, rng)
+}
 
 
 @dataclass(frozen=True)
@@ -191,11 +196,8 @@ def wrapped(expert: Any, rng: np.random.Generator) -> Any:
         "sleep": lambda _: nothing,
     }
     for _ in range(int(rng.integers(0, 3))):
-        found = {
-            name: cls
-            for name, cls in wrappers().items()
-            if "path" not in inspect.signature(cls).parameters
-        }
+        known = wrappers().values()
+        found = [cls for cls in known if "path" not in inspect.signature(cls).parameters]
         cls, inside = one_of(found, rng), expert
         expert = example(cls, {**options, "expert": lambda _, e=inside: e}, rng, more=1.0)
     return expert
@@ -211,7 +213,7 @@ def asking_of(truth: Any, noise: float, rng: np.random.Generator) -> Asking | No
         return None
     expert = Sometimes(truth, noise, int(rng.integers(2**31)))
     return Asking(
-        example(one_of(parts("plan"), rng), PLANS, rng, more=0.5),
+        example(one_of([*parts("plan").values()], rng), PLANS, rng, more=0.5),
         wrapped(expert, rng) if rng.random() < 0.5 else expert,
         about=str(rng.choice(["played", "domain"])),  # type: ignore[arg-type]
         reuse_answers=bool(rng.random() < 0.5),
@@ -229,7 +231,7 @@ def posterior_of(domain: Any, rng: np.random.Generator) -> Any:
         "keep": lambda rng: bool(rng.random() < 0.5),
         "anchors": lambda _: None if isinstance(domain, Candidates) else anchors_of(domain),
     }
-    return example(one_of(shown, rng), options, rng, more=1.0)
+    return example(one_of([*shown.values()], rng), options, rng, more=1.0)
 
 
 def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
@@ -260,7 +262,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     rules = [cls() for cls in parts("batch rule").values()]
     if not isinstance(domain, Candidates):
         rules = [rule for rule in rules if not isinstance(rule, LocalRatio)]
-    rule = One() if rng.random() < 0.4 else rules[int(rng.integers(len(rules)))]
+    rule = One() if rng.random() < 0.4 else one_of(rules, rng)
     thompson = isinstance(domain, Candidates) and rng.random() < 0.15
     recipe = Recipe(
         domain,
@@ -289,10 +291,10 @@ def played(seed: int, steps: int = STEPS) -> None:
     rng = np.random.default_rng([seed, 1])
     bandit = Bandit(recipe, seed=seed)
     now = float(rng.choice([0.0, 1.0, -50.0, 1e6]))
-    out: list[tuple[Array, float]] = []
     for _ in range(steps):
         now += float(rng.choice([0.25, 1.0, 1.0, 7.5]))
-        step(bandit, recipe, truth, now, out, rng)
+        for call in calls_of(bandit, truth, now, rng):
+            call.make(bandit)
         if rng.random() < 0.15:
             resumed = Bandit.from_state(recipe, pickle.loads(pickle.dumps(bandit.state)))
             if recipe.asking is None and not same_future(bandit, resumed, now):
@@ -335,41 +337,56 @@ def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Ge
             raise Found(WRONG, f"{said}, {type(recipe.posterior).__name__}")
 
 
-def step(
-    bandit: Bandit,
-    recipe: Recipe,
-    truth: Any,
-    now: float,
-    out: list[tuple[Array, float]],
-    rng: np.random.Generator,
-) -> None:
-    """A few calls that an honest user might make."""
+@dataclass(frozen=True)
+class Call:
+    """One call of a bandit, by its name."""
+
+    name: str
+    make: Callable[[Bandit], Any]
+
+
+def seen(info: Any) -> Any:
+    """What is the same whenever it happens."""
+    return replace(info, seconds={}) if hasattr(info, "seconds") else info
+
+
+def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -> Iterator[Call]:
+    """What an honest user may call at one time; `bandit` is one that has done all before."""
+    domain = bandit.recipe.domain
     n = int(rng.choice([2, 3])) if rng.random() < 0.2 else None
     among = None
-    if rng.random() < 0.2 and isinstance(recipe.domain, Candidates):
-        among = rng.random(len(recipe.domain)) < 0.7
+    if rng.random() < 0.2 and isinstance(domain, Candidates):
+        among = rng.random(len(domain)) < 0.7
         among[int(rng.integers(len(among)))] = True
-    if rng.random() < 0.9:
-        X = bandit.ask(now, n=n, among=among)
-        out.append((X, now))
-    if rng.random() < 0.3:
-        bandit.predict(recipe.domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0])))
-    while out and rng.random() < 0.85:
-        X, t = out.pop(int(rng.integers(len(out))) if rng.random() < 0.3 else 0)
-        y = truth(X, t) + np.sqrt(recipe.noise_variance) * rng.standard_normal(len(X))
-        if rng.random() < 0.1:
-            y[int(rng.integers(len(y)))] = np.nan
-        if len(X) > 1 and rng.random() < 0.4:
-            for i in range(len(X)):
-                bandit.tell(X[i : i + 1], y[i : i + 1], t)
-        else:
-            bandit.tell(X, y, t)
-    if rng.random() < 0.2 and (len(bandit.state.rewards) or len(bandit.state.answers)):
-        bandit.recommend(now + 1.0)
-    if len(bandit.pending) and rng.random() < 0.1:
-        bandit.drop(bandit.pending[:1])
-        out.clear()
-        bandit.drop(bandit.pending)
+    points, ahead = domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0]))
+    looks = [
+        Call("predict", lambda b: b.predict(points, ahead)),
+        Call("history", lambda b: b.history.to_csv()),
+        Call("state", lambda b: len(pickle.dumps(b.state)) > 0),
+        Call("from_state", lambda b: Bandit.from_state(b.recipe, b.state).pending),
+    ]
+    if len(bandit.state.rewards) or len(bandit.state.answers):
+        looks.append(Call("recommend", lambda b: b.recommend(now)))
+    yield one_of(looks, rng)
+    yield Call("ask", lambda b: b.ask(now, n, among))
+    if bandit.recipe.asking is not None and rng.random() < 0.6:
+        yield Call("questions", lambda b: b.questions())
+        answers = truth(points, now)
+        yield Call("answer", lambda b: b.answer(points, answers, now))
+    yield one_of(looks, rng)
+    out = bandit.pending
+    if len(out) > 2 and rng.random() < 0.3:
+        yield Call("drop", lambda b: b.drop(out[:1]))
+        out = bandit.pending
+    if len(out) == 0:  # an ask that was not made again
+        return
+    told = out[: max(1, int(rng.integers(len(out) + 1)))]
+    noise = np.sqrt(bandit.recipe.noise_variance or 0.0)
+    y = truth(told, now) + noise * rng.standard_normal(len(told))
+    if rng.random() < 0.1:
+        y[0] = np.nan
+    late = now - 1.5 if rng.random() < 0.15 else None
+    yield Call("tell", lambda b: seen(b.tell(told, y, late)))
 
 
 def same_future(one: Bandit, other: Bandit, now: float) -> bool:
@@ -395,7 +412,7 @@ def bad_call_changes_nothing(bandit: Bandit, now: float, rng: np.random.Generato
         lambda: bandit.predict(x * np.nan),
     ]
     try:
-        calls[int(rng.integers(len(calls)))]()
+        one_of(calls, rng)()
     except ValueError:
         return bandit.state is before
     return False

@@ -83,16 +83,17 @@ def answer(send: Send, rng: np.random.Generator) -> None:
             time.sleep(seconds)
 
     kind = rng.random()
-    if kind < 0.5:
+    if kind < 0.4:
         first, *then = one_of(WHOLE, rng)
         send(first)
         often(*then)
-    elif kind < 0.6:
+    elif kind < 0.5:
         place = one_of(PLACES, rng)
         send(b"HTTP/1.1 302 Found\r\nLocation: " + place + b"\r\nContent-Length: 0\r\n\r\n")
     else:
         rows = rng.choice(len(HEADERS), size=int(rng.integers(0, 4)), replace=False)
-        send(b"\r\n".join([one_of(STATUS, rng), *(HEADERS[row] for row in rows), b"", b""]))
+        status = STATUS[0] if rng.random() < 0.5 else one_of(STATUS, rng)
+        send(b"\r\n".join([status, *(HEADERS[row] for row in rows), b"", b""]))
         often(*one_of(BODIES, rng))
 
 
