@@ -16,7 +16,11 @@ from tvbandits.comparison.board import SUITES
 NAMES = [name for name in PROBLEMS if name not in READS_FILES | {"table"}]
 """What reads files is tested beside its readers."""
 
-BOXES = ["drifting-bump:candidates=0", "exoskeleton:candidates=0"]
+BOXES = [
+    "drifting-bump:candidates=0",
+    "exoskeleton:candidates=0",
+    "moving-peaks:dimension=2,peaks=5,shape=function1",
+]
 
 LOW = {"moving-peaks": ":dimension=2,peaks=5", "gmpb": ":dimension=2,peaks=3"}
 """What no search finds in the dimensions that it has otherwise."""
