@@ -22,7 +22,6 @@ from tvbandits import (
     Candidates,
     Clock,
     Integer,
-    Observations,
     Recipe,
     Space,
 )
@@ -73,11 +72,6 @@ def stub() -> StubTransport:
 def stations() -> tuple[Station, ...]:
     """Where they stand."""
     return (Station("a", (0.0,), 0.01), Station("b", (10.0,), 0.01))
-
-
-def observations() -> Observations:
-    """Three of them."""
-    return Observations([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [0.01] * 3)
 
 
 def log() -> pd.DataFrame:
@@ -193,8 +187,8 @@ def uniform_with_one_out() -> Uniform:
 SHARED: tuple[tuple[Any, str], ...] = (
     (0, "seed"),
     (1, "low dimension"),
-    (2, "steps number size k q n"),
-    (3, "count points_per_axis told"),
+    (2, "steps number k q"),
+    (3, "points_per_axis"),
     (5, "reset_every window total horizon every high"),
     (10, "N"),
     (2008, "years"),
@@ -209,8 +203,6 @@ SHARED: tuple[tuple[Any, str], ...] = (
     ("a name", "name"),
     ("ppb", "unit"),
     ("2024-01-02", "when"),
-    ("SELECT 1", "query"),
-    (("a", "b"), "levels"),
     ((1, 2), "counts"),
     ((0.0,), "coordinates"),
     ((Linear(1.0),), "maps"),
@@ -228,7 +220,6 @@ GOOD: dict[str, Callable[[], Any]] = {
     "y": lambda: np.array([0.5]),
     "values": lambda: np.array([0.5]),
     "recipe": lambda: Recipe(line(), RBF(1.5), 0.01),
-    "state": lambda: Bandit(Recipe(line(), RBF(1.5), 0.01)).state,
     "bounds": lambda: [(0.0, 10.0)],
     "bandit": played,
     "function": lambda: reward,
@@ -250,10 +241,6 @@ GOOD: dict[str, Callable[[], Any]] = {
     "ids": lambda: ["a", "b"],
     "points": lambda: [[0.0], [10.0]],
     "read": lambda: lambda _t: None,
-    "acquisition": lambda: lambda X: np.zeros(len(X)),
-    "rewards": observations,
-    "observations": observations,
-    "other": observations,
     "context": lambda: [5.0],
     "place": new_place,
 }
@@ -294,30 +281,22 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,
     **{
-        f"tvbandits.{kind}.{verb}.{name}": value
+        f"tvbandits.{kind}.{verb}.X": lambda: asking().state.rewards.X[:1]
         for kind in ("Bandit", "Campaign")
         for verb in ("correct", "retract")
-        for name, value in (("X", lambda: asking().state.rewards.X[:1]), ("t", lambda: 1.0))
     },
     "tvbandits.Bandit.save.path": new_place,
     "tvbandits.Campaign.open.place": campaign_place,
-    "tvbandits.Campaign.tell.t": lambda: 5.0,
     "tvbandits.Campaign.drop.X": lambda: asking().pending,
     "tvbandits.Campaign.export.path": new_place,
     "tvbandits.Campaign.backup.path": new_place,
     "tvbandits.load.path": saved,
-    "tvbandits.Bandit.dropped.X": lambda: asking().pending,
     "datasets.GPDrift.value.X": lambda: [[0.0, 0.0]],
     "datasets.Switching.value.X": lambda: Switching().domain.X[:1],
     "tvbandits.Space.encode.points": lambda: {"a": 1.0, "b": 2, "c": "x"},
     "tvbandits.Space.decode.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
-    "tvbandits.Space.check.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
     "tvbandits.Space.table.frame": lambda: pd.DataFrame({"a": [1.0], "b": [2], "c": ["x"]}),
     "tvbandits.Bandit.from_state.state": lambda: played().state,
-    "tvbandits.Recipe.kernel": lambda: RBF(1.5),
-    "queries.budgets.PerStep.number": lambda: 2,
-    "gp.kernels.space_time.OnSpace.kernel": lambda: RBF(1.5),
-    "gp.kernels.space_time.OnTime.kernel": lambda: RBF(1.5),
     "experts.SensorExpert.query.X": lambda: np.array([[0.0]]),
     "experts.SimulatorExpert.query.X": lambda: np.array([[0.5]]),
 }
