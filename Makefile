@@ -61,8 +61,10 @@ wheel: $(DEV)
 
 # The site, from nothing: every example runs, and a broken link or a public name that is missing fails.
 docs: $(DEV)
+	@echo "adding what the pages need"
 	@$(PIP) --no-build-isolation -e '.[docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "running every example and reading every docstring: some minutes, the first time"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
 
 # The quick tables and pictures of the pages, made again and compared with what stands there.

@@ -20,23 +20,18 @@ from benchmarks import (
     chain,
     direct,
     dpp,
-    growth,
-    jobs,
-    learning,
-    log,
-    memory,
     runs,
     step,
 )
 from benchmarks.chain import ChainRow
 from benchmarks.harness import Row, machine
 
-GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows, "jobs": jobs.rows}
+GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows}
 
-LONG = {"direct": direct.rows, "budgeted": budgeted.rows, "learning": learning.rows}
+LONG = {"direct": direct.rows, "budgeted": budgeted.rows}
 """Groups of ratios that take minutes: run by name, or with --all."""
 
-TABLES: dict[str, Any] = {"growth": growth, "memory": memory, "abalone": abalone, "log": log}
+TABLES: dict[str, Any] = {"abalone": abalone}
 """Groups with a table of their own, likewise."""
 
 

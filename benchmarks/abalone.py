@@ -33,8 +33,6 @@ from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BKBWidth, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.datasets.regression import RegressionProblem
-from tvbandits.policies.baselines import EpsilonGreedy, Uniform
-from tvbandits.policies.regularised_evolution import RegularisedEvolution
 
 HORIZON, SEEDS = 10_000, 5
 FIRST = 30
@@ -129,33 +127,33 @@ def contestants() -> list[Contestant]:
     """Everyone, in the order of the table."""
     return [
         # A wide pale line under a narrow dark one: neither hides the other where they run together.
-        Contestant("BBKB, global", _bbkb("global", online=False), shade="0.7", weight=5.0),
-        Contestant("BBKB, local", _bbkb("local", online=False), line="--"),
-        Contestant("BBKB, global, online mean", _bbkb("global", online=True), shade="0.45"),
+        Contestant("BBKB, global", _bbkb("global", online=False), shade="#c3aef0", weight=5.0),
+        Contestant("BBKB, local", _bbkb("local", online=False), line="--", shade="#5d24b2"),
+        Contestant("BBKB, global, online mean", _bbkb("global", online=True), shade="#d55e00"),
         Contestant(
-            "BBKB, local, online mean", _bbkb("local", online=True), line="--", shade="0.45"
+            "BBKB, local, online mean", _bbkb("local", online=True), line="--", shade="#7f6000"
         ),
-        Contestant("BKB", _bkb, horizon=2000, line=":", weight=2.0),
-        Contestant("BBKB, global, as programmed", _bbkb_as_programmed, line=":", shade="0.45"),
-        Contestant("GP-BUCB", _gp_bucb(), horizon=1000, line="-."),
-        Contestant("GP-BUCB, 12.5", _gp_bucb(12.5), horizon=1000, line="-.", shade="0.45"),
+        Contestant("BKB", _bkb, horizon=2000, line=":", shade="#0072b2", weight=2.0),
+        Contestant("BBKB, global, as programmed", _bbkb_as_programmed, line=":", shade="#991f5c"),
+        Contestant("GP-BUCB", _gp_bucb(), horizon=1000, line="-.", shade="#00805d"),
+        Contestant("GP-BUCB, 12.5", _gp_bucb(12.5), horizon=1000, line="-.", shade="#3a86c8"),
         Contestant("Thompson, batch 30", _thompson(), line=(0, (6, 1, 1, 1, 1, 1))),  # type: ignore[arg-type]
         Contestant("Thompson, 10", _thompson(10.0), line="--", shade="0.6", weight=2.4),
         Contestant(
             "regularised evolution",
-            lambda problem, _, seed: RegularisedEvolution(problem.domain, seed=seed),
+            lambda problem, _, seed: policies.evolution(problem.domain, seed=seed),
             line=(0, (1, 1)),  # type: ignore[arg-type]
-            shade="0.35",
+            shade="#333314",
         ),
         Contestant(
             "epsilon-greedy",
-            lambda problem, _, seed: EpsilonGreedy(problem.domain, seed=seed),
+            lambda problem, _, seed: policies.eps_greedy(problem.domain, seed=seed),
             line=(0, (8, 2)),  # type: ignore[arg-type]
-            shade="0.6",
+            shade="#294e66",
         ),
         Contestant(
             "uniform",
-            lambda problem, _, seed: Uniform(problem.domain, seed=seed),
+            lambda problem, _, seed: policies.uniform(problem.domain, seed=seed),
             shade="0.75",
             weight=1.0,
         ),

@@ -16,7 +16,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.ensemble.bank import CAPACITY, FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.rule import started
 from tvbandits.queries.plans import questions
 

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.boba import PRINTED, half_interval, regret
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
-from tvbandits.policies.learning import box_width, has_several
+from tvbandits.policies.expert import box_width, has_several
 
 POLICIES = ("adaptive-gp-ucb", "GP-UCB")
 Run = tuple[str, str, str, int]

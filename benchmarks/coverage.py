@@ -40,7 +40,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Problem, added_noise
-from tvbandits.gp.fitting.maximum_likelihood import fit
+from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels, structured_kernel
 from tvbandits.gp.kernels.structure import inputs
 

@@ -9,24 +9,26 @@ one that nobody killed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import pickle
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tvbandits.experts import recorded
+from tvbandits.experts.records.recording import RecordingFile
 
 CHILD = Path(__file__).resolve().parents[1] / "tests" / "helpers" / "recording_child.py"
 
@@ -78,18 +80,21 @@ def seen_of(folder: Path) -> list[tuple[float, float, float]]:
     return [(x, t, value) for x, t, value in map(json.loads, lines)]
 
 
-def log_of(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    """Rows of the recording, read by plain SQL."""
+def answers_of(folder: Path) -> list[tuple[Any, ...]]:
+    """(x, t, value) of the recording."""
+    with contextlib.suppress(FileNotFoundError, ValueError):  # nothing was asked yet
+        found = recorded(folder / "answers.db")[["x0", "t", "value"]]
+        return list(found.itertuples(index=False, name=None))
+    return []
+
+
+def doubts_of(folder: Path) -> list[float]:
+    """Times of the questions whose answers never arrived."""
     file = folder / "answers.db"
-    if not file.exists():
+    if not file.exists() or not file.stat().st_size:
         return []
-    with closing(sqlite3.connect(file)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'answers'")
-        return connection.execute(query).fetchall() if tables.fetchall() else []
-
-
-ANSWERS = "SELECT x0, t, value FROM answers ORDER BY id"
-DOUBT = "SELECT t FROM questions WHERE state = 'open'"
+    with contextlib.closing(RecordingFile(file.absolute(), make=False)) as recording:
+        return [doubt.t for doubt in recording.in_doubt()]
 
 
 def state_of(folder: Path) -> Any:
@@ -121,8 +126,8 @@ def traces(folder: Path) -> Traces:
     state = state_of(folder)
     return Traces(
         [*ledger_of(folder, "sale")],
-        log_of(folder, ANSWERS),
-        len(log_of(folder, DOUBT)),
+        answers_of(folder),
+        len(doubts_of(folder)),
         0.0 if state is None else float(state.time),
     )
 
@@ -151,7 +156,7 @@ def kill_often(
                 raise RuntimeError(f"the child ended by itself, with status {child.returncode}")
             os.kill(child.pid, signal.SIGKILL)
         windows[window_of(folder, before)] += 1
-        lost |= set(seen_of(folder)) - set(log_of(folder, ANSWERS))
+        lost |= set(seen_of(folder)) - set(answers_of(folder))
     return windows, [f"{row} was handed on before it was recorded" for row in sorted(lost)]
 
 
@@ -181,7 +186,7 @@ def differences(one: Any, other: Any) -> list[str]:
 
 def faults_of(folder: Path, twin: Path) -> list[str]:
     """What is wrong at the end."""
-    sold, recorded = ledger_of(folder, "sale"), log_of(folder, ANSWERS)
+    sold, recorded = ledger_of(folder, "sale"), answers_of(folder)
     found = []
     for name, rows in (("ledger", sold), ("recording", recorded)):
         twice = [key for key, n in Counter(row[:2] for row in rows).items() if n > 1]
@@ -189,15 +194,15 @@ def faults_of(folder: Path, twin: Path) -> list[str]:
     # Floats out of JSON and SQLite are compared as they are: both keep every bit.
     found += [f"sold {row} is not in the recording" for row in sorted(set(sold) - set(recorded))]
     found += [f"recorded {row} was not sold" for row in sorted(set(recorded) - set(sold))]
-    doubtful = {t for (t,) in log_of(folder, DOUBT)}
+    doubtful = set(doubts_of(folder))
     found += [
         f"({x}, {t}) was asked again, though its question is not in doubt"
         for x, t, _ in ledger_of(folder, "again")
         if t not in doubtful
     ]
-    if set(log_of(twin, ANSWERS)) != set(recorded):
+    if set(answers_of(twin)) != set(recorded):
         found.append("the recording is not that of the twin")
-    if log_of(twin, DOUBT) or ledger_of(twin, "again"):
+    if doubts_of(twin) or ledger_of(twin, "again"):
         found.append("the twin has questions in doubt, or asked something again")
     return found + differences(state_of(folder), state_of(twin))
 
@@ -216,9 +221,9 @@ def crash(folder: Path, times: int, nap: float, seed: int) -> Report:
         {name: windows[name] for name in WINDOWS},
         steps,
         len(ledger_of(killed, "sale")),
-        len(log_of(killed, ANSWERS)),
+        len(answers_of(killed)),
         len(ledger_of(killed, "again")),
-        len(log_of(killed, DOUBT)),
+        len(doubts_of(killed)),
         lost + faults_of(killed, twin),
     )
 

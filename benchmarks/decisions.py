@@ -18,7 +18,7 @@ from benchmarks.bank import Ask, Decide, arguments, ask_next, best_mean, play
 from benchmarks.predictive import predictive_width, sampling
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     COMPARED,

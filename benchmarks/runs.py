@@ -122,7 +122,7 @@ def contests() -> list[Contest]:
     """
     setting = prepare(PROBLEM.name, PROBLEM, 0, STEPS).setting(Theory(), None)
     period, window = (
-        theory.reset_period(*setting.budgets),
+        theory.window_length(*setting.budgets),
         theory.window_length(*setting.budgets),
     )
     discount, epsilon = theory.discount(*setting.budgets), setting.epsilon

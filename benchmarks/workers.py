@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison
-from tvbandits.comparison.tasks import tasks_of
+from tvbandits.comparison.tasks import Cluster, tasks_of
 from tvbandits.datasets import DriftingBump
 
 POLICIES, SEEDS = ("gp-ucb", "sw-gp-ucb", "w-gp-ucb", "tv-gp-ucb:epsilon=0.05"), 10

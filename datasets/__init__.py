@@ -1,6 +1,6 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
-from tvbandits.core.files import ReadLimits, reading_limits
+from tvbandits.core.files.reading import ReadLimits, reading_limits
 from tvbandits.datasets.arms import AutoregressiveArms, SwitchingArms, WearingArms
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.download import DownloadLimits
@@ -8,7 +8,7 @@ from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton
-from tvbandits.datasets.finite import nas_bench, table
+from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
 from tvbandits.datasets.regression import abalone, california
@@ -38,7 +38,6 @@ __all__ = [
     "fetch_ozone",
     "from_long",
     "load_ozone",
-    "nas_bench",
     "ozone",
     "ozone_network",
     "reading_limits",

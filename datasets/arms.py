@@ -9,7 +9,7 @@ online-ml/river, river/bandit/envs/candy_cane.py. (arms that lose at every pull)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -20,34 +20,27 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits.core.arrays import (
     Array,
     finite_number,
-    noise_variance_number,
     not_negative,
     positive_number,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, text
+from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 from tvbandits.core.protocols import NamedProblem
+from tvbandits.datasets.tables.problem import (
+    Drawn,
+    OnCandidates,
+    check_made_up,
+    mean_change,
+    whole_step,
+)
 
 MOST_ARMS = 10_000
 
 
-def _check(horizon: int, arms: int, noise_variance: float, seed: int) -> None:
-    whole_number("horizon", horizon)
-    whole_number("arms", arms, at_most=MOST_ARMS)
-    noise_variance_number("noise_variance", noise_variance)
-    whole_number("seed", seed, at_least=0)
-
-
-def _step(t: float, horizon: int, name: str) -> int:
-    if not 1 <= t <= horizon or t != int(t):
-        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {t}")
-    return int(t) - 1
-
-
 @dataclass(frozen=True)
-class SwitchingArms:
+class SwitchingArms(OnCandidates, Drawn):
     """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
 
     The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
@@ -86,9 +79,8 @@ class SwitchingArms:
     source: ClassVar[str] = "Hong, Li and Tewari, AISTATS 2023"
 
     def __post_init__(self) -> None:
-        text("name", self.name)
-        text("unit", self.unit)
-        _check(self.horizon, self.arms, self.noise_variance, self.seed)
+        check_made_up(self)
+        whole_number("arms", self.arms, at_most=MOST_ARMS)
         whole_number("dimension", self.dimension, at_least=2, at_most=100)
         positive_number("length_scale", self.length_scale)
         choice("environment", self.environment, ("test", "tuning"))
@@ -125,21 +117,10 @@ class SwitchingArms:
         jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1).sum()
         return float(jumps) / max(self.horizon - 1, 1)
 
-    def realise(self, seed: int) -> SwitchingArms:
-        """Other arms and rewards of the same kind."""
-        return replace(self, seed=seed)
-
-    def _piece(self, t: float) -> Array:
-        step = _step(t, self.horizon, self.name)
+    def rewards_at(self, t: float) -> Array:
+        """Those of the piece."""
+        step = whole_step(t, self.horizon, self.name)
         return np.asarray(self.pieces[sum(step >= switch for switch in self.switches)])
-
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at arms (n, d), shape (n,)."""
-        return self._piece(t)[self.domain.index(X)]
-
-    def best(self, t: float) -> float:
-        """Largest reward at time `t`."""
-        return float(self._piece(t).max())
 
 
 AR_ORDER, AR_DECAY, AR_SUM = 20, 6.0, 0.97
@@ -160,7 +141,7 @@ def autoregression() -> tuple[Array, float]:
 
 
 @dataclass(frozen=True)
-class AutoregressiveArms:
+class AutoregressiveArms(OnCandidates, Drawn):
     """Arms of a grid that drift with a memory of 20 steps: no first-order model is right about them.
 
     f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance and correlation
@@ -195,10 +176,8 @@ class AutoregressiveArms:
     source: ClassVar[str] = "an AR(20) field on a grid, misspecified for every policy here"
 
     def __post_init__(self) -> None:
-        text("name", self.name)
-        text("unit", self.unit)
+        check_made_up(self)
         whole_number("side", self.side, at_most=60)
-        _check(self.horizon, self.side**2, self.noise_variance, self.seed)
         if (self.horizon + BURN_IN) * self.side**2 > 100_000_000:
             raise ValueError(f"{self.horizon} steps of {self.side**2} arms are more than 100000000")
 
@@ -236,24 +215,15 @@ class AutoregressiveArms:
     @cached_property
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
-        steps = np.abs(np.diff(self.path, axis=0))
-        return float(steps.max(axis=1).mean()) if len(steps) else 0.0
+        return mean_change(self.path)
 
-    def realise(self, seed: int) -> AutoregressiveArms:
-        """Another path of the same model."""
-        return replace(self, seed=seed)
-
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at arms (n, 2), shape (n,)."""
-        return np.asarray(self.path[_step(t, self.horizon, self.name), self.domain.index(X)])
-
-    def best(self, t: float) -> float:
-        """Largest reward at time `t`."""
-        return float(self.path[_step(t, self.horizon, self.name)].max())
+    def rewards_at(self, t: float) -> Array:
+        """A row of the path."""
+        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
 
 
 @dataclass(frozen=True)
-class WearingArms:
+class WearingArms(OnCandidates, Drawn):
     """Arms that wear out: each play takes 3% of what the arm that was played had left.
 
     Rewards start uniform in [0, 1], and nothing but the player moves them. `best` is the best of what
@@ -298,9 +268,8 @@ class WearingArms:
     source: ClassVar[str] = "the candy cane environment of river"
 
     def __post_init__(self) -> None:
-        text("name", self.name)
-        text("unit", self.unit)
-        _check(self.horizon, self.arms, self.noise_variance, self.seed)
+        check_made_up(self)
+        whole_number("arms", self.arms, at_most=MOST_ARMS)
         finite_number("loss", self.loss, low=0.0, below=1.0)
         not_negative("length_scale", self.length_scale)
 
@@ -318,26 +287,17 @@ class WearingArms:
         root = square_root(RBF(self.length_scale)(self.domain.X))
         return np.asarray(ndtr(root @ rng.standard_normal(root.shape[1])))
 
-    def realise(self, seed: int) -> WearingArms:
-        """Other arms of the same kind."""
-        return replace(self, seed=seed)
-
     def begin(self) -> WornArms:
         """A copy of its own for one player."""
         return WornArms(self)
 
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at arms (n, 1) that nobody has played, shape (n,)."""
-        _step(t, self.horizon, self.name)
-        return self.fresh[self.domain.index(X)]
-
-    def best(self, t: float) -> float:
-        """Largest reward as long as nobody has played."""
-        _step(t, self.horizon, self.name)
-        return float(self.fresh.max())
+    def rewards_at(self, t: float) -> Array:
+        """Those of arms that nobody has played."""
+        whole_step(t, self.horizon, self.name)
+        return self.fresh
 
 
-class WornArms:
+class WornArms(OnCandidates):
     """What one player has left of `WearingArms`; a problem, with `wear` besides."""
 
     def __init__(self, new: WearingArms) -> None:
@@ -348,15 +308,10 @@ class WornArms:
         self.kernel: None = None
         self.variation: None = None
 
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at arms (n, 1) as they are now, shape (n,)."""
-        _step(t, self.horizon, self.name)
-        return self._left[self.domain.index(X)]
-
-    def best(self, t: float) -> float:
-        """Largest reward that is left."""
-        _step(t, self.horizon, self.name)
-        return float(self._left.max())
+    def rewards_at(self, t: float) -> Array:
+        """What is left."""
+        whole_step(t, self.horizon, self.name)
+        return self._left
 
     def wear(self, X: Array) -> None:
         """Arms (n, 1) were played, one after the other."""

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shlex
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files import File, check_regular, current_limits, naming
+from tvbandits.core.files.reading import File, check_regular, current_limits, naming
 from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
 from tvbandits.datasets.epa_ozone.problem import days_between, site_means
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california
-from tvbandits.datasets.tables.columns import few
+from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.readings import (
     IDS,
     as_ids,
     as_numbers,
-    plain,
     read_table,
     wide,
     with_index_as_column,
@@ -313,6 +314,8 @@ def _sqlite_facts(path: Path) -> Facts:
         with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
             found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             tables = [str(name) for (name,) in found]
+            if {"journal", "head"} <= set(tables):
+                return _answer_facts(_recorded(connection))
             if "answers" not in tables:
                 raise ValueError(
                     f"{path}: a SQLite file without a table of answers; it holds "
@@ -325,25 +328,40 @@ def _sqlite_facts(path: Path) -> Facts:
             rows = cursor.fetchmany(most.rows + 1)
             most.check("rows", len(rows))
             table = pd.DataFrame(rows, columns=names)
-            cost = _cost_of_questions(connection)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, LookupError, TypeError) as error:
         raise ValueError(f"{path}: a SQLite file that cannot be read ({error})") from None
     missing = [name for name in ("x0", "t", "value", "variance") if name not in names]
     if missing:
         raise ValueError(f"{path}: the table of answers lacks {', '.join(missing)}")
     try:
-        return _answer_facts(table) + cost
+        return _answer_facts(table)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _cost_of_questions(connection: sqlite3.Connection) -> Facts:
-    """What a log says that keeps costs by question, in a table of its own."""
-    try:
-        ((cost,),) = connection.execute("SELECT SUM(cost) FROM questions")
-    except sqlite3.Error:
-        return []
-    return [] if cost is None else [("cost", f"{cost:g} in all")]
+def _recorded(connection: sqlite3.Connection) -> pd.DataFrame:
+    """The answers of a recording, as its journal has them: `tvbandits.experts.Recording`."""
+    asked: dict[int, tuple[str, Any]] = {}
+    parts = [pd.DataFrame(columns=["question", "asked_at", "x0", "t", "value", "variance", "cost"])]
+    rows = connection.execute("SELECT seq, kind, at, body FROM journal ORDER BY seq")
+    for seq, kind, at, text in rows:
+        body = json.loads(text)
+        if kind == "asked":
+            asked[seq] = at, body
+        elif kind == "answered":
+            when, question = asked[body["question"]]
+            part = pd.DataFrame(question["X"]).add_prefix("x")
+            parts.append(
+                part.assign(
+                    question=body["question"],
+                    asked_at=when,
+                    t=question["t"],
+                    value=np.asarray(body["values"], dtype=float),
+                    variance=np.asarray(body["variance"], dtype=float),
+                    cost=body["cost"] / len(part),
+                )
+            )
+    return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
 def _answer_facts(table: pd.DataFrame) -> Facts:

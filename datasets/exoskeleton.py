@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern
 
-from tvbandits.core.arrays import Array, noise_variance_number, whole_number
+from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import text
 from tvbandits.core.protocols import NamedProblem
+from tvbandits.datasets.tables.problem import check_made_up
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,9 @@ class Exoskeleton:
     )
 
     def __post_init__(self) -> None:
-        text("name", self.name)
-        text("unit", self.unit)
+        check_made_up(self)
         whole_number("horizon", self.horizon, at_least=2)
         whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
-        noise_variance_number("noise_variance", self.noise_variance)
 
     @cached_property
     def domain(self) -> Candidates | Box:

@@ -1,42 +1,16 @@
-"""Any finite table of rewards as a problem: a row a point, or a row a point and time.
-
-NAS-Bench-101 as a problem: its cells as points, for whoever has the file.
-
-The file (`nasbench_only108.tfrecord` or `nasbench_full.tfrecord` of google-research/nasbench, 2019) is a
-sequence of records in TensorFlow's framing; each is a JSON list of hash, epochs, adjacency, operations
-and a message of measurements. It is read here without TensorFlow.
-
-Encoding and choice of cells are those of Calandriello et al. 2020, appendix D.2: cells of exactly four
-inner nodes that are 3x3 convolutions or max-poolings; the upper half of the adjacency matrix (15
-numbers) without its first and last one, which are 1 in every cell, and a 1 for each convolution among
-the inner nodes; each of the two halves is divided by its largest norm over the cells.
-"""
+"""Any finite table of rewards as a problem: a row a point, or a row a point and time."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
-import struct
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, flag, noise_variance_number, positive_number, whole_number
-from tvbandits.core.coercion import file_path, file_paths, text
-from tvbandits.core.files import (
-    File,
-    check_regular,
-    is_parquet,
-    naming,
-    read_csv,
-    read_parquet,
-    unpacked,
-)
+from tvbandits.core.arrays import Array, flag, noise_variance_number, whole_number
+from tvbandits.core.coercion import file_path, text
+from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.regression import RegressionProblem
 from tvbandits.datasets.tables.columns import merged, numbers, standardised
@@ -95,7 +69,7 @@ def table(
     if noise_variance is not None:
         noise_variance_number("noise_variance", noise_variance)
     with naming(path):
-        frame = _read(path)
+        frame = read_as_text(path)
         named = {str(name).casefold(): str(name) for name in frame.columns}
         if reward not in frame.columns:
             raise ValueError(
@@ -111,13 +85,6 @@ def table(
         if t is None:
             return _still(path, X, y, scale_inputs, horizon, noise_variance)
         return _moving(path, X, y, t, scale_inputs, horizon, noise_variance)
-
-
-def _read(path: Path) -> pd.DataFrame:
-    if is_parquet(path):
-        return read_parquet(path).rename(columns=str)
-    with unpacked(path) as stream:
-        return read_csv(stream, dtype=str, encoding_errors="replace")
 
 
 def _still(
@@ -186,193 +153,7 @@ def _moving(
     )
 
 
-NODES = 6
-"""Input, four inner nodes, output."""
-
-CODES = {"conv3x3-bn-relu": 1.0, "maxpool3x3": 0.0}
-LONGEST = 1 << 24
-"""Bytes of the longest record."""
-
-VALIDATION_ACCURACY, EPOCHS = 4, 1
-"""Field numbers in a measurement; a message holds one at the start, half-way and at the end."""
-
-
-def nas_bench(
-    files: File | Iterable[File],
-    *,
-    bandwidth: float = 100.0,
-    horizon: int = 10_000,
-    epochs: int = 108,
-) -> RegressionProblem:
-    """Find the cell of the best validation accuracy in NAS-Bench-101 (Calandriello 2020, D.2).
-
-    A cell's reward is the mean of its trainings' accuracies, and the noise variance that of a training
-    around its cell's mean. (The paper returns one of the three trainings at random; the text gives 19
-    dimensions, and the encoding it describes has 17.)
-
-    Parameters
-    ----------
-    files : path, or a sequence with one path
-        The .tfrecord file.
-    bandwidth : float
-        Length scale of the recommended RBF kernel; the paper has 100 without an initial sample.
-    horizon : int
-    epochs : int
-        Trainings of this length count.
-
-    Raises
-    ------
-    ValueError
-        If the file is none of NAS-Bench-101, or holds no such cell.
-    """
-    positive_number("bandwidth", bandwidth)
-    whole_number("horizon", horizon)
-    whole_number("epochs", epochs)
-    paths = file_paths("files", files)
-    if len(paths) != 1:
-        raise ValueError(f"files: nas-bench reads one file, got {len(paths)}")
-    path = paths[0]
-    with naming(path):
-        check_regular(path)
-        cells, rewards = read_cells(path, epochs)
-    points, means = merged(cells, rewards)
-    if means.min() == means.max():
-        raise ValueError(f"{path}: all {len(means)} cells have the accuracy {means[0]:g}")
-    spread = _within(cells, rewards)
-    return RegressionProblem(
-        rewards=means,
-        points=points,
-        name="nas-bench",
-        kernel=RBF(float(bandwidth)),
-        horizon=horizon,
-        noise_variance=spread if spread > 0 else 1e-6,
-        unit="accuracy",
-        summary=f"{len(points)} cells, {len(rewards)} trainings of {epochs} epochs",
-    )
-
-
-def read_cells(path: Path, epochs: int) -> tuple[Array, Array]:
-    """Points (n, 17) and accuracies (n,) of the trainings of all cells that count."""
-    halves: list[tuple[list[float], list[float]]] = []
-    accuracies: list[float] = []
-    with path.open("rb") as file:
-        for record in records(file):
-            found = _cell(record, epochs)
-            if found is not None:
-                halves.append(found[:2])
-                accuracies.append(found[2])
-    if not halves:
-        raise ValueError(
-            f"no cell of four inner nodes, convolutions or poolings, with {epochs} epochs"
-        )
-    parts = [np.array(half) for half in zip(*halves, strict=True)]
-    norms = [float(np.sqrt((part**2).sum(axis=1)).max()) or 1.0 for part in parts]
-    scaled = [part / norm for part, norm in zip(parts, norms, strict=True)]
-    return np.column_stack(scaled), np.array(accuracies)
-
-
-def encoded(adjacency: str, operations: str) -> tuple[list[float], list[float]] | None:
-    """The two halves of a cell's code: 13 edges and 4 operations; None for a cell of another kind.
-
-    Parameters
-    ----------
-    adjacency : str
-        36 digits, the matrix row by row; edges go from lower to higher nodes.
-    operations : str
-        Names of the six nodes, with commas between them.
-    """
-    names = operations.split(",")
-    if len(adjacency) != NODES**2 or len(names) != NODES:
-        return None
-    if any(name not in CODES for name in names[1:-1]):
-        return None
-    matrix = np.array([float(digit) for digit in adjacency]).reshape(NODES, NODES)
-    upper = matrix[np.triu_indices(NODES, 1)].tolist()
-    return upper[1:-1], [CODES[name] for name in names[1:-1]]
-
-
-def _cell(record: bytes, epochs: int) -> tuple[list[float], list[float], float] | None:
-    try:
-        _, trained, adjacency, operations, message = json.loads(record)
-        if trained != epochs or (code := encoded(adjacency, operations)) is None:
-            return None
-        return (*code, _final_accuracy(base64.b64decode(message)))
-    except (ValueError, TypeError, IndexError, binascii.Error, struct.error) as error:
-        raise ValueError(f"a record is none of NAS-Bench-101: {error}") from error
-
-
-def records(file: BinaryIO) -> Iterator[bytes]:
-    """What is framed: 8 bytes of length, 4 of checksum, the record, 4 of checksum."""
-    while header := file.read(12):
-        if len(header) < 12:
-            raise ValueError("the file ends within a record")
-        (length,) = struct.unpack("<Q", header[:8])
-        if length > LONGEST:
-            raise ValueError(f"a record of {length} bytes: this is no .tfrecord file")
-        framed = file.read(length + 4)
-        if len(framed) < length + 4:
-            raise ValueError("the file ends within a record")
-        yield framed[:length]
-
-
-def _final_accuracy(message: bytes) -> float:
-    """Validation accuracy of the last measurement in a message."""
-    measured = [value for number, value in fields_of(message) if number == 1]
-    last = dict(fields_of(measured[-1]))  # type: ignore[arg-type]
-    return float(struct.unpack("<d", last[VALIDATION_ACCURACY])[0])  # type: ignore[arg-type]
-
-
-def fields_of(message: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Numbers and values of a protocol buffer's fields: bytes, or an integer."""
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            whole, place = _varint(message, place)
-            yield number, whole
-            continue
-        if kind == 2:
-            length, place = _varint(message, place)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"a field of the unknown kind {kind}")
-        if place + length > len(message):
-            raise ValueError("a field is longer than its message")
-        yield number, message[place : place + length]
-        place += length
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place
-        if shift > 63:
-            raise ValueError("a number is too long")
-
-
-def _within(cells: Array, rewards: Array) -> float:
-    """Variance of trainings around the mean of their cell; 0 where each cell was trained once."""
-    _, which = np.unique(cells, axis=0, return_inverse=True)
-    which = which.ravel()
-    counts = np.bincount(which)
-    means = np.bincount(which, weights=rewards) / counts
-    freedom = len(rewards) - len(counts)
-    return float(((rewards - means[which]) ** 2).sum() / freedom) if freedom else 0.0
-
-
 PROBLEMS = (
-    NamedProblem(
-        "nas-bench",
-        nas_bench,
-        "cells of NAS-Bench-101, from the .tfrecord file given by --data",
-        files="needed",
-    ),
     NamedProblem(
         "table", table, "table:FILE, a csv or Parquet file of points, rewards and perhaps times"
     ),

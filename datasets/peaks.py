@@ -22,7 +22,7 @@ Matthias Mandl and Hanne Kekkonen. Sharper Regret Bounds for Time-Varying Gaussi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -34,16 +34,15 @@ from tvbandits.core.arrays import (
     as_points,
     as_time,
     finite_number,
-    noise_variance_number,
     not_negative,
     positive_number,
     whole_number,
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, text
+from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.synthetic import GPDrift
+from tvbandits.datasets.tables.problem import Drawn, check_made_up
 
 LARGEST = 10_000_000
 """Most numbers of a landscape's history."""
@@ -82,12 +81,10 @@ def _change_of(t: float, every: int, horizon: int, name: str) -> int:
 
 def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
     """What both have in common."""
-    text("name", made.name)
-    text("unit", made.unit)
-    for name in ("horizon", "every", "peaks"):
+    check_made_up(made)
+    for name in ("every", "peaks"):
         whole_number(name, getattr(made, name))
     whole_number("dimension", made.dimension, at_most=100)
-    noise_variance_number("noise_variance", made.noise_variance)
     changes = -(-made.horizon // made.every)
     if (numbers := changes * made.peaks * made.dimension**2) > LARGEST:
         raise ValueError(
@@ -95,11 +92,10 @@ def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
             f"numbers, more than {LARGEST}"
         )
     not_negative("shift", made.shift)
-    whole_number("seed", made.seed, at_least=0)
 
 
 @dataclass(frozen=True)
-class MovingPeaks:
+class MovingPeaks(Drawn):
     """The moving peaks benchmark (Branke 1999), scenario 2, with few steps between changes.
 
     f(x) = max_i h_i - w_i |x - p_i| ("cone"), or max_i h_i / (1 + w_i |x - p_i|^2) ("function1"), on
@@ -177,10 +173,6 @@ class MovingPeaks:
             centres[k] = reflected(moved, 0.0, 100.0)
         return centres, heights, widths
 
-    def realise(self, seed: int) -> MovingPeaks:
-        """Other peaks of the same kind."""
-        return replace(self, seed=seed)
-
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, d), shape (n,)."""
         k = _change_of(t, self.every, self.horizon, self.name)
@@ -196,7 +188,7 @@ class MovingPeaks:
 
 
 @dataclass(frozen=True)
-class GeneralisedMovingPeaks:
+class GeneralisedMovingPeaks(Drawn):
     """The generalised moving peaks benchmark (arXiv 2106.06174): rotated, irregular, asymmetric peaks.
 
     f(x) = max_i h_i - sqrt(y^T W_i y) with y = T_i(R_i (x - c_i)) on [-100, 100]^d, W_i diagonal, and
@@ -271,10 +263,6 @@ class GeneralisedMovingPeaks:
             "tau": walk(rng.uniform(0, 0.4, m), changes, 0.05, (0, 0.4), rng),
             "eta": walk(rng.uniform(10, 25, (m, 4)), changes, 2.0, (10, 25), rng),
         }
-
-    def realise(self, seed: int) -> GeneralisedMovingPeaks:
-        """Other peaks of the same kind."""
-        return replace(self, seed=seed)
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, d), shape (n,)."""
@@ -355,14 +343,11 @@ class NewPeak:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        check_made_up(self, 10_000_000)
         whole_number("candidates", self.candidates, at_least=1, at_most=1_000_000)
-        whole_number("horizon", self.horizon, at_most=10_000_000)
-        noise_variance_number("noise_variance", self.noise_variance)
         whole_number("appears", self.appears, at_least=0)
         whole_number("growth", self.growth)
         positive_number("height", self.height)
-        text("name", self.name)
-        text("unit", self.unit)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -394,46 +379,8 @@ class NewPeak:
         return float(self.value(self.domain.X, t).max())
 
 
-def bogunovic(
-    epsilon: float = 0.01,
-    smoothness: Literal["rbf", "matern52"] = "rbf",
-    horizon: int = 200,
-    seed: int = 0,
-) -> GPDrift:
-    """The synthetic experiment of Bogunovic (2016): 50 x 50 points, length scale 0.2, noise 0.01.
-
-    Parameters
-    ----------
-    epsilon : float
-        Rate of change; the paper has 0.001, 0.01 and 0.03.
-    smoothness : "rbf" or "matern52"
-    horizon : int
-    seed : int
-    """
-    return GPDrift(epsilon, 50, 0.2, horizon, 0.01, seed, "bogunovic", smoothness=smoothness)
-
-
-def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrift:
-    """The experiment of Mandl and Kekkonen (2026): 20 x 20 points, length scale 0.1, noise 0.01.
-
-    Parameters
-    ----------
-    epsilon : float
-        Rate of change; the paper has 0.1, 0.01 and 0.001.
-    horizon : int
-    seed : int
-    """
-    return GPDrift(epsilon, 20, 0.1, horizon, 0.01, seed, "mandl")
-
-
 PROBLEMS = (
     NamedProblem("new-peak", NewPeak, "a peak that appears while another one is played"),
-    NamedProblem(
-        "bogunovic", bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"
-    ),
-    NamedProblem(
-        "mandl", mandl, "paths of the TV-GP-UCB model on 20 x 20 points, short length scale"
-    ),
     NamedProblem(
         "moving-peaks", MovingPeaks, "peaks on a box that move every so many steps (Branke 1999)"
     ),

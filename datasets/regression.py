@@ -31,9 +31,10 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import file_paths, of_kind, text
-from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import Form, few, merged, numbers, standardised
+from tvbandits.datasets.tables.problem import OnCandidates
 from tvbandits.datasets.tables.references import References, references
 
 SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
@@ -75,46 +76,25 @@ class TableSource:
 
 ABALONE = TableSource(
     "abalone",
-    Form(
-        required={
-            "sex": ("sex",),
-            "length": ("length",),
-            "diameter": ("diameter",),
-            "height": ("height",),
-            "whole_weight": ("whole_weight",),
-            "shucked_weight": ("shucked_weight",),
-            "viscera_weight": ("viscera_weight",),
-            "shell_weight": ("shell_weight",),
-            "rings": ("rings", "Class_number_of_rings"),
-        },
-        optional={},
+    Form.of(
+        *("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
+        *("viscera_weight", "shell_weight", "rings"),
+        rings=("rings", "Class_number_of_rings"),
     ),
     lambda: sklearn_datasets.fetch_openml(name="abalone", version=1, as_frame=True, parser="auto"),
 )
-
-
 CALIFORNIA = TableSource(
     "california",
-    Form(
-        required={
-            "MedInc": ("MedInc",),
-            "HouseAge": ("HouseAge",),
-            "AveRooms": ("AveRooms",),
-            "AveBedrms": ("AveBedrms",),
-            "Population": ("Population",),
-            "AveOccup": ("AveOccup",),
-            "Latitude": ("Latitude",),
-            "Longitude": ("Longitude",),
-            "MedHouseVal": ("MedHouseVal",),
-        },
-        optional={},
+    Form.of(
+        *("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
+        *("Latitude", "Longitude", "MedHouseVal"),
     ),
     lambda: sklearn_datasets.fetch_california_housing(as_frame=True),
 )
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionProblem:
+class RegressionProblem(OnCandidates):
     """A reward that never moves, known at A points; a `tvbandits.core.protocols.Problem`.
 
     Parameters
@@ -176,21 +156,10 @@ class RegressionProblem:
         """0: the reward never moves."""
         return 0.0
 
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at the points `X` (n, d), shape (n,): the same at every time `t`.
-
-        Raises
-        ------
-        ValueError
-            If a point is not one of the candidates, or `t` is not finite.
-        """
+    def rewards_at(self, t: float) -> Array:
+        """The same at every time `t`, which must be finite."""
         as_time(t)
-        return np.asarray(self.rewards[self.domain.index(X)])
-
-    def best(self, t: float) -> float:
-        """Largest noise-free reward: the same at every time `t`, which must be finite."""
-        as_time(t)
-        return float(self.rewards.max())
+        return self.rewards
 
     def references(self) -> References:
         """Average regret of the players without a model; `uniform` is what regret is divided by."""
@@ -331,10 +300,7 @@ def _fetched(source: TableSource) -> tuple[Array, Array]:
 def _read(source: TableSource, path: Path) -> tuple[Array, Array]:
     """Inputs (n, d) and target (n,) of a file."""
     with naming(path):
-        if is_parquet(path):
-            return _columns(source, read_parquet(path))
-        with unpacked(path) as file:
-            return _columns(source, read_csv(file, dtype=str, encoding_errors="replace"))
+        return _columns(source, read_as_text(path))
 
 
 def _columns(source: TableSource, raw: pd.DataFrame) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,15 +16,21 @@ from tvbandits.core.arrays import (
     as_time,
     finite_number,
     is_finite_number,
-    noise_variance_number,
     positive_number,
     whole_number,
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, shown, text
+from tvbandits.core.coercion import choice, shown
 from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
+from tvbandits.datasets.tables.problem import (
+    Drawn,
+    OnCandidates,
+    check_made_up,
+    mean_change,
+    whole_step,
+)
 
 MOST_CANDIDATES = 1_000_000
 """Most candidates of a made-up reward that is a formula."""
@@ -42,27 +48,12 @@ LARGEST_PATH = 200_000_000
 """Most rewards of a drawn path, steps times candidates: 1.6 GB."""
 
 
-def _check_run(problem: DriftingBump | GPDrift | Switching) -> None:
-    """What the problems of this file have in common."""
-    whole_number("horizon", problem.horizon, at_most=MOST_STEPS)
-    noise_variance_number("noise_variance", problem.noise_variance)
-    text("name", problem.name)
-    text("unit", problem.unit)
-
-
 def _check_path(steps: int, candidates: int) -> None:
     if steps * candidates > LARGEST_PATH:
         raise ValueError(
             f"horizon must not make more than {LARGEST_PATH} rewards, got {steps} draws of "
             f"{candidates}: take a shorter horizon, or fewer candidates"
         )
-
-
-def _whole_step(t: float, horizon: int, name: str) -> int:
-    """Index of step `t` = 1, ..., horizon."""
-    if not (is_finite_number(t) and 1 <= t <= horizon and float(t).is_integer()):
-        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {shown(t)}")
-    return int(t) - 1
 
 
 @dataclass(frozen=True)
@@ -102,7 +93,7 @@ class DriftingBump:
     speed: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_run(self)
+        check_made_up(self, MOST_STEPS)
         whole_number("candidates", self.candidates, at_least=0, at_most=MOST_CANDIDATES)
         finite_number("amplitude", self.amplitude, low=0.0, high=50.0)
         finite_number("speed", self.speed, low=0.0, high=math.pi)
@@ -149,7 +140,7 @@ class DriftingBump:
 
 
 @dataclass(frozen=True)
-class GPDrift:
+class GPDrift(OnCandidates, Drawn):
     """A sample path of the model behind TV-GP-UCB (Bogunovic 2016), exact in time.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
@@ -175,13 +166,12 @@ class GPDrift:
     smoothness: Literal["rbf", "matern52"] = "rbf"
 
     def __post_init__(self) -> None:
-        _check_run(self)
+        check_made_up(self, MOST_STEPS)
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
         most = math.isqrt(MOST_DRAWN)
         points = whole_number("points_per_axis", self.points_per_axis, at_most=most) ** 2
         _check_path(self.horizon, points)
         positive_number("length_scale", self.length_scale)
-        whole_number("seed", self.seed, at_least=0)
         choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
     @cached_property
@@ -212,24 +202,15 @@ class GPDrift:
     @cached_property
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
-        return _variation(self.path)
+        return mean_change(self.path)
 
-    def realise(self, seed: int) -> GPDrift:
-        """Another path of the same model."""
-        return replace(self, seed=seed)
-
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at grid points (n, 2), shape (n,)."""
-        step = _whole_step(t, self.horizon, self.name)
-        return np.asarray(self.path[step, self.domain.index(X)])
-
-    def best(self, t: float) -> float:
-        """Largest reward over the grid at time `t`."""
-        return float(self.path[_whole_step(t, self.horizon, self.name)].max())
+    def rewards_at(self, t: float) -> Array:
+        """A row of the path."""
+        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
 
 
 @dataclass(frozen=True)
-class Switching:
+class Switching(OnCandidates, Drawn):
     """A reward that stays still, then changes abruptly: a new GP draw every `every` steps.
 
     The draws are of GP(0, RBF) on a grid of [0, 1]; between switches nothing moves.
@@ -252,12 +233,11 @@ class Switching:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        _check_run(self)
+        check_made_up(self, MOST_STEPS)
         every = whole_number("every", self.every)
         candidates = whole_number("candidates", self.candidates, at_most=MOST_DRAWN)
         _check_path(-(-self.horizon // every), candidates)
         positive_number("length_scale", self.length_scale)
-        whole_number("seed", self.seed, at_least=0)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -283,28 +263,44 @@ class Switching:
         jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1, initial=0.0).sum()
         return float(jumps) / max(self.horizon - 1, 1)
 
-    def realise(self, seed: int) -> Switching:
-        """Other pieces of the same kind."""
-        return replace(self, seed=seed)
-
-    def _piece(self, t: float) -> Array:
+    def rewards_at(self, t: float) -> Array:
+        """Those of the piece."""
         if not (is_finite_number(t) and 1 <= t < self.horizon + 1):
             last = self.horizon + 1
             raise ValueError(f"{self.name} is known for 1 <= t < {last}; got t = {shown(t)}")
         return np.asarray(self.pieces[(int(t) - 1) // self.every])
 
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at grid points (n, 1), shape (n,)."""
-        return self._piece(t)[self.domain.index(X)]
 
-    def best(self, t: float) -> float:
-        """Largest reward over the grid at time `t`."""
-        return float(self._piece(t).max())
+def bogunovic(
+    epsilon: float = 0.01,
+    smoothness: Literal["rbf", "matern52"] = "rbf",
+    horizon: int = 200,
+    seed: int = 0,
+) -> GPDrift:
+    """The synthetic experiment of Bogunovic (2016): 50 x 50 points, length scale 0.2, noise 0.01.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change; the paper has 0.001, 0.01 and 0.03.
+    smoothness : "rbf" or "matern52"
+    horizon : int
+    seed : int
+    """
+    return GPDrift(epsilon, 50, 0.2, horizon, 0.01, seed, "bogunovic", smoothness=smoothness)
 
 
-def _variation(path: Array) -> float:
-    """Mean sup-norm change per step of a path (T, A)."""
-    return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrift:
+    """The experiment of Mandl and Kekkonen (2026): 20 x 20 points, length scale 0.1, noise 0.01.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change; the paper has 0.1, 0.01 and 0.001.
+    horizon : int
+    seed : int
+    """
+    return GPDrift(epsilon, 20, 0.1, horizon, 0.01, seed, "mandl")
 
 
 PROBLEMS = (
@@ -313,4 +309,10 @@ PROBLEMS = (
     ),
     NamedProblem("gp-drift", GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
     NamedProblem("switching", Switching, "a new draw of a Gaussian process every so many steps"),
+    NamedProblem(
+        "bogunovic", bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"
+    ),
+    NamedProblem(
+        "mandl", mandl, "paths of the TV-GP-UCB model on 20 x 20 points, short length scale"
+    ),
 )

@@ -11,9 +11,14 @@ from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
 from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
 from tvbandits.experts.records.log import CachedLogExpert
-from tvbandits.experts.records.recording import Recording, recorded, verify_recording
-from tvbandits.experts.records.schema import DamagedRecordingError, VerifiedRecording
-from tvbandits.experts.records.sqlite_file import Doubt
+from tvbandits.experts.records.recording import (
+    DamagedRecordingError,
+    Doubt,
+    Recording,
+    VerifiedRecording,
+    recorded,
+    verify_recording,
+)
 from tvbandits.experts.retrying import BackOff, Retrying
 from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.readings import Reading

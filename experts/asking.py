@@ -8,12 +8,22 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from tvbandits.core.arrays import Array, flag
 from tvbandits.core.coercion import shown
-from tvbandits.core.protocols import Answers, Expert, checked_answers
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import (
+    Answers,
+    Expert,
+    checked_answers,
+    inform,
+    restored,
+    state_of,
+)
 
 
 def checked_expert(expert: Expert, name: str = "expert") -> Expert:
@@ -29,6 +39,26 @@ def ask(expert: Expert, points: Array, t: float) -> Answers:
     return checked_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)
 
 
+class Wrapper:
+    """An expert around another one: rewards go through it, and so does what is known inside."""
+
+    expert: Expert
+
+    def observe(self, rewards: Observations) -> None:
+        """Show rewards to the expert."""
+        inform(self.expert, rewards)
+
+    def state(self) -> dict[str, Any]:
+        """What the expert knows."""
+        return {"expert": state_of(self.expert)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Give the expert back what it knew."""
+        if "expert" not in state:
+            raise ValueError(f"not the state of a {type(self).__name__}: 'expert' is missing")
+        restored(self.expert, state["expert"])
+
+
 class SharedLock:
     """A lock of threads that may be forked while another thread holds it.
 
@@ -42,10 +72,13 @@ class SharedLock:
         Whether it is only held for moments, and never while somebody else is asked.
     """
 
-    def __init__(self, *, brief: bool = True) -> None:
+    def __init__(self, brief: bool = True) -> None:
         self.brief = flag("brief", brief)
         self.renew()
         _LOCKS.add(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SharedLock, (self.brief,)
 
     @property
     def now(self) -> threading.RLock:

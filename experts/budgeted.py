@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
-from tvbandits.experts.asking import SharedLock, ask, checked_expert
+from tvbandits.core.protocols import Answers, Expert, restored, state_of
+from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,8 @@ class _Account:
     open: tuple[_Grant, ...] = ()
 
 
-class Budgeted:
+@dataclass(eq=False, repr=False)
+class Budgeted(Wrapper):
     """Asks an expert within a budget, and refuses the points beyond it without asking.
 
     The points asked are the first ones in the order given; a note says how many were left out. With
@@ -130,45 +130,38 @@ class Budgeted:
     [ 1. nan]
     """
 
-    def __init__(
-        self,
-        expert: Expert,
-        *,
-        per_step: int | None = None,
-        total: int | None = None,
-        cost: float | None = None,
-        price: float | None = None,
-        count_failures: bool = True,
-    ) -> None:
-        self._expert = checked_expert(expert)
-        self._per_step = _limit("per_step", per_step)
-        self._total = _limit("total", total)
-        self._cost = None if cost is None else positive_number("cost", cost)
-        self._price = None if price is None else not_negative("price", price)
-        if (self._per_step, self._total, self._cost) == (None, None, None):
+    expert: Expert
+    per_step: int | None = field(default=None, kw_only=True)
+    total: int | None = field(default=None, kw_only=True)
+    cost: float | None = field(default=None, kw_only=True)
+    price: float | None = field(default=None, kw_only=True)
+    count_failures: bool = field(default=True, kw_only=True)
+    _account: _Account = field(init=False)
+    _lock: SharedLock = field(default_factory=SharedLock, init=False)
+
+    def __post_init__(self) -> None:
+        checked_expert(self.expert)
+        for name in ("per_step", "total"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), at_least=0)
+        if self.cost is not None:
+            positive_number("cost", self.cost)
+        if self.price is not None:
+            not_negative("price", self.price)
+        if (self.per_step, self.total, self.cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
-        self._count_failures = flag("count_failures", count_failures)
-        self._account = _Account(Spent(), {}, self._price)
-        self._lock = SharedLock()
+        flag("count_failures", self.count_failures)
+        self._account = _Account(Spent(), {}, self.price)
 
     def __repr__(self) -> str:
-        limits = {
-            "per_step": self._per_step,
-            "total": self._total,
-            "cost": self._cost,
-            "price": self._price,
-        }
+        limits = {name: getattr(self, name) for name in ("per_step", "total", "cost", "price")}
         given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
-        return f"Budgeted({self._expert!r}{given})"
+        return f"Budgeted({self.expert!r}{given})"
 
     @property
     def spent(self) -> Spent:
         """What was spent so far."""
         return self._account.spent
-
-    def observe(self, rewards: Observations) -> None:
-        """Show rewards to the expert."""
-        inform(self._expert, rewards)
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask about as many of the points as the budget allows."""
@@ -209,13 +202,13 @@ class Budgeted:
             account = self._account
             spent, asked = account.spent, account.steps.get(t, 0)
             most = wanted
-            if self._per_step is not None:
-                most = min(most, self._per_step - asked)
-            if self._total is not None:
-                most = min(most, self._total - spent.asked)
+            if self.per_step is not None:
+                most = min(most, self.per_step - asked)
+            if self.total is not None:
+                most = min(most, self.total - spent.asked)
             trial = False
-            if self._cost is not None:
-                left = self._cost - spent.cost - sum(grant.cost for grant in account.open)
+            if self.cost is not None:
+                left = self.cost - spent.cost - sum(grant.cost for grant in account.open)
                 trial = account.dearest is None
                 most = self._affordable(left, most)
             if most <= 0:
@@ -244,7 +237,7 @@ class Budgeted:
         """Ask, and settle the account, whatever happens."""
         said = None
         try:
-            said = ask(self._expert, points, t)
+            said = ask(self.expert, points, t)
         finally:
             self._settle(said, t, grant)
         return said
@@ -265,7 +258,7 @@ class Budgeted:
                 spent = replace(
                     spent, answered=spent.answered + answered, cost=spent.cost + said.cost
                 )
-            elif self._count_failures:
+            elif self.count_failures:
                 spent = replace(spent, cost=spent.cost + grant.cost)
             else:
                 spent = replace(spent, asked=spent.asked - grant.points)
@@ -276,12 +269,12 @@ class Budgeted:
     def _note(self, asked: int, wanted: int, t: float) -> str:
         spent = self._account.spent
         note = f"budget: {asked} of {wanted} points asked"
-        if self._per_step is not None:
-            note += f", {self._account.steps.get(t, 0)} of {self._per_step} at t = {t:g}"
-        if self._total is not None:
-            note += f", {spent.asked} of {self._total} in total"
-        if self._cost is not None:
-            note += f", cost {spent.cost:g} of {self._cost:g}"
+        if self.per_step is not None:
+            note += f", {self._account.steps.get(t, 0)} of {self.per_step} at t = {t:g}"
+        if self.total is not None:
+            note += f", {spent.asked} of {self.total} in total"
+        if self.cost is not None:
+            note += f", cost {spent.cost:g} of {self.cost:g}"
         return note
 
     def state(self) -> dict[str, Any]:
@@ -292,7 +285,7 @@ class Budgeted:
                 "spent": asdict(account.spent),
                 "steps": [[t, asked] for t, asked in account.steps.items()],
                 "dearest": account.dearest,
-                "expert": state_of(self._expert),
+                "expert": state_of(self.expert),
             }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -308,20 +301,11 @@ class Budgeted:
             inside = state["expert"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the state of a budget: {error!r}") from error
-        restored(self._expert, inside)
+        restored(self.expert, inside)
         with self._lock.now:
             self._account = _Account(spent, steps, dearest)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the lock and what is under way; asked points stay counted."""
+        """Everything but what is under way; asked points stay counted."""
         with self._lock.now:
-            state = {name: value for name, value in vars(self).items() if name != "_lock"}
-            return {**state, "_account": replace(self._account, open=())}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = SharedLock()
-
-
-def _limit(name: str, value: int | None) -> int | None:
-    return None if value is None else whole_number(name, value, at_least=0)
+            return {**vars(self), "_account": replace(self._account, open=())}

@@ -24,7 +24,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
-from tvbandits.experts.asking import SharedLock, ask, checked_expert
+from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
 FEWEST = 5
 """Pairs below which nothing is corrected."""
@@ -232,7 +232,8 @@ REMEMBERED = 10_000
 """Answers that wait for their reward; the oldest are forgotten."""
 
 
-class Calibrated:
+@dataclass(eq=False, repr=False)
+class Calibrated(Wrapper):
     """Corrects an expert's answers by how its earlier ones compared with rewards.
 
     An answer becomes value - bias, with variance ratio * variance + the variance of the bias. Only
@@ -265,21 +266,21 @@ class Calibrated:
     [3.] | too few pairs: 0
     """
 
-    def __init__(
-        self,
-        expert: Expert,
-        *,
-        prior_weight: float = 10.0,
-        within: float = 0.0,
-        clip: float = 3.0,
-        probe: bool = False,
-        note: bool = True,
-    ) -> None:
-        self._expert = checked_expert(expert)
-        self._prior_weight = positive_number("prior_weight", prior_weight)
-        self._within = not_negative("within", within)
-        self._clip = clip if is_infinite(clip) else finite_number("clip", clip, low=1.5)
-        self._probe, self._note = flag("probe", probe), flag("note", note)
+    expert: Expert
+    prior_weight: float = field(default=10.0, kw_only=True)
+    within: float = field(default=0.0, kw_only=True)
+    clip: float = field(default=3.0, kw_only=True)
+    probe: bool = field(default=False, kw_only=True)
+    note: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        checked_expert(self.expert)
+        positive_number("prior_weight", self.prior_weight)
+        not_negative("within", self.within)
+        if not is_infinite(self.clip):
+            finite_number("clip", self.clip, low=1.5)
+        flag("probe", self.probe)
+        flag("note", self.note)
         self._answers, self._rewards = _Waiting(), _Waiting()
         self._pairs: list[tuple[float, float, float]] = []
         self._newest: tuple[Array, float] | None = None
@@ -287,10 +288,10 @@ class Calibrated:
         self._lock = SharedLock()
 
     def __repr__(self) -> str:
-        probe = ", probe=True" if self._probe else ""
+        probe = ", probe=True" if self.probe else ""
         return (
-            f"Calibrated({self._expert!r}, prior_weight={self._prior_weight:g}, "
-            f"within={self._within:g}{probe})"
+            f"Calibrated({self.expert!r}, prior_weight={self.prior_weight:g}, "
+            f"within={self.within:g}{probe})"
         )
 
     def report(self) -> Calibration:
@@ -299,21 +300,21 @@ class Calibrated:
             latest = self._latest
             if latest is None or latest[0] != len(self._pairs):
                 columns = np.array(self._pairs, dtype=np.float64).reshape(-1, 3).T
-                made = estimate(*columns, prior_weight=self._prior_weight, clip=self._clip)
+                made = estimate(*columns, prior_weight=self.prior_weight, clip=self.clip)
                 latest = self._latest = (len(self._pairs), made)
             return latest[1]
 
     def observe(self, rewards: Observations) -> None:
         """See rewards, and hand them on."""
-        inform(self._expert, rewards)
+        inform(self.expert, rewards)
         with self._lock.now:
             for row in np.flatnonzero(rewards.source == Source.REWARD):
                 point, t = rewards.X[row], float(rewards.t[row])
                 if self._newest is None or t >= self._newest[1]:
                     self._newest = (point.copy(), t)
                 reward = (float(rewards.y[row]), float(rewards.variance[row]))
-                meet = _Meeting(self._rewards, self._answers, self._within, self._pairs)
-                meet(_key(point, t), reward, partial(_rewarded, reward))
+                meet = _Meeting(self._rewards, self._answers, self.within, self._pairs)
+                meet(_key(point, t), reward, lambda answer, reward=reward: _pair(answer, reward))
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""
@@ -322,8 +323,8 @@ class Calibrated:
         if q == 0:
             return Answers.none(0)
         known = self.report()
-        asked, rows = self._probed(points, when) if self._probe else (points, np.arange(q))
-        said = ask(self._expert, asked, when)
+        asked, rows = self._probed(points, when) if self.probe else (points, np.arange(q))
+        said = ask(self.expert, asked, when)
         self._remember(asked, when, said)
         values, variance, notes = said.values[rows], said.variance[rows], said.notes
         if len(asked) > q:
@@ -332,7 +333,7 @@ class Calibrated:
         if known.pairs >= FEWEST:
             values = values - known.bias
             variance = usable_variances(known.used * variance + known.standard_error**2)
-            if self._note and (known.biased or known.verdict in ("over-confident", "too modest")):
+            if self.note and (known.biased or known.verdict in ("over-confident", "too modest")):
                 notes += (f"calibration: {known}",)
         return Answers(values, variance, said.cost, notes)
 
@@ -344,7 +345,7 @@ class Calibrated:
         rows = np.arange(len(points))
         with self._lock.now:
             newest = self._newest
-        if newest is None or abs(newest[1] - t) > self._within:
+        if newest is None or abs(newest[1] - t) > self.within:
             return points, rows
         point = newest[0]
         if len(point) != points.shape[1]:
@@ -360,7 +361,7 @@ class Calibrated:
         with self._lock.now:
             for row in np.flatnonzero(said.answered):
                 answer = (float(said.values[row]), float(said.variance[row]))
-                meet = _Meeting(self._answers, self._rewards, self._within, self._pairs)
+                meet = _Meeting(self._answers, self._rewards, self.within, self._pairs)
                 meet(_key(points[row], t), answer, partial(_pair, answer))
             self._answers.forget(REMEMBERED)
 
@@ -373,7 +374,7 @@ class Calibrated:
                 "answers": self._answers.listed(),
                 "rewards": self._rewards.listed(),
                 "newest": None if newest is None else [newest[0].tolist(), newest[1]],
-                "expert": state_of(self._expert),
+                "expert": state_of(self.expert),
             }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -387,19 +388,15 @@ class Calibrated:
             inside = state["expert"]
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a calibration: {error!r}") from error
-        restored(self._expert, inside)
+        restored(self.expert, inside)
         with self._lock.now:
             self._pairs, self._answers, self._rewards = pairs, answers, rewards
             self._newest, self._latest = newest, None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the lock, as it is at this moment."""
+        """Everything, as it is at this moment."""
         with self._lock.now:
-            return copy.deepcopy({n: v for n, v in vars(self).items() if n != "_lock"})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = SharedLock()
+            return copy.deepcopy(vars(self))
 
 
 _Key = tuple[bytes, float]
@@ -489,11 +486,6 @@ class _Meeting:
 def _pair(answer: _Value, reward: _Value) -> tuple[float, float, float]:
     """Difference, stated variance, variance of the reward."""
     return answer[0] - reward[0], answer[1], reward[1]
-
-
-def _rewarded(reward: _Value, answer: _Value) -> tuple[float, float, float]:
-    """The same, of what came in the other order."""
-    return _pair(answer, reward)
 
 
 def _triple(pair: Any) -> tuple[float, float, float]:

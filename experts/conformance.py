@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -154,9 +154,9 @@ def check_expert(
     promised = flag("deterministic", deterministic)
     kit = _Kit(expert, points, as_time(t), promised, beyond, at_once)
     findings: dict[str, Finding] = {}
-    for check in _CHECKS:
+    for name, check in _CHECKS.items():
         if check.wanted(kit):
-            findings[check.name] = _outcome(check, kit, findings)
+            findings[name] = _outcome(check, kit, findings)
     report = Report(tuple(findings.values()), kit.questions, kit.points, kit.cost)
     if not report.passed:
         raise AssertionError(f"the expert does not keep to the protocol:\n{report}")
@@ -167,22 +167,20 @@ class _FailedError(Exception):
     """A sentence does not hold."""
 
 
+@dataclass
 class _Kit:
     """The question, and an account of what was asked."""
 
-    def __init__(
-        self,
-        expert: Expert,
-        X: Array,
-        t: float,
-        deterministic: bool,
-        outside: Array | None,
-        threads: int,
-    ) -> None:
-        self.expert, self.X, self.t = expert, X, t
-        self.deterministic, self.outside, self.threads = deterministic, outside, threads
-        self.questions, self.points, self.cost = 0, 0, 0.0
-        self.lock = threading.Lock()
+    expert: Expert
+    X: Array
+    t: float
+    deterministic: bool
+    outside: Array | None
+    threads: int
+    questions: int = 0
+    points: int = 0
+    cost: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, X: Array, t: float | None = None, expert: Expert | None = None) -> Answers:
         """Ask about just this array, and check the form of the answer."""
@@ -217,15 +215,35 @@ class _Kit:
         return ""
 
 
+Run = Callable[[_Kit, bool], str]
+"""Returns a remark or "", and raises what is wrong."""
+
+
 @dataclass(frozen=True)
 class _Check:
-    """A sentence, and a function that returns a remark or "", and raises what is wrong."""
+    """A sentence that should hold, known by the name of its function."""
 
-    name: str
+    run: Run
     sentence: str
-    run: Callable[[_Kit, bool], str]
-    needs: tuple[str, ...] = ("answers",)
-    wanted: Callable[[_Kit], bool] = lambda _: True
+    needs: tuple[str, ...]
+    wanted: Callable[[_Kit], bool]
+
+
+_CHECKS: dict[str, _Check] = {}
+
+
+def _check(
+    sentence: str,
+    *needs: str,
+    wanted: Callable[[_Kit], bool] = lambda _: True,
+) -> Callable[[Run], Run]:
+    """Check this sentence too, after those before it and unless one that it needs has failed."""
+
+    def noted(run: Run) -> Run:
+        _CHECKS[run.__name__] = _Check(run, sentence, needs or ("_answers",), wanted)
+        return run
+
+    return noted
 
 
 def _outcome(check: _Check, kit: _Kit, so_far: dict[str, Finding]) -> Finding:
@@ -236,7 +254,7 @@ def _outcome(check: _Check, kit: _Kit, so_far: dict[str, Finding]) -> Finding:
         return Finding(sentence, Outcome.SKIPPED, why)
     try:
         # An expert that is not repeatable is only held to its stated variance.
-        remark = check.run(kit, kit.deterministic and "repeatable" not in bad)
+        remark = check.run(kit, kit.deterministic and "_repeatable" not in bad)
     except _FailedError as failed:
         return Finding(sentence, Outcome.FAIL, str(failed))
     except Exception as error:
@@ -255,12 +273,14 @@ def _is_clear(error: Exception) -> bool:
     return bool(str(error)) and (meant or not is_mistake(error))
 
 
+@_check("has a method query(X, t)", "")
 def _has_query(kit: _Kit, _: bool) -> str:
     if isinstance(kit.expert, type) or not callable(getattr(kit.expert, "query", None)):
         raise _FailedError(f"{kit.expert!r} has none")
     return ""
 
 
+@_check("returns valid Answers, one for each point", "_has_query")
 def _answers(kit: _Kit, _: bool) -> str:
     said = kit.ask(kit.X.copy())
     if said.answered.any():
@@ -268,11 +288,13 @@ def _answers(kit: _Kit, _: bool) -> str:
     return f"none of the {len(said)} points was answered" + "".join(f"; {n}" for n in said.notes)
 
 
+@_check("answers the same question the same way", wanted=lambda kit: kit.deterministic)
 def _repeatable(kit: _Kit, _: bool) -> str:
     first, second = kit.ask(kit.X.copy()), kit.ask(kit.X.copy())
     return kit.compare(first, second, "asking again", exactly=True)
 
 
+@_check("leaves X as it was")
 def _no_mutation(kit: _Kit, _: bool) -> str:
     given = kit.X.copy()
     kit.ask(given)
@@ -281,6 +303,7 @@ def _no_mutation(kit: _Kit, _: bool) -> str:
     return ""
 
 
+@_check("takes an X that cannot be written to", "_answers", "_no_mutation")
 def _read_only(kit: _Kit, _: bool) -> str:
     given = kit.X.copy()
     given.setflags(write=False)
@@ -288,16 +311,19 @@ def _read_only(kit: _Kit, _: bool) -> str:
     return ""
 
 
+@_check("answers a single point")
 def _single(kit: _Kit, _: bool) -> str:
     kit.ask(kit.X[:1].copy())
     return ""
 
 
+@_check("answers points that are asked about twice")
 def _twice(kit: _Kit, _: bool) -> str:
     kit.ask(np.repeat(kit.X, 2, axis=0))
     return ""
 
 
+@_check("does not mind the order of points")
 def _order(kit: _Kit, exactly: bool) -> str:
     forward, backward = kit.ask(kit.X.copy()), kit.ask(kit.X[::-1].copy())
     return kit.compare(forward, _rolled(backward, None), "reversing the points", exactly)
@@ -310,6 +336,7 @@ def _rolled(said: Answers, by: int | None) -> Answers:
     return Answers(np.roll(said.values, by), np.roll(said.variance, by), said.cost, said.notes)
 
 
+@_check("does not mind if X is changed after the answer", "_answers", "_order")
 def _no_reference(kit: _Kit, exactly: bool) -> str:
     given = kit.X.copy()
     before = kit.ask(given)
@@ -318,6 +345,7 @@ def _no_reference(kit: _Kit, exactly: bool) -> str:
     return kit.compare(before, after, "reversing X itself between two queries", exactly)
 
 
+@_check("takes a whole t as an int")
 def _whole_time(kit: _Kit, exactly: bool) -> str:
     whole = round(kit.t)
     before = _declined(kit, kit.X.copy(), float(whole))
@@ -326,6 +354,7 @@ def _whole_time(kit: _Kit, exactly: bool) -> str:
     return kit.compare(before, kit.ask(kit.X.copy(), whole), "an int for a float", exactly)
 
 
+@_check("answers, refuses or declines other times")
 def _other_times(kit: _Kit, _: bool) -> str:
     remarks = []
     for t in (kit.t + 1.0, kit.t - 1.0, kit.t + 0.5):
@@ -351,6 +380,10 @@ def _declined(kit: _Kit, X: Array, t: float) -> Answers | str:
         ) from error
 
 
+@_check(
+    "refuses or declines points outside",
+    wanted=lambda kit: kit.outside is not None,
+)
 def _outside(kit: _Kit, _: bool) -> str:
     assert kit.outside is not None
     said = _declined(kit, kit.outside.copy(), kit.t)
@@ -365,6 +398,12 @@ def _outside(kit: _Kit, _: bool) -> str:
     return f"{answered} of {len(said)} are answered, {sure} of them as surely as inside"
 
 
+@_check(
+    "answers {threads} threads at once",
+    "_answers",
+    "_order",
+    wanted=lambda kit: kit.threads > 0,
+)
 def _in_threads(kit: _Kit, exactly: bool) -> str:
     before = kit.ask(kit.X.copy())
     start = threading.Barrier(kit.threads)
@@ -392,6 +431,7 @@ def _in_threads(kit: _Kit, exactly: bool) -> str:
     return remark
 
 
+@_check("can be pickled")
 def _pickles(kit: _Kit, exactly: bool) -> str:
     try:
         copy = _copied(kit.expert)
@@ -408,6 +448,10 @@ def _copied(expert: Expert) -> Expert:
     return copied
 
 
+@_check(
+    "counts rewards once that are shown twice",
+    wanted=lambda kit: isinstance(kit.expert, Observer),
+)
 def _observes(kit: _Kit, exactly: bool) -> str:
     try:
         copies = [_copied(kit.expert), _copied(kit.expert)]
@@ -425,50 +469,3 @@ def _observes(kit: _Kit, exactly: bool) -> str:
             copy.observe(rewards)
         after.append(kit.ask(kit.X.copy(), None, copy))
     return kit.compare(after[0], after[1], "showing the rewards again", exactly)
-
-
-_CHECKS = (
-    _Check("method", "has a method query(X, t)", _has_query, needs=()),
-    _Check("answers", "returns valid Answers, one for each point", _answers, needs=("method",)),
-    _Check(
-        "repeatable",
-        "answers the same question the same way",
-        _repeatable,
-        wanted=lambda kit: kit.deterministic,
-    ),
-    _Check("mutation", "leaves X as it was", _no_mutation),
-    _Check(
-        "read-only", "takes an X that cannot be written to", _read_only, ("answers", "mutation")
-    ),
-    _Check("single", "answers a single point", _single),
-    _Check("twice", "answers points that are asked about twice", _twice),
-    _Check("order", "does not mind the order of points", _order),
-    _Check(
-        "reference",
-        "does not mind if X is changed after the answer",
-        _no_reference,
-        ("answers", "order"),
-    ),
-    _Check("whole", "takes a whole t as an int", _whole_time),
-    _Check("times", "answers, refuses or declines other times", _other_times),
-    _Check(
-        "outside",
-        "refuses or declines points outside",
-        _outside,
-        wanted=lambda kit: kit.outside is not None,
-    ),
-    _Check(
-        "threads",
-        "answers {threads} threads at once",
-        _in_threads,
-        ("answers", "order"),
-        lambda kit: kit.threads > 0,
-    ),
-    _Check("pickle", "can be pickled", _pickles),
-    _Check(
-        "observe",
-        "counts rewards once that are shown twice",
-        _observes,
-        wanted=lambda kit: isinstance(kit.expert, Observer),
-    ),
-)

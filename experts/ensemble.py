@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ DISAGREEMENT = 0.01
 """Honest experts differ by as much as to be called in disagreement about once in a hundred points."""
 
 
+@dataclass(eq=False, repr=False)
 class Ensemble:
     """Asks several experts and combines those that answer, point by point.
 
@@ -56,38 +58,41 @@ class Ensemble:
     [2.01]
     """
 
-    def __init__(self, experts: Sequence[Expert], *, inflate: bool = True) -> None:
-        if not isinstance(experts, Sequence) or len(experts) == 0:
+    experts: Sequence[Expert]
+    inflate: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.experts, Sequence) or len(self.experts) == 0:
             raise ValueError(
-                f"experts must be a sequence of at least one expert, got {shown(experts)}"
+                f"experts must be a sequence of at least one expert, got {shown(self.experts)}"
             )
-        self._experts = tuple(checked_expert(expert, "each of experts") for expert in experts)
-        self._inflate = flag("inflate", inflate)
+        self.experts = tuple(checked_expert(each, "each of experts") for each in self.experts)
+        flag("inflate", self.inflate)
 
     def __repr__(self) -> str:
-        rest = "" if self._inflate else ", inflate=False"
-        return f"Ensemble([{', '.join(map(repr, self._experts))}]{rest})"
+        rest = "" if self.inflate else ", inflate=False"
+        return f"Ensemble([{', '.join(map(repr, self.experts))}]{rest})"
 
     def observe(self, rewards: Observations) -> None:
         """Show rewards to every expert."""
-        for expert in self._experts:
+        for expert in self.experts:
             inform(expert, rewards)
 
     def state(self) -> dict[str, Any]:
         """What each expert knows."""
-        return {"experts": [state_of(expert) for expert in self._experts]}
+        return {"experts": [state_of(expert) for expert in self.experts]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Give each expert back what it knew."""
         inside = state.get("experts")
-        if not isinstance(inside, Sequence) or len(inside) != len(self._experts):
-            raise ValueError(f"not the state of an ensemble of {len(self._experts)} experts")
-        before = [state_of(expert) for expert in self._experts]
+        if not isinstance(inside, Sequence) or len(inside) != len(self.experts):
+            raise ValueError(f"not the state of an ensemble of {len(self.experts)} experts")
+        before = [state_of(expert) for expert in self.experts]
         try:
-            for expert, each in zip(self._experts, inside, strict=True):
+            for expert, each in zip(self.experts, inside, strict=True):
                 restored(expert, each)
         except ValueError:
-            for expert, each in zip(self._experts, before, strict=True):
+            for expert, each in zip(self.experts, before, strict=True):
                 restored(expert, each)
             raise
 
@@ -103,7 +108,7 @@ class Ensemble:
         said: list[Answers] = []
         notes: list[str] = []
         last: Exception | None = None
-        for number, expert in enumerate(self._experts, start=1):
+        for number, expert in enumerate(self.experts, start=1):
             try:
                 answers = ask(expert, points, when)
             except Exception as error:
@@ -116,13 +121,13 @@ class Ensemble:
                 said.append(answers)
                 notes += answers.notes
         if last is not None and not said:
-            count = len(self._experts)
+            count = len(self.experts)
             raise ExpertUnavailableError(
                 f"none of {count} experts can be reached: {'; '.join(notes)}"
             ) from last
         values, variance, torn = self._combined(said)
         if torn:
-            what = "their variance is inflated" if self._inflate else "taken as they are"
+            what = "their variance is inflated" if self.inflate else "taken as they are"
             notes.append(f"experts disagree on {torn} of {len(points)} points: {what}")
         return Answers(values, variance, sum(each.cost for each in said), tuple(notes))
 
@@ -142,6 +147,6 @@ class Ensemble:
         scatter = (weights * gap**2).sum(axis=0)  # chi-square times the smallest variance
         free = np.maximum(count - 1, 1)
         torn = (count > 1) & (scatter > least * chdtri(free, DISAGREEMENT))
-        if self._inflate:
+        if self.inflate:
             variance = np.where(torn, usable_variances(scatter / free / total), variance)
         return values, variance, int(torn.sum())

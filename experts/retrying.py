@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,17 +22,13 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import shown
-from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,
     Expert,
     ExpertUnavailableError,
-    inform,
     is_mistake,
-    restored,
-    state_of,
 )
-from tvbandits.experts.asking import SharedLock, ask, checked_expert
+from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
 
 @dataclass(frozen=True)
@@ -85,6 +81,18 @@ class _Call:
 
 
 @dataclass
+class _Calls:
+    """Calls that hang, and what came of those that did; they stay behind when an expert is copied."""
+
+    lock: SharedLock = field(default_factory=SharedLock)
+    hanging: int = 0
+    late: list[_Call] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Calls, ()
+
+
+@dataclass
 class _Course:
     """How one query goes: what was answered so far, over all attempts."""
 
@@ -99,7 +107,8 @@ class _Course:
     notes: list[str] = field(default_factory=list)
 
 
-class Retrying:
+@dataclass(eq=False, repr=False)
+class Retrying(Wrapper):
     """Asks an expert again if it fails, with growing waits, and gives up a call that hangs.
 
     Mistakes (`TypeError`, `ValueError` and the others in `tvbandits.core.protocols.MISTAKES`, and
@@ -120,7 +129,7 @@ class Retrying:
         Seconds to wait before the next attempt: `BackOff()`, or any wait of the package tenacity.
     refusals : bool
         Whether points without an answer are asked again, they alone; costs are added.
-    sleep : callable
+    sleep : callable, optional
         Called with the seconds to wait.
 
     Examples
@@ -140,39 +149,28 @@ class Retrying:
     [1.]
     """
 
-    def __init__(
-        self,
-        expert: Expert,
-        *,
-        time_out: float | None = None,
-        attempts: int = 3,
-        wait: Callable[[tenacity.RetryCallState], float] | None = None,
-        refusals: bool = False,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._expert = checked_expert(expert)
-        for name, function in (("wait", wait), ("sleep", sleep)):
-            if not (callable(function) or (name == "wait" and wait is None)):
-                raise ValueError(f"{name} must be callable, got {shown(function)}")
-        self._time_out = None if time_out is None else positive_number("time_out", time_out)
-        self._attempts = whole_number("attempts", attempts)
-        self._wait = BackOff() if wait is None else wait
-        self._refusals, self._sleep = flag("refusals", refusals), sleep
-        self._forget_calls()
+    expert: Expert
+    time_out: float | None = field(default=None, kw_only=True)
+    attempts: int = field(default=3, kw_only=True)
+    wait: Callable[[tenacity.RetryCallState], float] | None = field(default=None, kw_only=True)
+    refusals: bool = field(default=False, kw_only=True)
+    sleep: Callable[[float], None] | None = field(default=None, kw_only=True)
+    _calls: _Calls = field(default_factory=_Calls, init=False)
 
-    def _forget_calls(self) -> None:
-        self._lock = SharedLock()
-        self._hanging = 0
-        self._late: list[_Call] = []
+    def __post_init__(self) -> None:
+        checked_expert(self.expert)
+        for name, function in (("wait", self.wait), ("sleep", self.sleep)):
+            if not (function is None or callable(function)):
+                raise ValueError(f"{name} must be callable, got {shown(function)}")
+        if self.time_out is not None:
+            self.time_out = positive_number("time_out", self.time_out)
+        self.attempts = whole_number("attempts", self.attempts)
+        self.refusals = flag("refusals", self.refusals)
 
     def __repr__(self) -> str:
-        limit = "" if self._time_out is None else f", time_out={self._time_out:g}"
-        again = ", refusals=True" if self._refusals else ""
-        return f"Retrying({self._expert!r}{limit}, attempts={self._attempts}{again})"
-
-    def observe(self, rewards: Observations) -> None:
-        """Show rewards to the expert; this is not tried again."""
-        inform(self._expert, rewards)
+        limit = "" if self.time_out is None else f", time_out={self.time_out:g}"
+        again = ", refusals=True" if self.refusals else ""
+        return f"Retrying({self.expert!r}{limit}, attempts={self.attempts}{again})"
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask until there is an answer.
@@ -186,10 +184,12 @@ class Retrying:
         none = np.full(len(points), np.nan)
         course = _Course(points, as_time(t), none, none.copy())
         retry = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._attempts),
-            wait=self._wait,
-            sleep=self._pause,
-            retry=tenacity.retry_if_exception(_may_pass)
+            stop=tenacity.stop_after_attempt(self.attempts),
+            wait=self.wait or BackOff(),
+            sleep=self.sleep or time.sleep,
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, Exception) and not is_mistake(error)
+            )
             | tenacity.retry_if_result(lambda complete: not complete),
             retry_error_callback=lambda _: True,
         )
@@ -200,9 +200,6 @@ class Retrying:
                 f"at last {_described(course.error)}"
             ) from course.error
         return self._summed(course)
-
-    def _pause(self, seconds: float) -> None:
-        self._sleep(seconds)
 
     def _attempt(self, course: _Course) -> bool:
         """Ask about what is still open; whether that was the last of it."""
@@ -218,15 +215,15 @@ class Retrying:
         course.variance[missing] = said.variance
         course.cost += said.cost
         course.notes += said.notes
-        return not self._refusals or bool(said.answered.all())
+        return not self.refusals or bool(said.answered.all())
 
     def _summed(self, course: _Course) -> Answers:
         notes, cost = course.notes, course.cost
         if course.attempts > 1:
             why = "" if course.error is None else f", one failed with {_described(course.error)}"
-            notes.append(f"{course.attempts} of {self._attempts} attempts{why}")
-        with self._lock.now:
-            late, self._late = self._late, []
+            notes.append(f"{course.attempts} of {self.attempts} attempts{why}")
+        with self._calls.lock.now:
+            late, self._calls.late = self._calls.late, []
         for call in late:
             paid = 0.0 if call.said is None else call.said.cost
             cost += paid
@@ -235,10 +232,10 @@ class Retrying:
         return Answers(course.values, course.variance, cost, tuple(notes))
 
     def _asked(self, points: Array, t: float) -> Answers:
-        if self._time_out is None:
-            return ask(self._expert, points, t)
-        with self._lock.now:
-            if self._hanging:
+        if self.time_out is None:
+            return ask(self.expert, points, t)
+        with self._calls.lock.now:
+            if self._calls.hanging:
                 raise TimeoutError("an earlier call still hangs")
         call = _Call(t)
         # A copy of the context: what numpy does on overflow is set there, for one.
@@ -247,13 +244,13 @@ class Retrying:
             target=context.run, args=(self._work, call, points), daemon=True, name=repr(self)
         ).start()
         try:
-            call.finished.wait(self._time_out)
+            call.finished.wait(self.time_out)
         finally:  # an interrupt gives the call up, too
-            with self._lock.now:
+            with self._calls.lock.now:
                 call.given_up = not call.finished.is_set()
-                self._hanging += call.given_up
+                self._calls.hanging += call.given_up
         if call.given_up:
-            raise TimeoutError(f"no answer within {self._time_out:g} s")
+            raise TimeoutError(f"no answer within {self.time_out:g} s")
         if call.error is not None:
             raise call.error
         assert call.said is not None
@@ -261,37 +258,14 @@ class Retrying:
 
     def _work(self, call: _Call, points: Array) -> None:
         try:
-            call.said = ask(self._expert, points, call.t)
+            call.said = ask(self.expert, points, call.t)
         except BaseException as error:  # whoever waits raises it
             call.error = error
-        with self._lock.now:
+        with self._calls.lock.now:
             call.finished.set()
             if call.given_up:
-                self._hanging -= 1
-                self._late.append(call)
-
-    def state(self) -> dict[str, Any]:
-        """What the expert knows: calls that hang stay behind."""
-        return {"expert": state_of(self._expert)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Give the expert back what it knew."""
-        if "expert" not in state:
-            raise ValueError("not the state of a Retrying: 'expert' is missing")
-        restored(self._expert, state["expert"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Calls that hang stay behind."""
-        mine = {"_lock", "_hanging", "_late"}
-        return {name: value for name, value in vars(self).items() if name not in mine}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._forget_calls()
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, Exception) and not is_mistake(error)
+                self._calls.hanging -= 1
+                self._calls.late.append(call)
 
 
 def _described(error: BaseException | None) -> str:

@@ -1,4 +1,4 @@
-"""One file from a server, in as many calls as it takes: what has come is kept, and continued.
+"""One file from a server that is not trusted: where from, how much, and until when.
 
 Connections to a server that end when the time is out, whatever they are doing.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
-import re
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
@@ -103,7 +101,7 @@ class DownloadLimits:
     largest : int
         Bytes of a file; a longer one is given up, and nothing of it is kept.
     seconds : float
-        For a whole file, however slowly it comes; what has come is kept, and continued.
+        For a whole file, however slowly it comes.
     anywhere : bool
         Whether http, a server of this machine or network, and redirects to other hosts will do.
         Otherwise it is https, from the host that was named, and nowhere else.
@@ -153,55 +151,32 @@ ODD = (ValueError, http.client.HTTPException)
 """What else comes of headers that are none: ports, lengths and addresses that nobody can read."""
 
 
-BARREN = 3
-"""After so many calls in a row that bring no byte, a download starts over."""
-
-
 @dataclass(frozen=True)
 class Transfer:
-    """A download that may take several calls.
+    """A download.
 
     Parameters
     ----------
     url : str
         What to download; http or https.
-    part : Path
-        Where to; after an error it holds what has come.
+    target : Path
+        Where to; after an error it may hold a part.
     name : str
         What `progress` calls the file.
     progress : callable, optional
         Called after each chunk.
     limits : DownloadLimits
-    session : requests.Session, optional
-        What asks the server.
     """
 
     url: str
-    part: Path
+    target: Path
     name: str
     progress: Progress | None = None
     limits: DownloadLimits = DownloadLimits()
-    session: requests.Session | None = None
-
-    @property
-    def note(self) -> Path:
-        """What `part` is made of: the URL, and how its server marks this edition of it."""
-        return self.part.with_name(f"{self.part.name}.json")
-
-    @property
-    def kept(self) -> str:
-        """What became of the bytes so far, for a message."""
-        if self.part.suffix != ".part" or not self.part.exists() or not self.part.stat().st_size:
-            return ""
-        return f" ({self.part.stat().st_size} bytes are kept; call again to continue)"
 
 
 def download(transfer: Transfer) -> None:
-    """Download a file, continuing what is there if it is of the same origin.
-
-    The next bytes are asked for on condition that the mark in the note still holds; a server that
-    has another edition, or knows no ranges, sends the whole. When the part is whole the note is
-    removed.
+    """Download a file.
 
     Raises
     ------
@@ -209,120 +184,72 @@ def download(transfer: Transfer) -> None:
         If the server refuses, fails, or stops before the end: one line that names the URL.
         TimeoutError if it does not answer.
     """
-    mark = _noted_mark(transfer)
-    offset = transfer.part.stat().st_size if mark and transfer.part.exists() else 0
     transfer.limits.check(transfer.url, transfer.url)
     deadline = time.monotonic() + transfer.limits.seconds
     try:
         with ended_at(deadline) as session:
-            _download(replace(transfer, session=session), deadline, offset, mark)
-    except (requests.RequestException, urllib3.exceptions.HTTPError, *ODD) as error:
+            _take(transfer, session, deadline)
+    except (requests.RequestException, urllib3.exceptions.HTTPError, EOFError, *ODD) as error:
         if isinstance(error, OSError) and not isinstance(error, requests.RequestException):
             raise
         if time.monotonic() > deadline:
             raise TimeoutError(_too_slow(transfer)) from None
         if isinstance(error, requests.Timeout) or "timed out" in str(error):
-            raise TimeoutError(
-                f"{transfer.url}: no answer within {PATIENCE:g} seconds{transfer.kept}"
-            ) from None
-        raise OSError(f"{transfer.url}: {_reason(error)}{transfer.kept}") from None
-    except EOFError as error:
-        if time.monotonic() > deadline:
-            raise TimeoutError(_too_slow(transfer)) from None
-        raise OSError(str(error)) from None
-    transfer.note.unlink(missing_ok=True)
-
-
-def _download(transfer: Transfer, deadline: float, offset: int, mark: str) -> None:
-    """Go on with a part, or ask for the whole."""
-    barren = False
-    try:
-        if offset and _take(transfer, deadline, offset, mark):
-            return
-    except (EOFError, requests.exceptions.ChunkedEncodingError):
-        times = 0 if transfer.part.stat().st_size > offset else _noted_barren(transfer) + 1
-        barren = times >= BARREN
-        if not barren:
-            _write_note(transfer, mark, times)
-            raise
-    try:
-        _take(transfer, deadline)
-    except (EOFError, requests.exceptions.ChunkedEncodingError):
-        if not barren:
-            raise
-        # It promises more than it has: to call again would never end.
-        transfer.part.unlink(missing_ok=True)
-        transfer.note.unlink(missing_ok=True)
-        raise OSError(
-            f"{transfer.url}: the server promises more bytes than it sends; what came has been removed"
-        ) from None
+            message = f"{transfer.url}: no answer within {PATIENCE:g} seconds"
+            raise TimeoutError(message) from None
+        raise OSError(f"{transfer.url}: {_reason(error)}") from None
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Keep other processes out of a folder; the value says whether that is possible here.
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; waits for who is in it.
 
-    Waits for who is in it. The lock is the system's, and goes with the process that holds it. Where
-    there is none (Windows, some network disks), the value is False, and nobody is kept out.
+    The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
+    some network disks), nobody is kept out.
     """
     if sys.platform == "win32":
-        yield False
+        yield
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        yield _lock(handle)
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(handle)
 
 
-def _lock(handle: int) -> bool:
-    if sys.platform == "win32":
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
-
-
-def _take(transfer: Transfer, deadline: float, offset: int = 0, mark: str = "") -> bool:
-    """Ask for the bytes from `offset` on, and write what comes; False if they cannot be had."""
-    # Bytes as they are: a compressed answer has another length, and no ranges that add up.
-    headers = {"Accept-Encoding": "identity"}
-    if offset:
-        headers |= {"Range": f"bytes={offset}-", "If-Range": mark}
-    with _answer(transfer, headers, deadline) as response:
-        status = response.status_code
-        if offset and status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return False
-        if offset and status == HTTPStatus.PARTIAL_CONTENT:
-            total = _continued(response, offset, mark)
-            if total is None:
-                return False
-        elif status == HTTPStatus.OK:
-            offset, total = 0, _length(response)
-            # In this order: a note must never speak of a part that is older than it.
-            transfer.part.unlink(missing_ok=True)
-            _write_note(transfer, _mark(response))
-        else:
-            said = cleaned(f"HTTP status {status} {response.reason or ''}".strip(), 200)
-            raise OSError(f"{transfer.url}: {said}")
-        if total is not None:
-            _check_length(transfer, total)
-        size = _write(transfer, response, deadline, offset, total)
+def _take(transfer: Transfer, session: requests.Session, deadline: float) -> None:
+    """Ask, and write what comes."""
+    with _answer(transfer, session, deadline) as response:
+        if response.status_code != HTTPStatus.OK:
+            said = f"HTTP status {response.status_code} {response.reason or ''}".strip()
+            raise OSError(f"{transfer.url}: {cleaned(said, 200)}")
+        total = _length(response)
+        _check_length(transfer, total or 0)
+        size = 0
+        with transfer.target.open("wb") as file:
+            for chunk in _chunks(response):
+                size += len(chunk)
+                _check_length(transfer, size)
+                file.write(chunk)
+                if time.monotonic() > deadline:
+                    raise TimeoutError(_too_slow(transfer))
+                if transfer.progress is not None:
+                    transfer.progress(transfer.name, size, total)
     if total is not None and size != total:
-        raise EOFError(
-            f"{transfer.url}: the connection ended after {size} of {total} bytes{transfer.kept}"
-        )
-    return True
+        raise EOFError(f"the connection ended after {size} of {total} bytes")
 
 
-def _answer(transfer: Transfer, headers: dict[str, str], deadline: float) -> requests.Response:
+def _answer(transfer: Transfer, session: requests.Session, deadline: float) -> requests.Response:
     """The answer of the server, after redirects to where a file may come from."""
     url = transfer.url
+    headers = {
+        "Accept-Encoding": "identity"
+    }  # bytes as they are: a packed answer has another length
     for _ in range(MOST_REDIRECTS + 1):
         patience = max(min(PATIENCE, deadline - time.monotonic()), 0.001)
-        response = (transfer.session or requests).get(
+        response = session.get(
             url, headers=headers, stream=True, timeout=patience, allow_redirects=False
         )
         if not response.is_redirect:
@@ -338,15 +265,13 @@ def _answer(transfer: Transfer, headers: dict[str, str], deadline: float) -> req
 
 def _too_slow(transfer: Transfer) -> str:
     return (
-        f"{transfer.url}: not whole after {transfer.limits.seconds:g} seconds{transfer.kept}; "
+        f"{transfer.url}: not whole after {transfer.limits.seconds:g} seconds; "
         "DownloadLimits(seconds=...) waits longer"
     )
 
 
 def _check_length(transfer: Transfer, size: int) -> None:
     if size > transfer.limits.largest:
-        transfer.part.unlink(missing_ok=True)
-        transfer.note.unlink(missing_ok=True)
         raise OSError(
             f"{transfer.url}: {size} bytes or more, and the limit is {transfer.limits.largest}; "
             "give DownloadLimits(largest=...) to take them"
@@ -364,43 +289,6 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
         raise requests.exceptions.ChunkedEncodingError(error) from error
 
 
-def _write(
-    transfer: Transfer,
-    response: requests.Response,
-    deadline: float,
-    offset: int,
-    total: int | None,
-) -> int:
-    """Write the body at the end of the part, or in its place, and return the size."""
-    size = offset
-    with transfer.part.open("ab" if offset else "wb") as file:
-        for chunk in _chunks(response):
-            size += len(chunk)
-            _check_length(transfer, size)
-            file.write(chunk)
-            if time.monotonic() > deadline:
-                file.flush()
-                raise TimeoutError(_too_slow(transfer))
-            if transfer.progress is not None:
-                transfer.progress(transfer.name, size, total)
-        file.flush()
-        os.fsync(file.fileno())
-    return size
-
-
-def _continued(response: requests.Response, offset: int, mark: str) -> int | None:
-    """Bytes in all, if the answer goes on from `offset` in the same edition; else None."""
-    found = re.fullmatch(
-        r"bytes (\d+)-(\d+)/(\d+)", response.headers.get("Content-Range", "").strip()
-    )
-    other = _mark(response) not in ("", mark)
-    if found is None or other:
-        return None
-    first, last, total = (int(number) for number in found.groups())
-    # A range that does not end where the file ends, or says nothing, is not the rest of it.
-    return total if (first, last) == (offset, total - 1) and total > offset else None
-
-
 def _length(response: requests.Response) -> int | None:
     """Bytes of the body, if that is what the server has said."""
     length = response.headers.get("Content-Length", "")
@@ -408,40 +296,9 @@ def _length(response: requests.Response) -> int | None:
     return int(length) if length.isdigit() and not packed else None
 
 
-def _mark(response: requests.Response) -> str:
-    """What tells one edition of a file from another: its ETag, or else when it was modified."""
-    tag = response.headers.get("ETag", "")
-    # A weak tag promises the same meaning, not the same bytes.
-    return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
-
-
-def _write_note(transfer: Transfer, mark: str, barren: int = 0) -> None:
-    """Write down what a part is of, and how often it was not gone on with."""
-    note = {"url": transfer.url, "mark": mark, "barren": barren}
-    transfer.note.write_text(json.dumps(note), encoding="utf-8")
-
-
-def _noted_mark(transfer: Transfer) -> str:
-    """The mark of the edition a part is of; empty if it is of another URL, or not known."""
-    return str(_noted(transfer).get("mark") or "")
-
-
-def _noted_barren(transfer: Transfer) -> int:
-    """How many calls in a row have brought nothing."""
-    times = _noted(transfer).get("barren", 0)
-    return times if isinstance(times, int) else 0
-
-
-def _noted(transfer: Transfer) -> dict[str, object]:
-    """The note of a part, if it is of this URL."""
-    try:
-        noted = json.loads(transfer.note.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return noted if isinstance(noted, dict) and noted.get("url") == transfer.url else {}
-
-
 def _reason(error: Exception) -> str:
+    if isinstance(error, EOFError):
+        return str(error)
     if isinstance(error, (*ODD, urllib3.exceptions.HTTPError)) and not isinstance(
         error, requests.RequestException
     ):

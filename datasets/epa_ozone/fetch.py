@@ -1,9 +1,8 @@
 """Downloading the EPA's annual files of daily ozone, once, into a folder that is checked at each use.
 
 The files are those of https://aqs.epa.gov/aqsweb/airdata/download_files.html, "daily summary data",
-ozone (44201). A folder of downloads holds, for each year, `daily_44201_2008.zip`; `registry.txt`, with
-the SHA-256 each file had when it was downloaded; and `daily_44201_2008.zip.part`, with
-`daily_44201_2008.zip.part.json` that says where it is from, while a download is under way or was cut.
+ozone (44201). A folder of downloads holds, for each year, `daily_44201_2008.zip`, and `registry.txt`
+with the SHA-256 each file had when it was downloaded.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import os
 import re
-import tempfile
 import warnings
 import zipfile
 import zlib
@@ -29,7 +26,8 @@ with warnings.catch_warnings():
 
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import file_path, function, of_kind, several, text
-from tvbandits.core.files import File, current_limits
+from tvbandits.core.files.reading import File, current_limits
+from tvbandits.core.files.saving import put_in_place
 from tvbandits.datasets.epa_ozone.download import (
     DownloadLimits,
     Progress,
@@ -68,8 +66,8 @@ def fetch_ozone(
     """Download the EPA's daily ozone of some years, unless it is there, for `load_ozone`.
 
     The SHA-256 of a file is written down when it is downloaded, and verified at each later use. A
-    download that is cut short leaves a `.part` file, and the next call continues it. To get a newer
-    edition of a year, delete its zip. Several processes may share a folder.
+    download that is cut short leaves nothing. To get a newer edition of a year, delete its zip. Several
+    processes may share a folder.
 
     Parameters
     ----------
@@ -140,7 +138,7 @@ def _fetched(
     """The file of that name, as it was when it was downloaded."""
     path = Path(store.path) / name
     # One process at a time: who waits for a download finds it done.
-    with locked(path.parent) as alone:
+    with locked(path.parent):
         known = _registry(path.parent)
         if path.exists() and name in known:
             _verify(path, known[name])
@@ -149,11 +147,8 @@ def _fetched(
         store.registry[name] = None
         if path.exists():
             _check_opens(path)
-        part = path.with_name(f"{name}.part") if alone else None
         with _quiet():
-            store.fetch(
-                name, downloader=partial(_download, part=part, progress=progress, limits=limits)
-            )
+            store.fetch(name, downloader=partial(_download, progress=progress, limits=limits))
         _register(path.parent, name, str(pooch.file_hash(str(path))))
     return path
 
@@ -163,27 +158,18 @@ def _download(
     output: str,
     store: pooch.Pooch,
     *,
-    part: Path | None,
     progress: Progress | None,
     limits: DownloadLimits,
 ) -> None:
     """Put what `url` serves in the file `output`, which pooch then moves to its place."""
     del store
-    target = part or Path(output)
-    transfer = Transfer(url, target, url.rsplit("/", 1)[-1], progress, limits)
-    try:
-        download(transfer)
-    finally:
-        if part is None:
-            transfer.note.unlink(missing_ok=True)
+    target = Path(output)
+    download(Transfer(url, target, url.rsplit("/", 1)[-1], progress, limits))
     try:
         _check_opens(target)
     except ValueError as error:
-        target.unlink()  # no use continuing what is broken
         reason = str(error).partition(": ")[2]
         raise OSError(f"{url}: what was downloaded is {reason}; it has been removed") from None
-    if part is not None:
-        part.replace(output)
 
 
 def _verify(path: Path, known: str) -> None:
@@ -240,22 +226,8 @@ def _registry(folder: Path) -> dict[str, str]:
 
 def _register(folder: Path, name: str, sha256: str) -> None:
     known = {**_registry(folder), name: sha256}
-    with _replacing(folder / REGISTRY) as file:
-        file.writelines(f"{each} {known[each]}\n" for each in sorted(known))
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[str]]:
-    """A text file that takes the place of `path` at the end, whole, or else not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            yield file
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    text = "".join(f"{each} {known[each]}\n" for each in sorted(known))
+    put_in_place(folder / REGISTRY, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
 def _of_state(path: Path, state: str) -> Path:
@@ -272,8 +244,11 @@ def _of_state(path: Path, state: str) -> Path:
             lines, name = _lines_of_state(path, text, state)
     words = re.sub(r"[^0-9a-z]+", "-", name.casefold()).strip("-")
     found = path.with_name(f"{path.stem}_{words}.csv")
-    with _replacing(found) as file:
-        file.writelines(lines)
+
+    def write(draft: Path) -> None:
+        draft.write_text("".join(lines), "utf-8", "surrogateescape", newline="")
+
+    put_in_place(found, write)
     return found
 
 

@@ -20,7 +20,14 @@ from typing import IO
 import pandas as pd
 
 from tvbandits.core.coercion import file_paths
-from tvbandits.core.files import File, bounded, check_regular, current_limits, naming, read_csv
+from tvbandits.core.files.reading import (
+    File,
+    bounded,
+    check_regular,
+    current_limits,
+    naming,
+    read_csv,
+)
 from tvbandits.datasets.tables.columns import Form, few
 
 Opener = Callable[[], IO[bytes]]

@@ -15,7 +15,7 @@ import pandas as pd
 
 from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.coercion import text
-from tvbandits.core.files import File
+from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.tables.columns import few

@@ -61,13 +61,18 @@ class Form:
     required: dict[str, tuple[str, ...]]
     optional: dict[str, tuple[str, ...]]
 
+    @classmethod
+    def of(cls, *required: str, **spelled: tuple[str, ...]) -> Form:
+        """All of these are required, and spelled as they are called, but for some."""
+        return cls({name: spelled.get(name, (name,)) for name in required}, {})
+
     def match(self, header: Iterable[str]) -> dict[str, str]:
         """Our names of the columns a header has -> the header's own spelling."""
-        spelled = {_plain(column): column for column in header}
+        spelled = {plain(column): column for column in header}
         return {
-            ours: next(spelled[_plain(theirs)] for theirs in known if _plain(theirs) in spelled)
+            ours: next(spelled[plain(theirs)] for theirs in known if plain(theirs) in spelled)
             for ours, known in {**self.required, **self.optional}.items()
-            if any(_plain(theirs) in spelled for theirs in known)
+            if any(plain(theirs) in spelled for theirs in known)
         }
 
     def missing(self, header: Iterable[str]) -> list[str]:
@@ -76,9 +81,9 @@ class Form:
         return [known[0] for ours, known in self.required.items() if ours not in found]
 
 
-def _plain(column: str) -> str:
+def plain(column: object) -> str:
     """A header without the differences of case and punctuation between the forms."""
-    return re.sub(r"[^0-9a-z]+", "_", column.lower()).strip("_")
+    return re.sub(r"[^0-9a-z]+", "_", str(column).lower()).strip("_")
 
 
 def few(values: Iterable[str], most: int = 8) -> str:

@@ -2,28 +2,79 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.core.arrays import (
+    LARGEST_WHOLE,
     Array,
     as_points,
     as_time,
+    is_finite_number,
     noise_variance_number,
     not_negative,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import cleaned, function, of_kind, several, text
+from tvbandits.core.coercion import cleaned, function, of_kind, several, shown, text
 from tvbandits.datasets.tables.references import References, as_table, references
 
 
+def check_made_up(problem: Any, most_steps: int = LARGEST_WHOLE) -> None:
+    """Raise a `ValueError` unless what all made-up problems have can be used."""
+    text("name", problem.name)
+    text("unit", problem.unit)
+    whole_number("horizon", problem.horizon, at_most=most_steps)
+    noise_variance_number("noise_variance", problem.noise_variance)
+    if hasattr(problem, "seed"):
+        whole_number("seed", problem.seed, at_least=0)
+
+
+def whole_step(t: float, horizon: int, name: str) -> int:
+    """Index of step `t` = 1, ..., horizon."""
+    if not (is_finite_number(t) and 1 <= t <= horizon and float(t).is_integer()):
+        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {shown(t)}")
+    return int(t) - 1
+
+
+class OnCandidates(ABC):
+    """A reward that is known at every candidate."""
+
+    domain: Any
+
+    @abstractmethod
+    def rewards_at(self, t: float) -> Array:
+        """Noise-free rewards of all candidates at time `t`, shape (A,)."""
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at candidates (n, d) at time `t`, shape (n,)."""
+        return np.asarray(self.rewards_at(t)[self.domain.index(X)])
+
+    def best(self, t: float) -> float:
+        """Largest noise-free reward at time `t`."""
+        return float(self.rewards_at(t).max())
+
+
+class Drawn:
+    """A reward that is drawn anew for every seed."""
+
+    def realise(self, seed: int) -> Self:
+        """Another one of the same kind."""
+        return replace(self, seed=seed)  # type: ignore[type-var]  # a dataclass
+
+
+def mean_change(path: Array) -> float:
+    """Mean over time of the largest change of any candidate in one step, of a path (T, A)."""
+    return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+
+
 @dataclass(frozen=True, eq=False)
-class TableProblem:
+class TableProblem(OnCandidates):
     """A drifting reward that is known at A points and T times; a `tvbandits.core.protocols.Problem`.
 
     Parameters
@@ -118,23 +169,7 @@ class TableProblem:
     @property
     def variation(self) -> float | None:
         """Mean over time of the largest change of any point in one step; None for one step."""
-        if self.horizon == 1:
-            return None
-        return float(np.abs(np.diff(self.values, axis=0)).max(axis=1).mean())
-
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at the points `X` (n, d) at time `t` = 1, ..., T, shape (n,).
-
-        Raises
-        ------
-        ValueError
-            If `t` is not one of the table's times, or a point is not one of its points.
-        """
-        return np.asarray(self._row(t)[self.domain.index(X)])
-
-    def best(self, t: float) -> float:
-        """Largest noise-free reward at time `t` = 1, ..., T."""
-        return float(self._row(t).max())
+        return None if self.horizon == 1 else mean_change(self.values)
 
     def references(self) -> References:
         """Average dynamic regret of the players without a model over the whole table."""
@@ -145,7 +180,8 @@ class TableProblem:
         whole_number("seed", seed, at_least=0)
         return self if self.redraw is None else self.redraw(seed)
 
-    def _row(self, t: float) -> Array:
+    def rewards_at(self, t: float) -> Array:
+        """Row t of the table."""
         step = as_time(t)
         if not (step.is_integer() and 1 <= step <= self.horizon):
             raise ValueError(f"t must be a whole number from 1 to {self.horizon}, got {t}")

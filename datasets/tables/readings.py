@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.coercion import file_path, several, shown
-from tvbandits.core.files import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.core.files.reading import File, is_parquet, naming, read_csv, read_parquet, unpacked
 from tvbandits.datasets.tables.columns import few
 
 Source = pd.DataFrame | File
@@ -105,11 +105,6 @@ def _frame(path: Path) -> pd.DataFrame:
         )
     heading = raw.iloc[0].fillna("").str.strip()
     return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
-
-
-def plain(name: object) -> str:
-    """A heading without the differences of case and punctuation."""
-    return re.sub(r"[^0-9a-z]+", "_", str(name).lower()).strip("_")
 
 
 def as_ids(values: Iterable[Any]) -> list[str]:

@@ -15,7 +15,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, as_floats, check_sizes, whole_number
 
@@ -152,18 +152,14 @@ def references(values: ArrayLike) -> References:
     table = as_table(values)
     regret = table.max(axis=1, keepdims=True) - table
     uniform = float(regret.mean())
-    followed = _mean_over(regret[1:], regret[:-1] == 0.0)
+    best = regret[:-1] == 0.0  # at least one of each row
+    followed = (regret[1:] * best).sum(axis=1) / best.sum(axis=1)
     return References(
         uniform=uniform,
         best_fixed=float(regret.mean(axis=0).min()),
         last_best=float(followed.mean()) if len(followed) else uniform,
         all_read=average_regret(table) if len(table) > 1 else uniform,
     )
-
-
-def _mean_over(values: Array, chosen: NDArray[np.bool_]) -> Array:
-    """Mean of each row over its chosen columns, at least one of them."""
-    return np.asarray((values * chosen).sum(axis=1) / chosen.sum(axis=1))
 
 
 def as_table(values: ArrayLike) -> Array:

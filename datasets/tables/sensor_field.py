@@ -21,9 +21,9 @@ from tvbandits.core.arrays import (
     noise_variance_number,
 )
 from tvbandits.core.coercion import file_paths, several, shown, text
-from tvbandits.core.files import File, naming
+from tvbandits.core.files.reading import File, naming
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.columns import few
+from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     IDS,
@@ -34,7 +34,6 @@ from tvbandits.datasets.tables.readings import (
     as_ids,
     as_numbers,
     even,
-    plain,
     read_table,
     spanned,
     wide,

@@ -48,6 +48,7 @@ MADE = re.compile(
     re.DOTALL,
 )
 CHECK = re.compile(r"\s*<!-- check\n(.*?)-->", re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\([^)]*\)")
 MEASURED = 0.2
 """A table with decimals in so many of its cells is one of measurements."""
 
@@ -79,7 +80,8 @@ def cells_of(row: str) -> list[str]:
 
 def is_measured(table: str) -> bool:
     """Whether a table is one of measurements."""
-    cells = [cell for row in table.strip().splitlines()[2:] for cell in cells_of(row)]
+    bare = LINK.sub("", table)  # the number of a paper is no measurement
+    cells = [cell for row in bare.strip().splitlines()[2:] for cell in cells_of(row)]
     return sum(bool(re.search(r"\d\.\d", cell)) for cell in cells) >= MEASURED * max(len(cells), 1)
 
 

@@ -81,8 +81,10 @@ def _pages() -> Iterator[tuple[Path, str, str, str]]:
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Run the examples and add their pages, and the page that lists them."""
     package = _package_hash()
+    pages = list(_pages())
     index = ["# Examples\n\nEach page is a script of `examples/`, run while this site was built.\n"]
-    for path, title, said, code in _pages():
+    for number, (path, title, said, code) in enumerate(pages, 1):
+        print(f"example {number} of {len(pages)}: {path.name}", flush=True)
         kept = _run(path, package)
         output = json.loads((kept / "run.json").read_text(encoding="utf-8"))["output"]
         pictures = sorted(kept.glob("*.png"))

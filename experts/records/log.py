@@ -30,7 +30,7 @@ from tvbandits.core.arrays import (
     usable_variances,
 )
 from tvbandits.core.coercion import choice, shown
-from tvbandits.core.files import naming
+from tvbandits.core.files.reading import naming
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.asking import SharedLock
 from tvbandits.experts.records.recording import recorded
@@ -432,11 +432,7 @@ class CachedLogExpert:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock.now:
-            return {name: part for name, part in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._lock = SharedLock()
+            return dict(vars(self))
 
     def extend(self, frame: pd.DataFrame) -> None:
         """Write more rows, with the same columns; wholly or not at all.

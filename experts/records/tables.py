@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.core import files
 from tvbandits.core.arrays import (
     LARGEST_COORDINATE,
     LARGEST_TIME,
@@ -28,7 +27,8 @@ from tvbandits.core.arrays import (
     positive_number,
 )
 from tvbandits.core.coercion import file_path, several, shown
-from tvbandits.core.files import current_limits, limit_cells, naming, unpacked
+from tvbandits.core.files import reading
+from tvbandits.core.files.reading import current_limits, limit_cells, naming, unpacked
 
 FilePath = str | PathLike[str]
 
@@ -188,14 +188,14 @@ def read_csv(path: FilePath) -> pd.DataFrame:
     exact: dict[str, Any] = {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
     where = file_path("path", path)
     with naming(where), unpacked(where) as file:
-        return files.read_csv(file, **exact)
+        return reading.read_csv(file, **exact)
 
 
 def read_parquet(path: FilePath) -> pd.DataFrame:
     """Rows of a Parquet file."""
     where = file_path("path", path)
     with naming(where):
-        return files.read_parquet(where)
+        return reading.read_parquet(where)
 
 
 def read_table(

@@ -36,20 +36,20 @@ INSIDE = frozenset(
     forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
     forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
     gp.kernels.additive.box_kernel gp.kernels.additive.extent_of
-    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.structure
+    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern policies.baselines gp.kernels.structure
     gp.kernels.terms policies.PlotStyle policies.Policy policies.Setting
     policies.budgeted.program_of_bbkb policies.budgeted.theory_of_bbkb
-    policies.budgeted.theory_of_bkb policies.drifting.recommended_tv
-    policies.drifting.recommended_ui policies.elimination policies.forgetting.recommended_r
-    policies.forgetting.recommended_sw policies.forgetting.recommended_w policies.learning
-    policies.multi_scale policies.names policies.opkb policies.player.ModelFree policies.predictive
-    policies.priors policies.registry policies.removing policies.ruled policies.setting
-    policies.theory policies.time_as_input
-    queries.Choice queries.JointPosterior queries.Pool queries.asking.QueryResult
-    queries.asking.show queries.asking.warn_of queries.budgets.as_budget
-    queries.budgets.check_number queries.budgets.whole queries.k_dpp.Sample
-    queries.k_dpp.SwapChain queries.plans.questions tvbandits.Info tvbandits.Played
-    tvbandits.State
+    policies.budgeted.theory_of_bkb policies.elimination policies.expert.box_width
+    policies.expert.has_several policies.expert.learned_parts policies.expert.seasonal_ensemble
+    policies.forgetting.recommended_discount policies.forgetting.recommended_epsilon
+    policies.forgetting.recommended_period policies.forgetting.recommended_rate
+    policies.multi_scale policies.names policies.opkb policies.player.ModelFree
+    policies.predictive policies.priors policies.registry policies.removing policies.ruled
+    policies.setting policies.theory policies.time_as_input queries.Choice
+    queries.JointPosterior queries.Pool queries.asking.QueryResult queries.asking.show
+    queries.asking.warn_of queries.budgets.as_budget queries.budgets.check_number
+    queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.questions
+    tvbandits.Info tvbandits.Played tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
 """What the package makes and hands out, or uses within: nobody calls it with values of their own."""

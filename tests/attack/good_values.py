@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.attack.cells import RECORDS, framed
 from tests.attack.recordings import make as make_recording
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits import (
@@ -24,11 +23,12 @@ from tvbandits import (
     Integer,
     Recipe,
     Space,
+    policies,
 )
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
-from tvbandits.policies.baselines import Uniform
+from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries import OnAverage, RandomPoints
 from tvbandits.queries.asking import Asking
 
@@ -114,7 +114,6 @@ def folder() -> Path:
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
     ozone().to_csv(path / "ozone.csv", index=False)
-    (path / "cells.tfrecord").write_bytes(framed(RECORDS))
     regression(
         ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
         ("viscera_weight", "shell_weight", "rings"),
@@ -177,9 +176,9 @@ def at(name: str) -> Callable[[], Path]:
     return lambda: folder() / name
 
 
-def uniform_with_one_out() -> Uniform:
+def uniform_with_one_out() -> PolicyAdapter:
     """A policy without a model, with a point that is out."""
-    policy = Uniform(Candidates([[5.0]]))
+    policy = policies.uniform(Candidates([[5.0]]))
     policy.ask(4.0)
     return policy
 
@@ -266,11 +265,10 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.from_long.value": lambda: "what",
     "experts.CachedLogExpert.from_sql.connection": at("recording.db"),
     "experts.CachedLogExpert.from_sql.query": lambda: (
-        "SELECT x0, x1, t, value, variance FROM answers"
+        "SELECT seq AS x0, seq AS x1, seq AS t, 1.0 AS value, 0.5 AS variance FROM head"
     ),
     "experts.CachedLogExpert.from_csv.path": at("log.csv"),
     "experts.CachedLogExpert.from_parquet.path": at("log.csv"),
-    "datasets.nas_bench.files": at("cells.tfrecord"),
     "datasets.sensor_field_from_files.files": lambda: [
         folder() / "readings.csv",
         folder() / "places.csv",

@@ -54,7 +54,7 @@ from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import Problem
 from tvbandits.gp.fitting.online import Every
-from tvbandits.policies.player import ModelFree
+from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.asking import Asking
 
 SECONDS = 20
@@ -103,7 +103,7 @@ def use(made: Any) -> None:
             pass
     elif made is None or isinstance(made, np.ndarray | tuple | list | str | dict):
         return
-    elif isinstance(made, Bandit | ModelFree):
+    elif isinstance(made, Bandit | PolicyAdapter):
         play(made)
     elif isinstance(made, Campaign):
         with made:

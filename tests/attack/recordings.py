@@ -54,36 +54,28 @@ def make(path: Path, shift: float = 0.0) -> None:
 
 
 EDITS = (
-    "UPDATE answers SET value = value + 1 WHERE id = {row}",
-    "UPDATE answers SET variance = variance / 2 WHERE id = {row}",
-    "UPDATE answers SET value = NULL, variance = NULL WHERE id = {row}",
-    "UPDATE answers SET value = 0.5, variance = 0.5, repeat = 0 WHERE value IS NULL",
-    "UPDATE answers SET x0 = x0 + 0.125 WHERE id = {row}",
-    "UPDATE answers SET t = t + 100 WHERE id = {row}",
-    "UPDATE answers SET id = id + 1000 WHERE id = {row}",
-    "UPDATE answers SET repeat = repeat + 1 WHERE id = {row}",
-    "UPDATE answers SET question = question + 1000 WHERE id = {row}",
-    "UPDATE questions SET cost = cost + 1",
-    "UPDATE questions SET state = 'open' WHERE id = 1 + {row} % 8",
-    "UPDATE asked SET x1 = 0 WHERE question = 1 + {row} % 8",
-    "DELETE FROM answers WHERE id = {row}",
-    "DELETE FROM answers WHERE id > {row}",
-    "DELETE FROM questions WHERE id = 1 + {row} % 8",
-    "DELETE FROM seals",
-    "UPDATE seals SET rows = rows - 1",
-    "UPDATE seals SET total = '0'",
-    "DROP TABLE answers",
-    "DROP TABLE seals",
-    "DROP INDEX one_answer",
-    "ALTER TABLE answers RENAME COLUMN value TO worth",
-    "ALTER TABLE answers ADD COLUMN more REAL",
-    "CREATE TRIGGER odd AFTER INSERT ON answers BEGIN UPDATE answers SET value = 0; END",
+    "UPDATE journal SET body = replace(body, '1', '2') WHERE seq = {row}",
+    "UPDATE journal SET body = replace(body, '\"nan\"', '0.5') WHERE kind = 'answered'",
+    "UPDATE journal SET kind = 'failed' WHERE seq = 2 + {row} - {row} % 2",
+    "UPDATE journal SET at = '2020-01-01' WHERE seq = {row}",
+    "UPDATE journal SET seq = seq + 1000 WHERE seq = {row}",
+    "UPDATE journal SET digest = '0' WHERE seq = {row}",
+    "DELETE FROM journal",
+    "DELETE FROM journal WHERE seq = {row}",
+    "DELETE FROM journal WHERE seq > {row}",
+    "DELETE FROM head",
+    "UPDATE head SET seq = seq - 1",
+    "INSERT INTO head SELECT * FROM head",
+    "DROP TABLE journal",
+    "DROP TABLE head",
+    "ALTER TABLE journal RENAME COLUMN body TO worth",
+    "ALTER TABLE journal ADD COLUMN more REAL",
+    "CREATE TRIGGER odd AFTER INSERT ON journal BEGIN UPDATE journal SET body = ''; END",
     "CREATE VIEW odd AS SELECT 1",
     "PRAGMA user_version = 1",
     "PRAGMA user_version = 7",
     "PRAGMA application_id = 1",
-    "INSERT INTO answers SELECT id + 500, question, place + 500, asked_at, x0, x1, t + 500, value, "
-    "variance, repeat, checksum FROM answers WHERE id = {row}",
+    "INSERT INTO journal SELECT 17, kind, at, body, digest FROM journal WHERE seq = {row}",
 )
 
 
@@ -96,12 +88,12 @@ def changed(path: Path, *statements: str) -> None:
 
 def edited(path: Path, rng: np.random.Generator) -> None:
     """Rows or tables."""
-    changed(path, one_of(EDITS, rng).format(row=int(rng.integers(1, 40))))
+    changed(path, one_of(EDITS, rng).format(row=int(rng.integers(1, 16))))
 
 
 def endless(path: Path, rng: np.random.Generator) -> None:
     """A view without an end in the place of a table."""
-    table = one_of(("answers", "questions", "seals"), rng)
+    table = one_of(("journal", "head"), rng)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     changed(

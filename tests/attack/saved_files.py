@@ -28,7 +28,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.attack.bad_values import cut_off, flipped, overwritten
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits import Candidates, SavedFileError, load, policies
-from tvbandits.core.files.words import part_by
+from tvbandits.core.files.values import part_by
 
 SLOW = 5.0
 """Seconds after which a refusal counts as one that never came."""

@@ -27,7 +27,7 @@ from tvbandits import Bandit, Candidates, Recipe, Space, policies
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.core.arrays import Array
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import GreedyVariance, RandomPoints
+from tvbandits.queries.plans import NextDecision, RandomPoints
 
 PLANE = np.stack(np.meshgrid(np.linspace(0, 5, 11), [0.0, 1.0, 2.0], indexing="ij"), axis=-1)
 CONTEXTS = Candidates(PLANE.reshape(-1, 2), context=[1])
@@ -190,7 +190,7 @@ def test_only_what_is_available_is_asked_about(about: Any, domain: Any, consult:
 
 
 def test_questions_to_carry_keep_to_what_is_available() -> None:
-    recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(GreedyVariance(3), about="domain"))
+    recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(NextDecision(3), about="domain"))
     bandit = Bandit(recipe, seed=1)
     assert right(bandit.questions(1.0, among=right)).all()
     bandit.ask(2.0, among=np.arange(5))

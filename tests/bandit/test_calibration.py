@@ -78,6 +78,24 @@ def test_how_many_are_told_at_once_does_not_matter(late: bool) -> None:
     assert together.state.calibration == apart.state.calibration != before
 
 
+@pytest.mark.parametrize("minimise", [False, True])
+def test_many_late_ones_are_held_against_the_same_predictions(minimise: bool) -> None:
+    rng = np.random.default_rng(3)
+    X, t = (
+        SITES.X[rng.integers(len(SITES), size=20)],
+        rng.permutation(np.arange(20.0, 60.0)[::2]) + 0.5,
+    )
+    y = np.concatenate([reward(X[[i]], t[i]) for i in range(len(t))])
+    bandit = play(learning(minimise=minimise), range(1, 46))
+    told = Observations(X, t, y, np.linspace(0.01, 0.2, 20))
+    model, known = bandit._model, (bandit.recipe, bandit.state, told)
+    one_by_one = calibrated(*known, model.expected)
+    together = calibrated(*known, model.expected, model.errors)
+    assert together != bandit.state.calibration
+    assert together.squares == pytest.approx(one_by_one.squares, rel=1e-9)
+    assert together.count == one_by_one.count
+
+
 def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
     kernel = RBF(1.0)
     for given in (

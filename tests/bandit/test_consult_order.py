@@ -18,7 +18,7 @@ from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import GreedyVariance, RandomPoints
+from tvbandits.queries.plans import NextDecision, RandomPoints
 from tvbandits.queries.pool import Choice, Pool
 
 Consult = Literal["after tell", "before ask"]
@@ -402,7 +402,7 @@ def test_an_answer_informs_the_next_decision_and_no_other() -> None:
 
 
 def test_a_recipe_without_expert_never_asks_anybody() -> None:
-    bandit = policies.sparq_gp_ucb(LINE, RBF(1.5), NOISE, expert=None, queries=GreedyVariance(2))
+    bandit = policies.sparq_gp_ucb(LINE, RBF(1.5), NOISE, expert=None, queries=NextDecision(2))
     for t in (1.0, 2.0, 3.0):
         X = bandit.ask(t)
         bandit.tell(X, noisy(X, t), t)

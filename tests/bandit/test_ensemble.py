@@ -17,10 +17,10 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.ensemble.bank import CAPACITY, FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
+from tvbandits.gp.ensemble.models import network_settings
 from tvbandits.gp.ensemble.recent import WINDOW
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
-from tvbandits.gp.ensemble.settings import network_settings
 from tvbandits.gp.fitting.online import Every
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import NextDecision, questions

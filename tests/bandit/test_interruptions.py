@@ -177,7 +177,7 @@ def test_a_budget_is_never_overdrawn_nor_stuck(limits: dict[str, Any]) -> None:
     for _, budget, where in every_line(make, lambda budget: budget.query(POINTS, 1.0)):
         assert budget._account.open == (), where
         if limits.get("count_failures", True):
-            assert budget.spent.asked >= budget._expert.asked, where
+            assert budget.spent.asked >= budget.expert.asked, where
         twin = make()
         restored(twin, state_of(budget))
         for t in (1.0, 2.0, 3.0):

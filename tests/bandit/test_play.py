@@ -18,7 +18,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
-from tvbandits.policies.baselines import Uniform
+from tvbandits.policies import uniform
 
 X = np.array([[0.5, 1.0], [2.0, 3.0], [4.0, 0.0], [0.5, 1.0], [-1.0, 7.0]])
 LINE = Candidates(np.linspace(0, 1, 60)[:, None])
@@ -204,7 +204,7 @@ def test_play_goes_on_where_it_was() -> None:
 
 def test_a_baseline_can_be_played() -> None:
     with ThreadPoolExecutor(2) as threads:
-        played = play(Uniform(LINE, seed=1), bump, 7, executor=threads)
+        played = play(uniform(LINE, seed=1), bump, 7, executor=threads)
     assert [batch.done for batch in played] == list(range(1, 8))
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.discovery import classes_with
+from tests.helpers.discovery import classes_with, is_wrapper
 from tests.helpers.players import (
     INTERVAL,
     KERNEL,
@@ -40,7 +40,7 @@ from tvbandits import (
     policies,
 )
 from tvbandits.bandit.state import same_value
-from tvbandits.core.files import words
+from tvbandits.core.files import values as words
 from tvbandits.core.files.values import UnknownPartError
 from tvbandits.core.space import Table
 from tvbandits.datasets import DriftingBump
@@ -106,9 +106,7 @@ AROUND: dict[str, Any] = {
 
 def test_no_wrapper_is_left_out() -> None:
     found = classes_with("query", "X", "t")
-    wrappers = {
-        name for name, kind in found.items() if words.is_wrapper(kind) and words.is_part(kind)
-    }
+    wrappers = {name for name, kind in found.items() if is_wrapper(kind) and words.is_part(kind)}
     assert wrappers == set(AROUND)
 
 

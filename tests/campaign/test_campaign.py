@@ -32,7 +32,7 @@ from tvbandits.campaign.consulted import JournaledExpert
 from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.store.rows import Row
 from tvbandits.campaign.store.store import Store
-from tvbandits.core.files import reading_limits
+from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, CallableExpert
 

@@ -200,7 +200,7 @@ def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(good)
     make(bad)
     with closing(sqlite3.connect(bad)) as connection:
-        connection.execute("UPDATE answers SET value = 7 WHERE id = 1")
+        connection.execute("UPDATE journal SET at = '' WHERE seq = 1")
         connection.commit()
     said = run(capsys, "verify", good)
     assert said.status == 0
@@ -211,5 +211,5 @@ def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said.status == 2
     assert said.out.count("every row is as it was written") == 1
     damaged, gone = said.err.splitlines()
-    assert damaged.endswith("is damaged: row 1 of the table answers is not as it was written")
+    assert damaged.endswith("is damaged: row 1 of the journal is not as it was written")
     assert "there is no SQLite file" in gone

@@ -99,7 +99,7 @@ def test_a_run_that_is_done_is_not_played_again(command: Command, tmp_path: Path
         ({"--horizon=7": "--horizon=6"}, "its horizon is 7, not 6"),
         ({"--policy=uniform": "--policy=gp-ucb"}, 'its policies is \\["uniform", "sparq-gp-ucb"\\]'),
         ({"--jobs=1": "--confidence=2"}, 'its confidence is null, not "2"'),
-        ({"compare": "frontier", "--policy=uniform": "--plan=ucb", "--policy=sparq-gp-ucb": "--jobs=1"},
+        ({"compare": "frontier", "--policy=uniform": "--plan=kdpp", "--policy=sparq-gp-ucb": "--jobs=1"},
          'its command is "compare", not "frontier"'),
     ],
 )  # fmt: skip

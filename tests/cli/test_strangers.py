@@ -13,6 +13,7 @@ from tests.helpers.commands import Command, Said, commands
 from tvbandits import Campaign, Candidates, policies
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.cli.campaign_config import KEYS, options_of
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.policies.registry import POLICIES
 
 SITES = (
@@ -247,6 +248,18 @@ def test_a_point_of_a_box_can_be_given_back(command: Command) -> None:
     place = fine(command("campaign", "ask", "c.db", "--at", 1)).strip()
     out = fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
     assert out.endswith("1 told, 0 out\n")
+
+
+def test_a_season_is_left_out_by_a_word(command: Command) -> None:
+    text = '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\nnoise_sd = 0.1\n'
+    Path("t.toml").write_text(text + 'season = "none"\n')
+    fine(command("campaign", "new", "t.db", "--config", "t.toml"))
+    fine(command("campaign", "new", "s.db", "--policy", "frugal-gp-ucb:season=none"))
+    assert 'season = "none"' in Path("campaign.toml").read_text()
+    fine(command("campaign", "new", "s.db", "--config", "campaign.toml"))
+    for file in ("t.db", "s.db"):
+        with Campaign.open(file) as campaign:
+            assert campaign.recipe.posterior == ModelEnsemble("both", season=None)
 
 
 # --- a context

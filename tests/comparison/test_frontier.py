@@ -39,13 +39,13 @@ def rows() -> pd.DataFrame:
 
 
 def test_policies() -> None:
-    assert frontier.policies([4, 0.5, 4], ["random", "ucb", "random"]) == [
+    assert frontier.policies([4, 0.5, 4], ["random", "kdpp", "random"]) == [
         "adaptive-gp-ucb",
         "sparq-gp-ucb",
         "frugal-gp-ucb:budget=0.5,plan=random",
         "frugal-gp-ucb:budget=4,plan=random",
-        "frugal-gp-ucb:budget=0.5,plan=ucb",
-        "frugal-gp-ucb:budget=4,plan=ucb",
+        "frugal-gp-ucb:budget=0.5,plan=kdpp",
+        "frugal-gp-ucb:budget=4,plan=kdpp",
     ]
     assert frontier.policies([], ["random"]) == frontier.policies([1], []) == policies_alone()
     assert len(frontier.policies([1], list(PLANS))) == 2 + len(PLANS)
@@ -255,10 +255,10 @@ def test_without_random_points_there_are_no_margins(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = command(*GIVEN, "--budgets", 0.5, "--plan=variance", "--confidence=theory")
+    said = command(*GIVEN, "--budgets", 0.5, "--plan=kdpp", "--confidence=theory")
     assert (said.status, said.err) == (0, "")
     assert f"{SMALL}, width theory, 1 seed, 12 steps" in said.out
-    assert "frugal-gp-ucb:budget=0.5,plan=variance" in said.out
+    assert "frugal-gp-ucb:budget=0.5,plan=kdpp" in said.out
     assert "random points" not in said.out
     assert list(tmp_path.iterdir()) == []
 
@@ -266,7 +266,7 @@ def test_without_random_points_there_are_no_margins(
 def test_every_problem_has_margins_of_its_own(command: Command, tmp_path: Path) -> None:
     problems = [SMALL, "drifting-bump:candidates=21"]
     said = command(
-        "frontier", *problems, *GIVEN[2:], "--budgets", 2, "--plan=random", "--plan=variance",
+        "frontier", *problems, *GIVEN[2:], "--budgets", 2, "--plan=random", "--plan=kdpp",
         "--out", tmp_path,
     )  # fmt: skip
     assert said.status == 0
@@ -274,9 +274,9 @@ def test_every_problem_has_margins_of_its_own(command: Command, tmp_path: Path) 
     found = []
     for problem in problems:
         mine = table[table["problem"] == problem].set_index("plan")["average_regret"]
-        found.append(f"{mine['variance'] / mine['random']:.2f}")
+        found.append(f"{mine['kdpp'] / mine['random']:.2f}")
         margins = said.out.split(f"{problem}: regret over that of random points\n")[1]
-        assert re.search(rf"│ variance │ +{found[-1]} │", margins.split("└")[0])
+        assert re.search(rf"│ kdpp +│ +{found[-1]} │", margins.split("└")[0])
     assert found[0] != found[1]
 
 
@@ -289,8 +289,8 @@ def test_what_is_played_by_default(command: Command, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(frontier, "policies", noted)
     assert command(*GIVEN).status == 0
-    assert command(*GIVEN, "--budgets", 3, "--plan=ucb", "--budgets", 5).status == 0
-    assert calls == [([1, 2, 4, 8], list(PLANS)), ([3, 5], ["ucb"])]
+    assert command(*GIVEN, "--budgets", 3, "--plan=kdpp", "--budgets", 5).status == 0
+    assert calls == [([1, 2, 4, 8], list(PLANS)), ([3, 5], ["kdpp"])]
 
 
 def test_a_frontier_that_is_interrupted(
@@ -303,7 +303,7 @@ def test_a_frontier_that_is_interrupted(
 
         return runs
 
-    given = [*GIVEN, "--budgets", 1, "--plan", "random", "--plan", "ucb", "--out", tmp_path]
+    given = [*GIVEN, "--budgets", 1, "--plan", "random", "--plan", "kdpp", "--out", tmp_path]
     monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped(0))
     said = command(*given)
     assert (said.status, said.out) == (130, "")

@@ -163,6 +163,11 @@ def test_axes_have_names_and_the_unit() -> None:
     assert axes.get_title("left") == "p, width 2, 1 seed"
 
 
+def test_it_says_what_the_band_is() -> None:
+    assert "Band: one standard deviation" in regret_figure(make_rows(seeds=2)).get_supxlabel()
+    assert regret_figure(make_rows(seeds=1)).get_supxlabel() == ""
+
+
 @pytest.mark.parametrize("count", [1, 8, 20])
 def test_one_line_a_policy_told_apart_without_colour(count: int) -> None:
     policies = [f"policy-{i}" for i in range(count)]
@@ -275,6 +280,15 @@ def test_styles_are_readable_in_grey() -> None:
     others = styles_of([f"policy-{i}" for i in range(30)]).values()
     assert min(darkness(style.colour) for style in others) >= 0.45
     assert max(style.width for style in others) < 3.0
+
+
+def test_three_policies_never_share_a_colour() -> None:
+    """Nor colours that look alike: of RGB, less than a tenth apart."""
+    everyone = styles_of([*POLICIES, *(f"policy-{i}" for i in range(36))])
+    colours = np.array([to_rgb(style.colour) for style in everyone.values()])
+    alike = np.linalg.norm(colours[:, None] - colours[None], axis=2) < 0.1
+    assert alike.sum(axis=1).max() <= 2
+    assert len({(style.dashes, style.marker) for style in everyone.values()}) == len(everyone)
 
 
 def test_a_policy_looks_the_same_in_all_company() -> None:

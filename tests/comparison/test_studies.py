@@ -16,11 +16,10 @@ from tvbandits.cli.main import main
 from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import board as suites
 from tvbandits.comparison.board import Board
-from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.store import RunStore, file_name
-from tvbandits.comparison.tasks import Here, play_task, tasks_of
+from tvbandits.comparison.tasks import Cluster, Here, play_task, tasks_of
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import known_spec

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from tvbandits.comparison.compare import compare
-from tvbandits.comparison.result import ComparisonResult
+from tvbandits.comparison.compare import ComparisonResult, compare
 from tvbandits.comparison.summary import (
     SUMMARY,
     Row,

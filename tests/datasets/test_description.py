@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.helpers.ozone_samples import PLACES, airdata, csv, download, field, of_site
+from tvbandits import Answers
 from tvbandits.datasets import describe, from_long, ozone
 from tvbandits.datasets.description import _longest_run
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA
+from tvbandits.experts import Recording
 
 
 def facts(text: str) -> tuple[str, dict[str, str]]:
@@ -241,10 +243,21 @@ def test_answers(tmp_path: Path) -> None:
         assert found == EXPECTED
 
 
-def test_costs_may_be_kept_by_question(tmp_path: Path) -> None:
-    path = sqlite(tmp_path / "a.db", ANSWERS.drop(columns="cost"))
-    sqlite(path, pd.DataFrame({"id": [1, 2, 3], "cost": [1.0, 1.0, 1.5]}), "questions")
-    assert facts(describe(path))[1] == EXPECTED
+def test_a_recording(tmp_path: Path) -> None:
+    class Known:
+        def query(self, X: np.ndarray, t: float) -> Answers:  # noqa: ARG002
+            return Answers(np.where(X[:, 0] > 0, np.nan, 3.0), 0.25, cost=1.5)
+
+    with Recording(Known(), tmp_path / "a.db") as expert:
+        assert "no answers yet" in describe(tmp_path / "a.db")
+        for t in (1.0, 2.5):
+            expert.query([[0.0, 0.0], [1.0, 0.0]], t)
+    first, found = facts(describe(tmp_path / "a.db"))
+    assert first.endswith("a.db: answers of an expert (SQLite)")
+    assert found["rows"] == "4 answers, to 2 questions; 2 refused (without a value)"
+    assert found["points"] == "2 different ones of 2 coordinates"
+    assert found["time"].startswith("t from 1 to 2.5, asked from 2")
+    assert (found["values"], found["cost"]) == ("3 to 3, variance 0.25 to 0.25", "3 in all")
 
 
 def test_answers_without_the_extras(tmp_path: Path) -> None:

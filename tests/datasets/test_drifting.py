@@ -22,7 +22,8 @@ from tvbandits.datasets import (
     WearingArms,
 )
 from tvbandits.datasets.arms import autoregression
-from tvbandits.datasets.peaks import bogunovic, mandl, reflected
+from tvbandits.datasets.peaks import reflected
+from tvbandits.datasets.synthetic import bogunovic, mandl
 
 ALL: list[Any] = [
     MovingPeaks(dimension=2, horizon=100),

@@ -6,13 +6,12 @@ import fcntl
 import functools
 import hashlib
 import io
-import json
 import multiprocessing
 import os
 import re
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +21,7 @@ import pytest
 
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
-from tvbandits.datasets.epa_ozone import download
+from tvbandits.datasets.epa_ozone import download, fetch
 from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone
@@ -159,127 +158,22 @@ def test_nothing_is_announced(
 # --- a cut download
 
 
-def cut(served: Served, cache: Path, after: int = 700) -> Path:
-    """A first call that is cut after so many bytes; the part it leaves."""
-    served.cut = after
-    with pytest.raises(
-        OSError, match=rf"{served.url}/{ZIP}: .* \({after} bytes are kept; call again to continue\)"
-    ):
-        get(served, cache)
-    part = cache / f"{ZIP}.part"
-    assert part.read_bytes() == BODY[:after]
-    assert names(cache) == {f"{ZIP}.part", f"{ZIP}.part.json"}
-    served.asked.clear()
-    served.answered.clear()
-    return part
-
-
-@pytest.mark.parametrize("marks", [("ETag", "Last-Modified"), ("ETag",), ("Last-Modified",)])
-def test_a_cut_download_is_continued(
-    served: Served, tmp_path: Path, marks: tuple[str, ...]
-) -> None:
-    served.marks = marks
-    cut(served, tmp_path)
-    (path,) = get(served, tmp_path)
-    assert path.read_bytes() == BODY
-    assert served.answered == [(206, len(BODY) - 700)]
-    headers = served.asked[0][1]
-    mark = served.tag(BODY) if "ETag" in marks else served.modified(BODY)
-    assert (headers["Range"], headers["If-Range"]) == ("bytes=700-", mark)
+def test_what_was_cut_is_downloaded_anew(served: Served, tmp_path: Path) -> None:
+    served.cut = 700
+    with pytest.raises(OSError, match=rf"{served.url}/{ZIP}: the connection"):
+        get(served, tmp_path)
+    assert names(tmp_path) == set()
+    assert get(served, tmp_path)[0].read_bytes() == BODY
     assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
-def test_it_may_be_cut_again(served: Served, tmp_path: Path) -> None:
-    part = cut(served, tmp_path)
-    served.cut = 100
-    with pytest.raises(OSError, match=r"\(800 bytes are kept"):
-        get(served, tmp_path)
-    assert part.read_bytes() == BODY[:800]
-    assert get(served, tmp_path)[0].read_bytes() == BODY
-
-
-def note_of(part: Path, note: str) -> None:
-    part.with_name(f"{ZIP}.part.json").write_text(note)
-
-
-SPOILED: dict[str, Callable[[Served, Path], object]] = {
-    "no ranges": lambda served, _: setattr(served, "ranges", False),
-    "another edition": lambda served, _: served.files.update({ZIP: NEWER}),
-    "a part longer than the file": lambda _, part: part.write_bytes(BODY + b"more"),
-    "a note that is empty": lambda _, part: note_of(part, ""),
-    "a note that is a list": lambda _, part: note_of(part, "[]"),
-    "a note of another kind": lambda _, part: note_of(part, '{"url": 3}'),
-}
-
-
-@pytest.mark.parametrize("why", SPOILED)
-def test_what_cannot_be_continued_starts_over(served: Served, tmp_path: Path, why: str) -> None:
-    SPOILED[why](served, cut(served, tmp_path))
-    assert get(served, tmp_path)[0].read_bytes() == served.files[ZIP]
-    longer = why == "a part longer than the file"
-    assert [status for status, _ in served.answered] == ([416, 200] if longer else [200])
-    assert ("Range" in served.asked[0][1]) == (not why.startswith("a note"))
-
-
-def test_without_a_mark_it_starts_over(served: Served, tmp_path: Path) -> None:
-    served.marks = ()
-    cut(served, tmp_path)
-    assert get(served, tmp_path)[0].read_bytes() == BODY
-    assert served.answered == [(200, len(BODY))]
-    assert "Range" not in served.asked[0][1]
-
-
-def test_a_part_never_goes_by_a_newer_note(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    part = cut(served, tmp_path)
-    served.files[ZIP] = NEWER
-
-    def power_cut(*_: object) -> NoReturn:
+def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(download, "_write", power_cut)
-        with pytest.raises(KeyboardInterrupt):
-            get(served, tmp_path)
-    assert not part.exists()
-    assert get(served, tmp_path)[0].read_bytes() == NEWER
-
-
-def test_a_server_that_ignores_the_condition(served: Served, tmp_path: Path) -> None:
-    # Its answer says itself that it is of another edition.
-    part = cut(served, tmp_path)
-    note = part.with_name(f"{ZIP}.part.json")
-    served.files[ZIP] = NEWER
-    made = served.tag(NEWER)
-    served.tag = lambda _: made  # type: ignore[method-assign]
-    noted = json.loads(note.read_text())
-    served.modified = lambda _: noted["mark"]  # type: ignore[method-assign]
-    assert get(served, tmp_path)[0].read_bytes() == NEWER
-    assert [status for status, _ in served.answered] == [206, 200]
-
-
-def test_another_server_starts_over(served: Served, tmp_path: Path) -> None:
-    cut(served, tmp_path)
-    with serving({ZIP: NEWER}) as other:
-        assert get(other, tmp_path)[0].read_bytes() == NEWER
-        assert "Range" not in other.asked[0][1]
-
-
-def test_ctrl_c_keeps_what_has_come(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(download, "CHUNK", 500)
-
-    def stop(_: str, size: int, total: int | None) -> None:  # noqa: ARG001
-        if size == 1000:
-            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         get(served, tmp_path, progress=stop)
-    assert (tmp_path / f"{ZIP}.part").read_bytes() == BODY[:1000]
-    assert get(served, tmp_path)[0].read_bytes() == BODY
-    assert served.answered[-1] == (206, len(BODY) - 1000)
+    assert names(tmp_path) == set()
 
 
 # --- what must never be put in place
@@ -292,16 +186,6 @@ def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: byt
     with pytest.raises(OSError, match=rf"{served.url}/{ZIP}: .* not a zip archive that opens"):
         get(served, tmp_path)
     assert names(tmp_path) == set()
-
-
-def test_a_part_that_was_spoiled_is_removed(served: Served, tmp_path: Path) -> None:
-    part = cut(served, tmp_path)
-    part.write_bytes(BROKEN[:700].replace(b"LOUDON", b"LOUD0N"))
-    served.files[ZIP] = BODY
-    with pytest.raises(OSError, match="not a zip archive that opens"):
-        get(served, tmp_path)
-    assert names(tmp_path) == set()
-    assert get(served, tmp_path)[0].read_bytes() == BODY
 
 
 @pytest.mark.parametrize("more", [-40, 40])
@@ -324,14 +208,6 @@ def test_a_refusal_names_the_url_and_the_status(
     assert names(tmp_path) == set()
 
 
-def test_a_refusal_leaves_the_part(served: Served, tmp_path: Path) -> None:
-    part = cut(served, tmp_path)
-    served.status = 503
-    with pytest.raises(OSError, match="503"):
-        get(served, tmp_path)
-    assert part.read_bytes() == BODY[:700]
-
-
 def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "PATIENCE", 0.05)
     served.silent = threading.Event()
@@ -344,15 +220,11 @@ def test_an_answer_that_stops(
 ) -> None:
     monkeypatch.setattr(download, "PATIENCE", 0.3)
     served.cut, served.stalled = 700, threading.Event()
-    message = (
-        rf"{ZIP}: no answer within 0\.3 seconds \(700 bytes are kept; call again to continue\)"
-    )
-    with pytest.raises(TimeoutError, match=message):
+    with pytest.raises(TimeoutError, match=rf"{ZIP}: no answer within 0\.3 seconds"):
         get(served, tmp_path)
     served.stalled.set()
     monkeypatch.setattr(download, "PATIENCE", 30.0)
     assert get(served, tmp_path)[0].read_bytes() == BODY
-    assert served.answered[-1] == (206, len(BODY) - 700)
 
 
 def test_nobody_there(tmp_path: Path) -> None:
@@ -421,32 +293,20 @@ def test_a_download_keeps_others_out(served: Served, tmp_path: Path) -> None:
     assert not kept_out
 
 
-def test_threads_without_a_lock_do_not_share_a_part(
+def test_threads_without_a_lock_do_not_share_a_file(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "_lock", lambda _: False)
-    seen: set[str] = set()
+    def refused(*_: object) -> NoReturn:
+        raise OSError("no locks here")
 
-    def look(*_: object) -> None:
-        seen.update(names(tmp_path))
-
-    threads = [
-        threading.Thread(target=get, args=(served, tmp_path), kwargs={"progress": look})
-        for _ in range(4)
-    ]
+    monkeypatch.setattr(download.fcntl, "flock", refused)
+    threads = [threading.Thread(target=get, args=(served, tmp_path)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen
-    assert not any(name.endswith(".part") for name in seen)
     assert (tmp_path / ZIP).read_bytes() == BODY
     assert names(tmp_path) == {ZIP, "registry.txt"}
-    served.cut = 700
-    (tmp_path / ZIP).unlink()
-    with pytest.raises(OSError, match="cut"):
-        get(served, tmp_path)
-    assert names(tmp_path) == {"registry.txt"}
 
 
 # --- the rows of one state
@@ -505,3 +365,11 @@ def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
         ValueError, match=r"2009\.zip: expected one csv in the zip, got 'readme.txt'"
     ):
         get(served, tmp_path, (2009,), state="New York")
+
+
+def test_years_of_numpy(served: Served, tmp_path: Path) -> None:
+    assert get(served, tmp_path, tuple(np.arange(2008, 2010))) == [
+        tmp_path / ZIP,
+        tmp_path / "daily_44201_2009.zip",
+    ]
+    assert fetch.FIRST_YEAR == 1980

@@ -97,7 +97,7 @@ def test_a_bandit_with_all_of_it_can_be_saved_and_goes_on() -> None:
     assert budget.spent.asked == 150
     copied = second.recipe.asking.expert
     assert isinstance(copied, Ensemble)
-    assert repr(copied._experts[0]._expert._expert.spent) == repr(budget.spent)  # type: ignore[attr-defined]
+    assert repr(copied.experts[0].expert.expert.spent) == repr(budget.spent)  # type: ignore[attr-defined]
 
 
 def test_a_budget_that_runs_out_is_a_remark() -> None:

@@ -6,7 +6,6 @@ missed by name.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.discovery import classes_with
+from tests.helpers.discovery import classes_with, is_wrapper
 from tvbandits.core.arrays import Array
-from tvbandits.core.files.words import is_wrapper
 from tvbandits.core.protocols import Expert
 from tvbandits.datasets import ozone_network
 from tvbandits.experts import (
@@ -33,6 +31,7 @@ from tvbandits.experts import (
     SimulatorExpert,
     StubTransport,
     check_expert,
+    recorded,
     stations_at,
 )
 from tvbandits.forgetting.aging import Wiener
@@ -131,9 +130,6 @@ def test_ours_keep_to_the_protocol(name: str, tmp_path: Path) -> None:
 def test_what_was_checked_through_a_recording_is_in_it(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     check_expert(Recording(sensors(), path), POINTS, 5.0, deterministic=True)
-    with sqlite3.connect(path) as connection:
-        (written,) = connection.execute(
-            "SELECT count(*) FROM answers WHERE t = 5.0 AND value IS NOT NULL"
-        ).fetchone()
-    connection.close()
+    frame = recorded(path)
+    written = int((frame["value"].notna() & (frame["t"] == 5.0)).sum())
     assert written == len(POINTS)  # each once, however often it was asked

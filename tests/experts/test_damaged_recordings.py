@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.attack.recordings import EDITS, POINTS, Known, Never, attack, changed, make
+from tests.attack.recordings import EDITS, POINTS, Never, attack, changed, make
 from tvbandits.core.arrays import Array
-from tvbandits.core.files import reading_limits
+from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.protocols import Answers
 from tvbandits.experts import (
     CachedLogExpert,
@@ -23,7 +23,8 @@ from tvbandits.experts import (
     recorded,
     verify_recording,
 )
-from tvbandits.experts.records.schema import WITHOUT_CHECKSUMS, statements
+
+CHANGED = "UPDATE journal SET body = replace(body, '1', '2') WHERE seq = {row}"
 
 
 @pytest.fixture
@@ -47,8 +48,8 @@ def test_every_edit_is_seen_at_once(path: Path, statement: str) -> None:
 
 
 def test_the_row_is_named(path: Path) -> None:
-    changed(path, "UPDATE answers SET value = 7.0 WHERE id = 9")
-    match = r"'.*answers\.db' is damaged: row 9 of the table answers is not as it was written"
+    changed(path, CHANGED.format(row=8))
+    match = r"'.*answers\.db' is damaged: row 8 of the journal is not as it was written"
     with pytest.raises(DamagedRecordingError, match=match):
         recorded(path)
 
@@ -59,31 +60,34 @@ def test_verify_is_a_verb(path: Path) -> None:
     assert str(said).endswith("every row is as it was written")
     with Recording(Never(), path) as expert:
         assert expert.verify() == said
-        changed(path, "UPDATE asked SET x0 = 9 WHERE question = 3 AND place = 2")
-        match = r"row \(3, 2\) of the table asked is not as it was written"
+        changed(path, CHANGED.format(row=5))
+        match = r"row 5 of the journal is not as it was written"
         with pytest.raises(DamagedRecordingError, match=match):
             expert.verify()
 
 
 def test_a_row_that_changes_while_the_file_is_open_is_not_given(path: Path) -> None:
     with Recording(Never(), path) as expert:
-        changed(path, "UPDATE answers SET value = 7.0 WHERE id = 1")
-        with pytest.raises(DamagedRecordingError, match="row 1 of the table answers"):
+        wanted = expert.query(POINTS, 0.0).values
+        changed(path, CHANGED.format(row=2))
+        np.testing.assert_array_equal(expert.query(POINTS, 0.0).values, wanted)
+        changed(path, "DELETE FROM journal WHERE seq > 4")
+        with pytest.raises(DamagedRecordingError, match="the journal ends with another row"):
             expert.query(POINTS, 0.0)
 
 
 def test_reading_changes_nothing(path: Path) -> None:
     before = path.read_bytes()
     for query in (
-        "DELETE FROM questions",
-        "UPDATE answers SET value = 0",
-        "DROP TABLE answers",
+        "DELETE FROM journal",
+        "UPDATE journal SET body = ''",
+        "DROP TABLE head",
         "PRAGMA query_only = OFF",
         "ATTACH DATABASE ':memory:' AS other",
     ):
         with pytest.raises(ValueError, match=r"answers\.db: only reading is allowed"):
             CachedLogExpert.from_sql(query, path)
-    CachedLogExpert.from_sql("SELECT * FROM answers", path, duplicates="last")
+    CachedLogExpert.from_sql("SELECT seq AS x0, 1 AS t, 1 AS value, 1 AS variance FROM head", path)
     recorded(path)
     verify_recording(path)
     assert path.read_bytes() == before
@@ -98,47 +102,6 @@ def test_a_view_without_an_end_does_not_hang(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match=r"log\.db: reading took longer than 0\.2 seconds"):
         CachedLogExpert.from_sql("SELECT * FROM log", path, seconds=0.2)
-
-
-def aged(path: Path) -> None:
-    """Turn a recording into one of the schema without checksums."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        rows = {
-            name: [row[:-1] for row in connection.execute(f"SELECT * FROM {name}")]
-            for name in ("questions", "asked", "answers")
-        }
-        for name in (*rows, "seals"):
-            connection.execute(f"DROP TABLE {name}")
-        for statement in statements(2, WITHOUT_CHECKSUMS).values():
-            connection.execute(statement)
-        for name, kept in rows.items():
-            marks = ", ".join("?" * len(kept[0]))
-            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", kept)
-        connection.execute(f"PRAGMA user_version = {WITHOUT_CHECKSUMS}")
-
-
-def test_an_old_file_is_read_with_a_word_and_gets_its_checksums(path: Path) -> None:
-    wanted = recorded(path)
-    aged(path)
-    with pytest.warns(UserWarning, match="without checksums.*a Recording on it gives it checksums"):
-        old = recorded(path)
-    assert old.equals(wanted)
-    with pytest.warns(UserWarning, match="without checksums.*it has them from now on"):
-        expert = Recording(Known(), path)
-    with expert:
-        assert expert.query(POINTS[:1], 0.0).cost == 0.0  # it is known
-        assert expert.query(POINTS[:1], 99.0).cost == 0.5
-    assert verify_recording(path).questions == 9
-    assert recorded(path)[: len(wanted)].equals(wanted)
-
-
-def test_an_old_file_with_another_table_is_not_taken_over(path: Path) -> None:
-    aged(path)
-    changed(path, "CREATE TABLE more (a)")
-    before = path.read_bytes()
-    with pytest.raises(DamagedRecordingError, match="'more' is missing, changed, or not of ours"):
-        Recording(Known(), path)
-    assert path.read_bytes() == before
 
 
 class Slow:

@@ -335,8 +335,8 @@ def test_bad_parameters() -> None:
             Retrying(Script(), attempts=attempts)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="wait must be callable, got 3"):
         Retrying(Script(), wait=3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="sleep must be callable, got None"):
-        Retrying(Script(), sleep=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sleep must be callable, got 3"):
+        Retrying(Script(), sleep=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expert must have a method query\(X, t\), got None"):
         Retrying(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="longest must be finite and not negative, got -1"):

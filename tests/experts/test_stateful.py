@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.discovery import classes_with
+from tests.helpers.discovery import classes_with, is_wrapper
 from tvbandits.core.arrays import Array
-from tvbandits.core.files.words import is_wrapper
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Stateful, restored, state_of
 from tvbandits.experts import Budgeted, Calibrated, Ensemble, Recording, Retrying

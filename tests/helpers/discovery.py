@@ -20,3 +20,9 @@ def classes_with(method: str, *parameters: str) -> dict[str, type]:
                 assert cls.__name__ not in found, f"two classes are called {cls.__name__}"
                 found[cls.__name__] = cls
     return found
+
+
+def is_wrapper(kind: type) -> bool:
+    """Whether it is an expert around others: it is asked, and made with `expert` or `experts`."""
+    made_with = inspect.signature(kind).parameters if hasattr(kind, "query") else {}
+    return "expert" in made_with or "experts" in made_with

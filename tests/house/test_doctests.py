@@ -26,7 +26,6 @@ REASONS = {
     "tvbandits.datasets.epa_ozone.fetch.fetch_ozone": "downloads from a server",
     "tvbandits.datasets.epa_ozone.problem.load_ozone": NEEDS_FILES,
     "tvbandits.datasets.epa_ozone.problem.ozone": NEEDS_FILES,
-    "tvbandits.datasets.finite.nas_bench": NEEDS_FILES,
     "tvbandits.datasets.regression.abalone": NEEDS_FILES,
     "tvbandits.datasets.regression.california": NEEDS_FILES,
     "tvbandits.experts.sensors.mqtt.MQTTStation": NEEDS_BROKER,

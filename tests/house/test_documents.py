@@ -220,6 +220,15 @@ def test_modules_that_are_named_exist() -> None:
         assert pkgutil.resolve_name(name) is not None
 
 
+def test_every_paper_has_an_entry_in_bibtex() -> None:
+    entries = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
+    keys = set(re.findall(r"^@\w+\{(\w+),$", entries, re.MULTILINE)) - {"tvbandits"}
+    page = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+    assert keys == set(re.findall(r"^\| \[(\w+)\] \|", page, re.MULTILINE))
+    cited = (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\[([A-Z]\w*)\]", cited)) <= keys
+
+
 def test_who_has_another_width_than_2_is_named() -> None:
     said = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## ")[0]
     for recipe in (policy.recipe for policy in POLICIES.values()):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from docs.making import check
+from docs.making import check, dark
 from tests.house.test_documents import check_command
 
 SHOWN = [each for path in check.PAGES for each in check.shown_on(path)]
@@ -85,3 +87,12 @@ def test_a_value_that_differs_is_named(
     (tmp_path / "said.json").write_text(json.dumps({"summary": rows}), encoding="utf-8")
     done = {"tvbandits compare drifting-bump": tmp_path}
     assert check.differing_cells(shown[0], done) == found
+
+
+def test_the_dark_picture_is_the_light_one() -> None:
+    """README shows one of two by the reader's theme: `python docs/making/dark.py` makes the second."""
+    page = (check.ROOT / "README.md").read_text(encoding="utf-8")
+    (dark_one,) = re.findall(r'\(prefers-color-scheme: dark\)" srcset="([^"]+)"', page)
+    (light_one,) = re.findall(r'<img [^>]*src="([^"]+)"', page)
+    expected = dark.darkened(dark.pixels(check.ROOT / light_one))
+    np.testing.assert_array_equal(dark.pixels(check.ROOT / dark_one), expected)

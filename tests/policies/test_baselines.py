@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
 from tests.oracles.loops import play
-from tvbandits import Box, Candidates
-from tvbandits.policies.baselines import EpsilonGreedy, Uniform
-from tvbandits.policies.regularised_evolution import RegularisedEvolution
+from tvbandits import Box, Candidates, policies
+from tvbandits.policies.ruled import PolicyAdapter as Player
 
-Player = Uniform | EpsilonGreedy | RegularisedEvolution
 Array = NDArray[np.float64]
 
 SQUARE = Candidates.grid([(0.0, 1.0), (0.0, 2.0)], 3)
@@ -36,7 +34,7 @@ def drawn(player: Player) -> Array:
 
 
 def test_every_candidate_is_equally_likely() -> None:
-    rows = SQUARE.index(played(Uniform(SQUARE, seed=1), 1800))
+    rows = SQUARE.index(played(policies.uniform(SQUARE, seed=1), 1800))
     assert chisquare(np.bincount(rows, minlength=9)).pvalue > 1e-3
     # One draw says nothing about the next.
     pairs = np.bincount(9 * rows[:-1:2] + rows[1::2], minlength=81)
@@ -44,29 +42,29 @@ def test_every_candidate_is_equally_likely() -> None:
 
 
 def test_a_box_is_covered_evenly() -> None:
-    points = played(Uniform(BOX, seed=1), 500)
+    points = played(policies.uniform(BOX, seed=1), 500)
     np.testing.assert_array_equal(BOX.check(points), points)
     for column, (low, high) in zip(points.T, BOX.bounds, strict=True):
         assert kstest((column - low) / (high - low), "uniform").pvalue > 1e-3
 
 
 def test_rewards_do_not_matter() -> None:
-    player = Uniform(SQUARE, seed=2)
+    player = policies.uniform(SQUARE, seed=2)
     points = []
     for step in range(30):
         points.append(drawn(player)[0])
         if step % 3:
             player.tell(SQUARE.X[[4, 4]], [1e9, -1e9])
-    np.testing.assert_array_equal(points, played(Uniform(SQUARE, seed=2), 30))
-    assert not np.array_equal(points, played(Uniform(SQUARE, seed=3), 30))
+    np.testing.assert_array_equal(points, played(policies.uniform(SQUARE, seed=2), 30))
+    assert not np.array_equal(points, played(policies.uniform(SQUARE, seed=3), 30))
 
 
 # --- what all of them share -----------------------------------------------------------------------
 
 PLAYERS: dict[str, Callable[..., Player]] = {
-    "uniform": Uniform,
-    "greedy": lambda domain, **seed: EpsilonGreedy(domain, decay=3.0, **seed),
-    "evolution": lambda domain, **seed: RegularisedEvolution(
+    "uniform": policies.uniform,
+    "greedy": lambda domain, **seed: policies.eps_greedy(domain, decay=3.0, **seed),
+    "evolution": lambda domain, **seed: policies.evolution(
         domain, population=5, tournament=2, **seed
     ),
 }
@@ -177,9 +175,9 @@ def test_wrong_input_changes_nothing(
     ],
 )
 def test_exploration_falls_as_it_says(options: dict[str, Any], expected: list[float]) -> None:
-    player, found = EpsilonGreedy(SQUARE, **options), []
+    player, found = policies.eps_greedy(SQUARE, **options), []
     for _ in expected:
-        found.append(player.exploration)
+        found.append(player.rule.exploration)
         player.tell(SQUARE.X[0], 1.0)
     assert found == pytest.approx(expected)
 
@@ -190,7 +188,7 @@ def counts_after(player: Player, asks: int) -> NDArray[np.int64]:
 
 
 def test_the_best_mean_is_played_but_for_epsilon() -> None:
-    player = EpsilonGreedy(SQUARE, decay=4.0, seed=1)
+    player = policies.eps_greedy(SQUARE, decay=4.0, seed=1)
     # Row 3 has the best reward, row 5 the best mean; a row never played is no candidate for it.
     player.tell(SQUARE.X[[3, 3, 5, 5, 7, 7, 0]], [-1.0, -9.0, -3.0, -3.5, -4.0, -4.0, -5.0])
     shares = np.full(9, 0.5 / 9)
@@ -203,7 +201,7 @@ def test_the_best_mean_is_played_but_for_epsilon() -> None:
 
 
 def test_ties_fall_at_random() -> None:
-    player = EpsilonGreedy(SQUARE, epsilon=0.0, seed=1)
+    player = policies.eps_greedy(SQUARE, epsilon=0.0, seed=1)
     # Three tenths add up to more than three times a tenth; their mean is a tenth all the same.
     player.tell(SQUARE.X[[1, 1, 1, 4, 8, 0]], [0.1, 0.1, 0.1, 0.1, 0.1, 0.0])
     found = counts_after(player, 900)
@@ -215,7 +213,7 @@ def test_ties_fall_at_random() -> None:
 def test_means_are_those_of_each_point(domain: Candidates | Box) -> None:
     rng = np.random.default_rng(4)
     spots = domain.sample(6, rng)
-    player = EpsilonGreedy(domain, epsilon=0.0)
+    player = policies.eps_greedy(domain, epsilon=0.0)
     seen: dict[tuple[float, ...], list[float]] = {}
     for _ in range(60):
         rows = rng.integers(6, size=rng.integers(1, 4))
@@ -228,14 +226,15 @@ def test_means_are_those_of_each_point(domain: Candidates | Box) -> None:
 
 
 def test_minus_zero_is_zero() -> None:
-    player = EpsilonGreedy(BOX, epsilon=0.0)
+    player = policies.eps_greedy(BOX, epsilon=0.0)
     player.tell([[0.0, 1.0], [-0.0, 1.0], [1.0, 1.0]], [4.0, -4.0, 1.0])
     np.testing.assert_array_equal(drawn(player), [[1.0, 1.0]])
 
 
 def test_the_first_point_is_uniform() -> None:
     found = [
-        int(SQUARE.index(EpsilonGreedy(SQUARE, epsilon=0.0, seed=s).ask())[0]) for s in range(900)
+        int(SQUARE.index(policies.eps_greedy(SQUARE, epsilon=0.0, seed=s).ask())[0])
+        for s in range(900)
     ]
     assert chisquare(np.bincount(found, minlength=9)).pvalue > 1e-3
 
@@ -251,7 +250,7 @@ def test_the_first_point_is_uniform() -> None:
 )
 def test_a_wrong_schedule_is_refused(options: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        EpsilonGreedy(SQUARE, **options)
+        policies.eps_greedy(SQUARE, **options)
 
 
 # --- regularised evolution ------------------------------------------------------------------------
@@ -312,7 +311,7 @@ def test_evolution_is_its_pseudo_code(domain: Candidates | Box, mutation: float)
         "mutation": mutation,
         "seed": 6,
     }
-    player = RegularisedEvolution(domain, **options)
+    player = policies.evolution(domain, **options)
     points = []
     for _ in range(150):
         x = player.ask()
@@ -321,11 +320,17 @@ def test_evolution_is_its_pseudo_code(domain: Candidates | Box, mutation: float)
     np.testing.assert_array_equal(points, plain_evolution(domain, reward, 150, **options))
 
 
+def population(player: Player) -> tuple[Array, Array]:
+    members: Any = player.rule
+    X = np.array([x for x, _ in members.members]).reshape(-1, 2)
+    return X, np.array([y for _, y in members.members])
+
+
 def test_the_population_is_the_last_told() -> None:
-    player = RegularisedEvolution(BOX, population=7, tournament=3, seed=1)
+    player = policies.evolution(BOX, population=7, tournament=3, seed=1)
     rng = np.random.default_rng(1)
     X, y = np.empty((0, 2)), np.empty(0)
-    members, rewards = player.population
+    members, rewards = population(player)
     assert members.shape == (0, 2)
     assert rewards.shape == (0,)
     for turn in range(30):
@@ -334,14 +339,14 @@ def test_the_population_is_the_last_told() -> None:
         values = rng.standard_normal(len(told)) + (1e6 if turn == 0 else 0.0)
         player.tell(told, values)
         X, y = np.concatenate([X, told]), np.concatenate([y, values])
-        members, rewards = player.population
+        members, rewards = population(player)
         np.testing.assert_array_equal(members, X[-7:])
         np.testing.assert_array_equal(rewards, y[-7:])
     assert rewards.max() < 1e6
 
 
 def test_a_population_in_the_making_is_uniform() -> None:
-    player = RegularisedEvolution(SQUARE, population=5, tournament=5, mutation=1, seed=1)
+    player = policies.evolution(SQUARE, population=5, tournament=5, mutation=1, seed=1)
     player.tell(SQUARE.X[:4], [1.0, 2.0, 3.0, 4.0])
     assert chisquare(counts_after(player, 900)).pvalue > 1e-3
     player.tell(SQUARE.X[4], 5.0)
@@ -351,7 +356,7 @@ def test_a_population_in_the_making_is_uniform() -> None:
 @pytest.mark.parametrize("tournament", [1, 3])
 def test_tournaments_are_drawn_with_replacement(tournament: int) -> None:
     line = Box([[0.0, 5.0]])
-    player = RegularisedEvolution(line, population=6, tournament=tournament, mutation=1e-9, seed=2)
+    player = policies.evolution(line, population=6, tournament=tournament, mutation=1e-9, seed=2)
     order = np.random.default_rng(1).permutation(6)
     player.tell(order[:, None], order)  # the point is its rank
     ranks = np.rint([drawn(player)[0, 0] for _ in range(2000)]).astype(np.int64)
@@ -360,7 +365,7 @@ def test_tournaments_are_drawn_with_replacement(tournament: int) -> None:
 
 
 def test_mutants_are_the_nearest_in_standardised_inputs() -> None:
-    player = RegularisedEvolution(SCATTER, population=1, tournament=1, mutation=5, seed=1)
+    player = policies.evolution(SCATTER, population=1, tournament=1, mutation=5, seed=1)
     player.tell(SCATTER.X[17], 1.0)
     found = [int(SCATTER.index(drawn(player))[0]) for _ in range(1000)]
     apart = np.linalg.norm((SCATTER.X - SCATTER.X[17]) / SCATTER.X.std(axis=0), axis=1)
@@ -372,16 +377,16 @@ def test_mutants_are_the_nearest_in_standardised_inputs() -> None:
 
 def test_few_candidates_are_all_neighbours() -> None:
     two = Candidates([[1.0, 3.0], [2.0, 3.0]])  # one coordinate never changes
-    player = RegularisedEvolution(two, population=1, seed=1)
+    player = policies.evolution(two, population=1, seed=1)
     player.tell([1.0, 3.0], 1.0)
     np.testing.assert_array_equal(drawn(player), [[2.0, 3.0]])
-    alone = RegularisedEvolution(Candidates([[1.0, 3.0]]), population=1)
+    alone = policies.evolution(Candidates([[1.0, 3.0]]), population=1)
     for _ in range(3):
         np.testing.assert_array_equal(played(alone, 1), [[1.0, 3.0]])
 
 
 def test_mutants_in_a_box_are_gaussian() -> None:
-    player = RegularisedEvolution(BOX, population=1, tournament=1, mutation=0.05, seed=1)
+    player = policies.evolution(BOX, population=1, tournament=1, mutation=0.05, seed=1)
     player.tell([0.0, 2.5], 1.0)
     points = np.array([drawn(player)[0] for _ in range(500)])
     for column, middle, side in zip(points.T, (0.0, 2.5), (2.0, 5.0), strict=True):
@@ -421,7 +426,7 @@ def test_wrong_parts_of_evolution_are_refused(
     domain: Any, options: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(ValueError, match=match):
-        RegularisedEvolution(domain, **options)
+        policies.evolution(domain, **options)
 
 
 # --- on a small problem ---------------------------------------------------------------------------
@@ -434,8 +439,8 @@ def bump(X: Array) -> Array:
 
 GRID = Candidates.grid([(-1.0, 1.0), (0.0, 5.0)], [9, 11])
 LEARNERS: dict[str, Callable[..., Player]] = {
-    "greedy": EpsilonGreedy,
-    "evolution": lambda domain, **seed: RegularisedEvolution(
+    "greedy": policies.eps_greedy,
+    "evolution": lambda domain, **seed: policies.evolution(
         domain, population=20, mutation=4 if domain is GRID else 0.05, **seed
     ),
 }
@@ -456,13 +461,13 @@ def test_regret_is_a_fraction_of_the_uniform_one(
         return 1.0 - float(np.mean(rewards[300:]))
 
     for seed in range(3):
-        uniform = late_regret(Uniform(domain, seed=seed), seed)
+        uniform = late_regret(policies.uniform(domain, seed=seed), seed)
         assert late_regret(make(domain, seed=seed), seed) < 0.5 * uniform
 
 
 def test_the_best_arm_is_found() -> None:
     rewards = bump(GRID.X)
-    player = EpsilonGreedy(GRID, decay=300.0, seed=1)
+    player = policies.eps_greedy(GRID, decay=300.0, seed=1)
     noise = np.random.default_rng(1).standard_normal(1500) * 0.05
     rows = []
     for step in range(1500):

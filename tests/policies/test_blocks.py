@@ -13,7 +13,7 @@ from tvbandits import Box, Candidates, policies
 from tvbandits.policies.elimination import most_uncertain
 from tvbandits.policies.multi_scale import Tests as MasterTests
 from tvbandits.policies.opkb import Constants, Epoch, Replay, inverse_moment, strategy
-from tvbandits.policies.predictive import features_of
+from tvbandits.policies.priors import features_of
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 Constants.__test__ = False  # type: ignore[attr-defined]
@@ -68,7 +68,7 @@ def test_copies_start_as_often_as_they_should() -> None:
     started = 0
     for seed in range(300):
         player: Any = policies.master(LINE, RBF(0.2), 0.01, mean=0.0, regret=1.0, seed=seed)
-        player.rule._block.order = 4
+        player.rule.block.order = 4
         player.ask(1.0)
         started += sum(c.order == 2 for c in player.rule.block.copies)
     assert started / 300 == pytest.approx(0.5, abs=0.09)  # rho(16) / rho(4)
@@ -88,7 +88,7 @@ def plainly_changed(block: Any, tests: Any) -> bool:
 
 def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
     player = master(sure=0.012, regret=2.0)
-    tests, times = player.rule._tests, []
+    tests, times = player.rule.tests, []
     for t in range(1, 121):
         x = player.ask(float(t))
         block, before = player.rule.block, player.rule.restarts
@@ -113,7 +113,7 @@ def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
     else:
         assert player.rule.block.order == 2  # 1 + 2 steps are over
     player.ask(5.0)
-    assert len(player.rule._chosen) == 1  # what was dropped is waited for no more
+    assert len(player.rule.chosen) == 1  # what was dropped is waited for no more
 
 
 def nobody(*parts: Any, **more: Any) -> Any:
@@ -207,7 +207,7 @@ def opkb(**more: Any) -> Any:
 
 def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
     player = opkb(adaptive=False)
-    features, E = player.rule._features, math.ceil(0.5 * 4.0 * math.log(15 / 0.05))
+    features, E = player.rule.features, math.ceil(0.5 * 4.0 * math.log(15 / 0.05))
     ridge = 0.1 / 200
     uniformly = strategy(features, np.zeros(15), 1.0, ridge)
     total, weights, y = np.zeros(features.shape[1]), np.zeros(features.shape[1]), [0.0]
@@ -249,7 +249,7 @@ def test_replays_are_scheduled_and_the_smallest_counts() -> None:
         assert player.rule._order(step) == min([*covering, epoch.block])
         for replay in epoch.replays:
             assert replay.order < epoch.block
-            assert replay.end - replay.start == 2**replay.order * player.rule._length
+            assert replay.end - replay.start == 2**replay.order * player.rule.length
             assert replay.start % (replay.end - replay.start) == 0
         player.tell(x, [0.0], float(t))
     assert player.rule.restarts == 0
@@ -269,7 +269,7 @@ def test_it_starts_again_when_a_replay_disagrees() -> None:
 @pytest.mark.parametrize("flat", ["before", "now"])
 def test_gaps_that_come_and_gaps_that_go_are_changes(flat: str) -> None:
     rule = opkb(c0=0.1).rule
-    steep = np.column_stack([10 * rule._features[3], 0 * rule._features[3]])  # rewards, and ones
+    steep = np.column_stack([10 * rule.features[3], 0 * rule.features[3]])  # rewards, and ones
     before, now = (0 * steep, steep) if flat == "before" else (steep, 0 * steep)
     rule.epoch = Epoch(1, replays=[Replay(0, 0, 1)], weighted=[now], before=[(before, 1)])
     assert rule._changed()

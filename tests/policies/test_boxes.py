@@ -157,7 +157,7 @@ def test_a_plateau_gives_a_random_point() -> None:
 
 def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
     from tvbandits.forgetting.aging import Window
-    from tvbandits.policies import learning
+    from tvbandits.policies import expert as learning
 
     monkeypatch.setattr(learning, "BOX_REWARDS", 12)
     bandit, _ = played(20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,42 +10,32 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import FINITE_RULES, RULES, made, step
+from tests.helpers.players import RULES, made, step
 from tvbandits import SavedFileError, load, policies
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.saving import from_bytes, to_bytes
-from tvbandits.policies.elimination import PhasedElimination
-from tvbandits.policies.ruled import PolicyState
+from tvbandits.core.files.values import check_types
 
-RIVALS = ("w-dbo", "master", *FINITE_RULES)
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 
 
-def test_all_rules_are_looked_at() -> None:
-    found = {name for name in RULES if hasattr(made(name), "rule")}
-    assert found == set(RIVALS)
-
-
-@pytest.mark.parametrize("name", RIVALS)
-def test_a_rule_holds_what_it_says_and_no_more(name: str) -> None:
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_holds_its_fields_and_no_more(name: str) -> None:
     player = made(name)
     for t in range(1, 20):
         step(player, float(t))
-    assert isinstance(player.rule, PolicyState)
-    assert set(vars(player.rule)) == set(player.rule.holds)
-    for each, kind in player.rule.holds.items():
-        assert isinstance(getattr(player.rule, each), kind), each
+    held = {each.name for each in fields(player.rule)}
+    assert held == {each for each in vars(player.rule) if each != "uniformly"}  # made of them
+    check_types(type(player.rule), {each: getattr(player.rule, each) for each in held})
 
 
 def test_what_is_no_rule_is_refused() -> None:
-    parts: dict[str, Any] = made("r-perp").rule.__saved__()
-    with pytest.raises(ValueError, match=r"too many or missing: \['choose'\]"):
-        PhasedElimination.__restored__(**parts, choose=3)
-    with pytest.raises(ValueError, match=r"_plays must be .*, got 'many'"):
-        PhasedElimination.__restored__(**{**parts, "_plays": "many"})
     player = made("r-perp")
-    player._rule = "none"
-    with pytest.raises(SavedFileError, match="rule must be a rule"):
+    player.rule.plays = "many"
+    with pytest.raises(SavedFileError, match="plays of PhasedElimination cannot be 'many'"):
+        from_bytes(to_bytes(player))
+    player.rule = "none"
+    with pytest.raises(SavedFileError, match="rule of PolicyAdapter cannot be 'none'"):
         from_bytes(to_bytes(player))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tvbandits.cli.main import spread
 from tvbandits.policies.names import (
-    naming_the_parameter,
     parameters_of,
     parse_call,
     parse_spec,
@@ -85,6 +84,18 @@ def test_values_take_the_declared_type() -> None:
     assert [type(v) for v in found.values()] == [int, float, bool, str, int]
 
 
+def test_none_is_said_by_a_word_where_no_other_text_may_be_given() -> None:
+    def recipe(
+        season: float | Literal["find"] | None = "find", title: str | None = None
+    ) -> None: ...
+
+    known = parameters_of(recipe)
+    assert parse_call(known, "m:season=none,title=none") == {"season": None, "title": "none"}
+    assert parse_call(known, "m:season=find") == {"season": "find"}
+    with pytest.raises(ValueError, match='season must be a number or "find" or "none", got odd'):
+        parse_call(known, "m:season=odd")
+
+
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -115,23 +126,6 @@ def test_parameters_as_they_are_written() -> None:
     assert written(OPTIONS) == "whole=1, real, flag=false, word, free"
     assert written(parameters_of(made)) == f"setting, {written(OPTIONS)}"
     assert written({}) == ""
-
-
-@pytest.mark.parametrize(
-    ("message", "given", "expected"),
-    [
-        ("last must be at least 1, got 0", {"window": 0}, "window must be at least 1, got 0"),
-        ("last must be odd, got 'x'", {"a": 1, "b": "x"}, "b must be odd, got 'x'"),
-        ("a must be positive, got 0", {"a": 0, "b": 0}, "a must be positive, got 0"),
-        ("last must be positive, got 0", {"a": 0, "b": 0}, "last must be positive, got 0"),
-        ("last must be positive, got 10", {"a": 0}, "last must be positive, got 10"),
-        ("it asks an expert, got 0", {"a": 0}, "it asks an expert, got 0"),
-    ],
-)
-def test_messages_name_the_user_s_parameter(
-    message: str, given: dict[str, Any], expected: str
-) -> None:
-    assert naming_the_parameter(message, given) == expected
 
 
 # --- options that take several values

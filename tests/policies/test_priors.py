@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
 from tvbandits import Box, Candidates, policies
 from tvbandits.core.observations import Plays
-from tvbandits.policies.predictive import (
+from tvbandits.policies.priors import (
     ArmFilter,
     Centre,
     drawn_covariance,

@@ -29,8 +29,8 @@ from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.policies import POLICIES, Setting, theory
-from tvbandits.policies.baselines import Uniform
-from tvbandits.policies.drifting import FIRST_EPSILON
+from tvbandits.policies.forgetting import FIRST_EPSILON
+from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
 
@@ -163,7 +163,7 @@ def test_every_recipe_takes_the_common_parts() -> None:
             make(*PARTS, **own, widow=3)
 
 
-def run(bandit: Bandit | Uniform, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
+def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
     """Regret of every step."""
     noise = np.random.default_rng(noise_seed).standard_normal(steps + 1) * 0.1
     regret: list[float] = []
@@ -206,7 +206,7 @@ def test_forgetting_pays_after_a_switch() -> None:
 def test_asking_an_expert_pays() -> None:
     sparq = policies.sparq_gp_ucb(*PARTS, expert=EXPERT, confidence="theory", seed=1)
     window = policies.sw_gp_ucb(*PARTS, window=20, confidence="theory", seed=1)
-    uniform = run(Uniform(BUMP.domain, seed=1), BUMP, 150)[75:].mean()
+    uniform = run(policies.uniform(BUMP.domain, seed=1), BUMP, 150)[75:].mean()
     assert run(sparq, BUMP, 150)[75:].mean() < 0.35 * uniform
     assert run(window, BUMP, 150)[75:].mean() > 0.5 * uniform
 
@@ -252,7 +252,7 @@ def made(name: str, changes: dict[str, Any] | None = None, **parameters: Any) ->
 
 def test_recommended_parameters_fill_the_gaps() -> None:
     budgets = (150, 15.0, 20.0)  # T, B_T = 150 * 0.1, gamma_T
-    assert made("r-gp-ucb").aging == aging.ResetEvery(theory.reset_period(*budgets))
+    assert made("r-gp-ucb").aging == aging.ResetEvery(theory.window_length(*budgets))
     assert made("sw-gp-ucb").aging == aging.Window(last=theory.window_length(*budgets))
     assert made("w-gp-ucb").aging == aging.Exponential(theory.discount(*budgets))
     assert made("tv-gp-ucb").kernel.k2.epsilon == 0.04
@@ -267,7 +267,7 @@ def test_recommended_parameters_fill_the_gaps() -> None:
 
 def test_periods_and_widths_of_a_paper() -> None:
     drift = theory.reset_period_under_drift(150, 0.04)
-    assert 1 < drift != theory.reset_period(150, 15.0, 20.0)
+    assert 1 < drift != theory.window_length(150, 15.0, 20.0)
     assert made("r-gp-ucb", period="bogunovic").aging == aging.ResetEvery(drift)
     assert made("r-gp-ucb", period="bogunovic", reset_every=9).aging == aging.ResetEvery(9)
     with pytest.raises(ValueError, match=r"period must be .*, got 'odd'"):

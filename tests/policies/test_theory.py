@@ -80,7 +80,6 @@ def test_windows_and_resets_are_their_formula(horizon: int, budget: float, gain:
     raw = math.ceil(math.sqrt(math.sqrt(gain)) * math.sqrt(horizon / budget))
     expected = min(max(raw, 1), horizon)
     assert theory.window_length(horizon, budget, gain) == expected
-    assert theory.reset_period(horizon, budget, gain) == expected
 
 
 def test_windows_by_hand() -> None:
@@ -88,7 +87,6 @@ def test_windows_by_hand() -> None:
     assert theory.window_length(400, 4.0, 16.1) == 21
     assert theory.window_length(400, 0.0, 16.0) == 400
     assert theory.window_length(400, 4.0, 0.0) == 1
-    assert theory.reset_period(400, 0.0, 16.0) == 400
 
 
 def test_resets_under_drift() -> None:

@@ -139,9 +139,9 @@ def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> A
 
 
 def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
-    rule = Relevant(Box([[0, 1], [0, 2]]), 0.01, 0.5, "relevance", 4, 3)
+    rule = Relevant.on(Box([[0, 1], [0, 2]]), 0.01, 0.5, "relevance", 4, 3)
     player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01)
-    player._rule = rule
+    player.rule = rule
     budget, last, removed = 1.0, None, 0
     for t in range(1, 31):
         before = rule.data
@@ -230,15 +230,15 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
 @pytest.mark.parametrize("removal", ["oldest", "random"])
 def test_controls_remove_as_many_others(removal: Any) -> None:
     box = Box([[0, 1]])
-    rule = Relevant(box, 0.01, 2.0, removal, 4, 1)
-    twin = Relevant(box, 0.01, 2.0, "relevance", 4, 1)
+    rule = Relevant.on(box, 0.01, 2.0, removal, 4, 1)
+    twin = Relevant.on(box, 0.01, 2.0, "relevance", 4, 1)
     rng, gone = np.random.default_rng(0), 0
     for t in range(1, 41):
         X, y = rng.random((1, 1)), rng.standard_normal(1)
-        before, budget = rule.data, rule._budget
+        before, budget = rule.data, rule.budget
         new = type(before)(X, [t], y, [0.01])
-        twin._data, twin._budget, twin._time = before, budget, rule._time
-        twin._told, twin._fitted, twin._found = rule._told, rule._fitted, rule._found
+        twin.data, twin.budget, twin.time = before, budget, rule.time
+        twin.told, twin.fitted, twin.hyperparameters = rule.told, rule.fitted, rule.hyperparameters
         rule.learn(new, rng)
         twin.learn(new, rng)
         assert rule.kept == twin.kept

@@ -11,12 +11,10 @@ from benchmarks import bank as played
 from benchmarks import decisions, predictive
 from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import TableProblem
-from tvbandits.gp.ensemble.bank import FilterEnsemble
-from tvbandits.gp.ensemble.filters import Filters, filters_of
-from tvbandits.gp.ensemble.lasting import told_of
-from tvbandits.gp.ensemble.layout import CONSTANT
-from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
-from tvbandits.gp.posteriors.kalman import predictable
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.filters import CONSTANT, Filters, filters_of
+from tvbandits.gp.ensemble.lasting import predictable, told_of
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.plans import questions
 

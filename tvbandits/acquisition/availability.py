@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats
 from tvbandits.core.box import Box
-from tvbandits.core.box_search import Smooth
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
@@ -240,9 +239,9 @@ class Allowed:
         NothingAvailableError
             If none is found.
         """
-        # With its slopes, where it has any and nothing is out.
-        whole = self.everything and isinstance(function, Smooth)
-        x, _ = self._domain.maximise(function if whole else self.only(function), rng)
+        if self.everything:  # with its slopes, where it has any
+            return self._domain.maximise(function, rng)[0].copy()
+        x, _ = self._domain.maximise(self.only(function), rng)
         return self.checked(x, function, rng)
 
     def checked(

@@ -7,10 +7,9 @@ whose stale bound is the largest need their variance now.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior
 
 AT_ONCE = 32
@@ -43,36 +43,56 @@ class Width:
     smooth: Callable[[Posterior, float], Callable[[Array], Array] | None] | None = None
 
 
-class FantasyModel(Protocol):
+@dataclass
+class FantasyModel:
     """A posterior that points can be added to without their rewards.
 
     Attributes
     ----------
+    start : Posterior
+        That of the batch's start.
+    domain : Domain
+    surface : Surface or None
+        The candidates of a finite domain.
+    inputs : callable
+        Kernel inputs (n, p) of points (n, d), now.
+    noise : float
+        Noise variance of the imagined observations, in prior units.
+    width : Width
     looks : int
         How many variances have been computed.
     """
 
-    looks: int
+    start: Any
+    domain: Domain
+    surface: CandidateGrid | None
+    inputs: Callable[[Array], Array]
+    noise: float
+    width: Width
+    looks: int = field(default=0, init=False)
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
-        ...
+        return self.domain.maximise(self.bounds, rng)[0]
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` (d,) had been observed; what a batch rule looks at."""
-        ...
+        raise NotImplementedError
 
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if `x` (d,), which is out, had been observed with this noise."""
-        ...
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if points (k, d), which are out, had been observed with noise (k,)."""
+        raise NotImplementedError
 
     def bounds(self, X: Array) -> Array:
         """Upper confidence bounds at points (m, d) of the domain, shape (m,)."""
-        ...
+        return np.asarray(self.width.mean(X) + self.width.times * np.sqrt(self.variances(X)))
+
+    def variances(self, X: Array) -> Array:
+        """Variances at points (m, d) of the domain, now, shape (m,)."""
+        raise NotImplementedError
 
     def means_changed(self) -> None:
-        """Ask for the means anew: points have been taken out of the choice."""
-        ...
+        """Ask for the means anew, where they are kept: points have been taken out of the choice."""
 
 
 def fantasise(
@@ -109,7 +129,8 @@ def fantasise(
     return PlainFantasy(posterior, domain, surface, inputs, noise, width)
 
 
-class LazyFantasy:
+@dataclass
+class LazyFantasy(FantasyModel):
     """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible.
 
     Every added point takes (w^T z)^2 off the variances, with w = V^-1 z / sqrt(v + z^T V^-1 z) at its
@@ -117,25 +138,16 @@ class LazyFantasy:
     factor of V is cheaper, and is kept up to date instead.
     """
 
-    def __init__(
-        self,
-        posterior: LazyBounds,
-        domain: Candidates,
-        surface: CandidateGrid,
-        inputs: Callable[[Array], Array],
-        noise: float,
-        width: Width,
-    ) -> None:
-        self.start, self.domain, self.surface = posterior, domain, surface
-        self.inputs, self.noise, self.width = inputs, noise, width
-        upper, fresh = posterior.upper_variances()
+    domain: Candidates
+    surface: CandidateGrid
+
+    def __post_init__(self) -> None:
+        upper, fresh = self.start.upper_variances()
         self.upper, self.fresh = upper.copy(), fresh.copy()
-        self.taken = self.added = np.empty((0, len(posterior.factor)))
+        self.taken = self.added = np.empty((0, len(self.start.factor)))
         self.noises: list[float] = []
         self.factor: Array | None = None
-        self.mean = width.mean(domain.X)
-        self.bound = self.mean + width.times * np.sqrt(self.upper)
-        self.looks = 0
+        self.means_changed()
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
@@ -155,10 +167,9 @@ class LazyFantasy:
             self._look(stale)
         raise AssertionError("every point is fresh, and none is the largest")
 
-    def bounds(self, X: Array) -> Array:
-        """Upper confidence bounds at candidates (m, d), shape (m,)."""
-        at = self.domain.index(X)
-        return np.asarray(self.mean[at] + self.width.times * np.sqrt(self._variances(at)))
+    def variances(self, X: Array) -> Array:
+        """Variances at candidates (m, d), now, shape (m,)."""
+        return self._variances(self.domain.index(X))
 
     def means_changed(self) -> None:
         """Ask for the means anew; bounds from before are upper bounds still."""
@@ -169,15 +180,17 @@ class LazyFantasy:
         """Shrink the variances as if the candidate `x` had been observed."""
         return self._add(x, self.noise)
 
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if the candidate `x` had been observed with this noise."""
-        self._add(x, noise)
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
+        for x, own in zip(X, noise.tolist(), strict=True):
+            self._add(x, own)
 
     def _add(self, x: Array, noise: float) -> BatchStep:
-        at = self.domain.index(x[None, :])
-        now = float(self._variances(at)[0])
-        start = float(self.start.refresh(at)[0])
-        z = self.start.embedding_on_surface(at)[0]
+        i = self.surface.index(x)
+        at = self.domain.index(x[None, :]) if i is None else np.array([i])
+        known, embedded = self.start.refresh(at), self.start.embedding_on_surface(at)
+        start, now = float(known[0]), float(self._left(at, known, embedded)[0])
+        z = embedded[0]
         if self.factor is not None:
             self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(noise))
         else:
@@ -192,8 +205,7 @@ class LazyFantasy:
                 V = self.start.V + self._gram()
                 self.factor = linalg.cholesky(V, "sparse posterior's V").L
         self.fresh[:] = False
-        i = int(at[0])
-        return BatchStep(start / noise, now / noise, lambda: self._local(i, z))
+        return BatchStep(start / noise, now / noise, lambda: self._local(at, z))
 
     def _gram(self) -> Array:
         """Sum over the added points of z z^T / v."""
@@ -205,10 +217,17 @@ class LazyFantasy:
         """Variances at some of the candidates, now."""
         if self.factor is not None:
             return self.start.variances_with(self.factor, points)
-        start = self.start.refresh(points)
+        return self._left(
+            points, self.start.refresh(points), self.start.embedding_on_surface(points)
+        )
+
+    def _left(self, points: Index, start: Array, embedded: Array) -> Array:
+        """What those of the batch's start (n,) are now, at candidates of embeddings (n, m)."""
+        if self.factor is not None:
+            return self.start.variances_with(self.factor, points)
         if len(self.taken) == 0:
             return start
-        reach = self.start.embedding_on_surface(points) @ self.taken.T
+        reach = embedded @ self.taken.T
         return np.asarray(np.maximum(start - np.einsum("ij,ij->i", reach, reach), 0.0))
 
     def _look(self, points: Index) -> None:
@@ -218,30 +237,20 @@ class LazyFantasy:
         self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
         self.fresh[points] = True
 
-    def _local(self, i: int, z: Array) -> Array:
+    def _local(self, at: Index, z: Array) -> Array:
         """cov_start(x, x_i)^2 / (var_start(x) v) at every candidate x ([BB] Lemma 3)."""
         points = self.inputs(self.domain.X)
-        prior = np.asarray(self.surface.kernel(points[i : i + 1], points))[0]
-        covariance = _on_surface(self.start, prior, z)
+        prior = np.asarray(self.surface.kernel(points[at], points))
+        (covariance,) = _on_surface(self.start, prior, z[None, :])
         return _shares(covariance, self.start.on_surface()[1], self.noise)
 
 
-class PlainFantasy:
+@dataclass
+class PlainFantasy(FantasyModel):
     """Any posterior, any domain: every bound is computed anew for every point of the batch."""
 
-    def __init__(
-        self,
-        posterior: Posterior,
-        domain: Domain,
-        surface: CandidateGrid | None,
-        inputs: Callable[[Array], Array],
-        noise: float,
-        width: Width,
-    ) -> None:
-        self.start = self.now = posterior
-        self.domain, self.surface = domain, surface
-        self.inputs, self.noise, self.width = inputs, noise, width
-        self.looks = 0
+    def __post_init__(self) -> None:
+        self.now = self.start
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
@@ -251,24 +260,20 @@ class PlainFantasy:
         x, _ = self.domain.maximise(self.bounds if smooth is None else smooth, rng)
         return x
 
-    def bounds(self, X: Array) -> Array:
-        """Upper confidence bounds at points (m, d), shape (m,)."""
-        deviation = np.sqrt(self._variance(self.now, X))
-        return np.asarray(self.width.mean(X) + self.width.times * deviation)
-
-    def means_changed(self) -> None:
-        """They are asked for at every look."""
+    def variances(self, X: Array) -> Array:
+        """Variances at points (m, d), now, shape (m,)."""
+        return self._variance(self.now, X)
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
-        self.observe(x, self.noise)
+        self.now = self.now.shrunk(z, self.noise, self.surface)
         return BatchStep(start / self.noise, now / self.noise, lambda: self._local(z))
 
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if `x` had been observed with this noise."""
-        self.now = self.now.shrunk(self.inputs(x[None, :]), noise, self.surface)
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
+        self.now = self.now.shrunk(self.inputs(X), noise, self.surface)
 
     def _variance(self, posterior: Posterior, X: Array) -> Array:
         self.looks += len(X)
@@ -284,7 +289,8 @@ class PlainFantasy:
         return _shares(covariance, self._variance(self.start, X), self.noise)
 
 
-class JointFantasy:
+@dataclass
+class JointFantasy(FantasyModel):
     """A posterior on a dictionary, and on what the dictionary leaves out of the kernel.
 
     With its covariance c as of now, an observation of f(p) with noise variance v leaves
@@ -292,59 +298,44 @@ class JointFantasy:
     would leave the variance there as it was.
     """
 
-    def __init__(
-        self,
-        posterior: Posterior,
-        domain: Domain,
-        surface: CandidateGrid | None,
-        inputs: Callable[[Array], Array],
-        noise: float,
-        width: Width,
-    ) -> None:
-        self.start, self.domain, self.surface = posterior, domain, surface
-        self.inputs, self.noise, self.width = inputs, noise, width
-        self.added = inputs(np.empty((0, domain.dimension)))
+    def __post_init__(self) -> None:
+        self.added = self.inputs(np.empty((0, self.domain.dimension)))
         # Lower factor of the covariance of what would be observed, and on a finite domain the variances.
         self.factor = np.empty((0, 0))
-        self.reach = np.empty((0, 0 if surface is None else len(surface.points)))
-        self.variance = np.empty(0) if surface is None else posterior.on_surface()[1].copy()
+        fixed = self.surface is not None
+        self.variance = self.start.on_surface()[1].copy() if fixed else np.empty(0)
+        self.reach = np.empty((0, len(self.variance)))
         self.looks = len(self.variance)
-
-    def best(self, rng: np.random.Generator) -> Array:
-        """The point (d,) of the largest upper confidence bound."""
-        x, _ = self.domain.maximise(self.bounds, rng)
-        return x
-
-    def bounds(self, X: Array) -> Array:
-        """Upper confidence bounds at points (m, d) of the domain, shape (m,)."""
-        return np.asarray(self.width.mean(X) + self.width.times * np.sqrt(self._variances(X)))
-
-    def means_changed(self) -> None:
-        """They are asked for at every look."""
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
-        return self._add(x, self.noise)
-
-    def observe(self, x: Array, noise: float) -> None:
-        """Shrink the variances as if `x` had been observed with this noise."""
-        self._add(x, noise)
-
-    def _add(self, x: Array, noise: float) -> BatchStep:
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
-        row = self._solved(z)[:, 0]
-        now = max(start - float(row @ row), 0.0)
-        pivot = math.sqrt(now + noise)
-        k = len(row)
-        grown = np.zeros((k + 1, k + 1))
-        grown[:k, :k], grown[k, :k], grown[k, k] = self.factor, row, pivot
+        (left,) = self._observed(z, np.array([self.noise]))
+        return BatchStep(start / self.noise, float(left) / self.noise, lambda: self._local(z))
+
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
+        Z = self.inputs(X)
+        rows, _ = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
+        self._observed(rows.Z, rows.variance)
+
+    def _observed(self, Z: Array, noise: Array) -> Array:
+        """Take in inputs (k, p) together; returns the variances (k,) that were left of them."""
+        rows = self._solved(Z)
+        joint = self.start.cross_covariance(Z, Z) - rows.T @ rows
+        left = np.maximum(self.start.predict(Z)[1] - (rows**2).sum(axis=0), 0.0)
+        np.fill_diagonal(joint, left + noise)
+        root = linalg.cholesky(joint, "what is observed").L
+        n, k = len(self.added), len(Z)
+        grown = np.zeros((n + k, n + k))
+        grown[:n, :n], grown[n:, :n], grown[n:, n:] = self.factor, rows.T, root
         if self.surface is not None:
-            fresh = (self._covariance(x, z) - row @ self.reach) / pivot
+            fresh = linalg.solve_lower(root, self._covariance(Z) - rows.T @ self.reach)
             self.reach = np.vstack([self.reach, fresh])
-            self.variance = np.maximum(self.variance - fresh**2, 0.0)
-        self.factor, self.added = grown, np.concatenate([self.added, z])
-        return BatchStep(start / noise, now / noise, lambda: self._local(x, z))
+            self.variance = np.maximum(self.variance - (fresh**2).sum(axis=0), 0.0)
+        self.factor, self.added = grown, np.concatenate([self.added, Z])
+        return np.asarray(left)
 
     def _solved(self, Z: Array) -> Array:
         """L^-1 c(added, Z), shape (k, n)."""
@@ -352,7 +343,8 @@ class JointFantasy:
             return np.empty((0, len(Z)))
         return linalg.solve_lower(self.factor, self.start.cross_covariance(self.added, Z))
 
-    def _variances(self, X: Array) -> Array:
+    def variances(self, X: Array) -> Array:
+        """Variances at points (m, d) of the domain, now, shape (m,)."""
         if self.surface is not None:
             if X is self.surface.points:
                 return self.variance
@@ -363,26 +355,26 @@ class JointFantasy:
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))
 
-    def _covariance(self, x: Array, z: Array) -> Array:
-        """c(x, .) at the fixed points, shape (A,)."""
+    def _covariance(self, Z: Array) -> Array:
+        """c(Z, .) at the fixed points, shape (k, A)."""
         assert self.surface is not None
         points = self.inputs(self.surface.points)
         if not isinstance(self.start, LazyBounds):
-            return np.asarray(self.start.cross_covariance(z, points)[0])
+            return np.asarray(self.start.cross_covariance(Z, points))
         assert isinstance(self.domain, Candidates)
-        embedded = self.start.embedding_on_surface(self.domain.index(x[None, :]))[0]
-        return _on_surface(self.start, self.surface.kernel(z, points)[0], embedded)
+        embedded = self.start.embedding_on_surface(self.domain.index(Z[:, : self.domain.dimension]))
+        return _on_surface(self.start, np.asarray(self.surface.kernel(Z, points)), embedded)
 
-    def _local(self, x: Array, z: Array) -> Array:
+    def _local(self, z: Array) -> Array:
         if self.surface is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
-        return _shares(self._covariance(x, z), self.start.on_surface()[1], self.noise)
+        return _shares(self._covariance(z)[0], self.start.on_surface()[1], self.noise)
 
 
 def _on_surface(posterior: LazyBounds, prior: Array, z: Array) -> Array:
-    """Posterior covariance (A,) of the fixed points and a point of embedding `z`, from the prior one."""
-    half = linalg.solve_lower(posterior.factor, z)
-    twist = linalg.solve_lower(posterior.factor, half, transposed=True) - z
+    """Posterior covariances (k, A) of the fixed points and points of embeddings (k, m)."""
+    half = linalg.solve_lower(posterior.factor, z.T)
+    twist = linalg.solve_lower(posterior.factor, half, transposed=True).T - z
     return np.asarray(prior + posterior.times_embedding(twist))
 
 

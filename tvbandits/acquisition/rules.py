@@ -85,8 +85,8 @@ class Decision:
             width,
             joint=len(self.pending) > 0 or self.n not in (None, 1),
         )
-        for x, noise in zip(self.pending, self.pending_noise, strict=True):
-            fantasy.observe(x, float(noise))
+        if len(self.pending):
+            fantasy.observe(self.pending, self.pending_noise)
         return fantasy
 
     def deviation(self) -> Callable[[Array], Array]:
@@ -190,9 +190,11 @@ class UpperConfidenceBound:
         smooth = width.smooth if decision.available is None else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
+        everything = allowed.everything and decision.n is None
         batch: list[Array] = []
         while len(batch) < most:
-            batch.append(allowed.checked(fantasy.best(rng), fantasy.bounds, rng))
+            x = fantasy.best(rng)
+            batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             if monitor.full(fantasy.add(batch[-1])):
                 break
             if len(batch) == most:
@@ -314,8 +316,9 @@ class LastingBound:
         assert isinstance(known, EnsemblePosterior)  # `check` has seen to it
         width = decision.beta * lasting_share(known.bank, max(known.now, known.bank.time))
         allowed = Allowed(domain, decision.available, decision.taken)
-        for x, noise in zip(decision.pending, decision.pending_noise, strict=True):
-            known = known.shrunk(view.inputs(x[None, :]), float(noise), view.surface)
+        if len(decision.pending):
+            Z = view.inputs(decision.pending)
+            known = known.shrunk(Z, decision.pending_noise, view.surface)
         count = decision.batching.smallest if decision.n is None else decision.n
         batch: list[Array] = []
         looks = 0

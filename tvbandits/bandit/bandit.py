@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -25,16 +25,16 @@ from tvbandits.acquisition.availability import Allowed, Among, Available, availa
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.correcting import ToldReadings, readings_at
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.resuming import first_state, generator_of, state_for
-from tvbandits.bandit.state import Info, State, same_value
+from tvbandits.bandit.recipe import Recipe, first_state, state_for
+from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     Told,
+    ToldReadings,
     calibrated,
     checked_answers,
     checked_told,
+    readings_at,
     values_and_variance,
     visited_with,
 )
@@ -48,33 +48,101 @@ from tvbandits.core.threads import Turns
 from tvbandits.queries.asking import show
 
 P = ParamSpec("P")
-S = TypeVar("S", bound="Looking")
 T = TypeVar("T")
 
+MOST_POINTS = 100_000
+"""Most points of one ask."""
 
-def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """One call at a time: other threads wait, and a call from inside of a call is refused."""
+LARGE = 2000
+"""With more observations, several BLAS threads help."""
+
+
+def in_turn(
+    method: Callable[Concatenate[Bandit, P], T],
+) -> Callable[Concatenate[Bandit, P], T]:
+    """One call at a time, with one BLAS thread unless there is much to compute.
+
+    Other threads wait, and a call from inside of a call is refused.
+    """
 
     @wraps(method)
-    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._turns.take(method.__name__, partial(method, self, *args, **kwargs))
+    def call(self: Bandit, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        small = len(self._state.rewards.y) + len(self._state.answers.y) <= LARGE
+        return self._turns.take(method.__name__, partial(method, self, *args, **kwargs), small)
 
     return call
 
 
-class Looking:
-    """A recipe and the present state, looked at; a lock around every call, and the random generator.
+class Bandit:
+    """A bandit: `ask` for points to play, `tell` their rewards.
 
     Parameters
     ----------
     recipe : Recipe
-    state : State
+    seed : int or numpy.random.Generator
+        The only source of randomness. A generator is not advanced: a child is spawned from it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> domain = Candidates(np.linspace(0, 10, 11)[:, None])
+    >>> bandit = Bandit(Recipe(domain, RBF(2.0), noise_variance=0.01), seed=0)
+    >>> for t in range(1, 31):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, np.exp(-((X[:, 0] - 7) ** 2)), t)
+    >>> print(bandit.recommend(), info.told)
+    [7.] 30
     """
 
-    def __init__(self, recipe: Recipe, state: State) -> None:
-        self._recipe, self._state = recipe, state
+    def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
+        of_kind("recipe", recipe, Recipe, "a Recipe")
+        rng = as_generator(seed)
+        if rng is seed:
+            (rng,) = rng.spawn(1)
+        self._recipe, self._state = recipe, first_state(recipe, rng)
+        self._model = Model(recipe)
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._turns = Turns()
+
+    @classmethod
+    def from_state(cls, recipe: Recipe, state: State) -> Bandit:
+        """Continue from `state` as if nothing had happened in between, bit for bit.
+
+        The recipe may also be another one than the state comes from: what was told stays, and what
+        was computed from it by other parts is computed again. An expert of the same kind is given back
+        what it knew, such as how much of its budget is spent.
+
+        Raises
+        ------
+        ValueError
+            If a point that was played, or that is pending, lies outside the recipe's domain.
+        """
+        given: tuple[object, object] = (recipe, state)
+        if not (isinstance(given[0], Recipe) and isinstance(given[1], State)):
+            names = " and ".join(type(part).__name__ for part in given)
+            raise ValueError(
+                f"from_state takes a Recipe and then a State, got {names} as recipe and state"
+            )
+        if state.rewards.dimension != recipe.domain.dimension:
+            raise ValueError(
+                f"the state has points of {state.rewards.dimension} coordinates, "
+                f"the recipe's domain of {recipe.domain.dimension}"
+            )
+        recipe.domain.check(state.visited, "points played")
+        recipe.domain.check(state.pending.X, "points pending")
+        bandit = cls(recipe)
+        bandit._state = state_for(recipe, state)
+        expert = None if recipe.asking is None else recipe.asking.expert
+        known = state_of(expert)
+        if known is not None and state.expert and known["kind"] == state.expert["kind"]:
+            restored(expert, state.expert)
+        return bandit
+
+    @classmethod
+    def __restored__(cls, recipe: Recipe, state: State) -> Bandit:
+        return cls.from_state(recipe, state)
 
     def __repr__(self) -> str:
         state = self._state
@@ -87,10 +155,6 @@ class Looking:
         parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
         parts += [("aging", self._state.model.aging), ("width", recipe.confidence)]
         return as_html("Bandit", [*parts, *self._state.summary])
-
-    @cached_property
-    def _model(self) -> Model:
-        return Model(self._recipe)
 
     @property
     def recipe(self) -> Recipe:
@@ -154,8 +218,7 @@ class Looking:
         given = encode(X) if encode is not None and has_names(X) else X
         points = as_points(given, domain.dimension)
         state, now, _ = self._conditioned_for(t)
-        with self._model.one_thread(state):
-            mean, deviation = self._model.view(state, now).reward(points)
+        mean, deviation = self._model.view(state, now).reward(points)
         return (-mean if self._recipe.minimise else mean), deviation
 
     @in_turn
@@ -186,15 +249,13 @@ class Looking:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain
         state, now, rng = self._conditioned_for(t)
-        with self._model.one_thread(state):
-            allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-            return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
+        allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
+        return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
         now, rng = self._decision_time(t), generator_of(self._state.random)
-        with self._model.one_thread(self._state):
-            return self._model.conditioned(self._state, now, rng), now, rng
+        return self._model.conditioned(self._state, now, rng), now, rng
 
     def _decision_time(self, t: float | None) -> float:
         if t is None:
@@ -240,80 +301,7 @@ class Looking:
         return {"_recipe": self._recipe, "_state": self._state}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _live=None, _turns=Turns())
-
-
-MOST_POINTS = 100_000
-"""Most points of one ask."""
-
-
-class Bandit(Looking):
-    """A bandit: `ask` for points to play, `tell` their rewards.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    seed : int or numpy.random.Generator
-        The only source of randomness. A generator is not advanced: a child is spawned from it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Bandit, Candidates, Recipe
-    >>> domain = Candidates(np.linspace(0, 10, 11)[:, None])
-    >>> bandit = Bandit(Recipe(domain, RBF(2.0), noise_variance=0.01), seed=0)
-    >>> for t in range(1, 31):
-    ...     X = bandit.ask(t)
-    ...     info = bandit.tell(X, np.exp(-((X[:, 0] - 7) ** 2)), t)
-    >>> print(bandit.recommend(), info.told)
-    [7.] 30
-    """
-
-    def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
-        of_kind("recipe", recipe, Recipe, "a Recipe")
-        rng = as_generator(seed)
-        if rng is seed:
-            (rng,) = rng.spawn(1)
-        super().__init__(recipe, first_state(recipe, rng))
-
-    @classmethod
-    def from_state(cls, recipe: Recipe, state: State) -> Bandit:
-        """Continue from `state` as if nothing had happened in between, bit for bit.
-
-        The recipe may also be another one than the state comes from: what was told stays, and what
-        was computed from it by other parts is computed again. An expert of the same kind is given back
-        what it knew, such as how much of its budget is spent.
-
-        Raises
-        ------
-        ValueError
-            If a point that was played, or that is pending, lies outside the recipe's domain.
-        """
-        given: tuple[object, object] = (recipe, state)
-        if not (isinstance(given[0], Recipe) and isinstance(given[1], State)):
-            names = " and ".join(type(part).__name__ for part in given)
-            raise ValueError(
-                f"from_state takes a Recipe and then a State, got {names} as recipe and state"
-            )
-        if state.rewards.dimension != recipe.domain.dimension:
-            raise ValueError(
-                f"the state has points of {state.rewards.dimension} coordinates, "
-                f"the recipe's domain of {recipe.domain.dimension}"
-            )
-        recipe.domain.check(state.visited, "points played")
-        recipe.domain.check(state.pending.X, "points pending")
-        bandit = cls(recipe)
-        bandit._state = state_for(recipe, state)
-        expert = consulting.expert_of(recipe)
-        known = state_of(expert)
-        if known is not None and state.expert and known["kind"] == state.expert["kind"]:
-            restored(expert, state.expert)
-        return bandit
-
-    @classmethod
-    def __restored__(cls, recipe: Recipe, state: State) -> Bandit:
-        return cls.from_state(recipe, state)
+        self.__dict__.update(kept, _live=None, _turns=Turns(), _model=Model(kept["_recipe"]))
 
     @in_turn
     def ask(
@@ -365,23 +353,11 @@ class Bandit(Looking):
         # Questions about a decision keep to what was available; nobody else looks at that.
         kept = None if self._recipe.asking is None else free
         state = replace(state, questions=replace(state.questions, available=kept))
-        with self._model.one_thread(state):
-            about = consulting.about_before_ask(self._recipe, state, now)
-            if about is not None:
-                state = consulting.with_answers_of_the_expert(
-                    self._recipe, self._model, state, about, rng
-                )
-            return self._asked(state, now, n, free, rng)
-
-    def _asked(
-        self,
-        state: State,
-        now: float,
-        n: int | None,
-        free: Available | None,
-        rng: np.random.Generator,
-    ) -> Array:
-        """Choose, and put the state in place."""
+        about = consulting.about_before_ask(self._recipe, state, now)
+        if about is not None:
+            state = consulting.with_answers_of_the_expert(
+                self._recipe, self._model, state, about, rng
+            )
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
@@ -407,10 +383,10 @@ class Bandit(Looking):
         recipe, out = self._recipe, state.pending
         most = None if recipe.asking is None else recipe.asking.informed_width
         informed = state.questions.informed and most is not None
-        noise = self._model.pending_noise(state, now)
+        noise = self._model.pending_noise(state, now) if len(out.t) else np.empty(0)
         heard = np.isfinite(noise)
         # Without a unit of the reward, a batch rule has nothing to compare the noise with.
-        known = recipe.mean != "online" or len(state.rewards) + len(state.answers) > 0
+        known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
         batching = recipe.batching if known else replace(recipe.batching, rule=One())
         return Decision(
             domain=recipe.domain,
@@ -477,15 +453,15 @@ class Bandit(Looking):
             variance,
         )
         rng = self._generator(before)
-        with self._model.one_thread(before):
-            state = self._with_rewards(before, told, rng)
-            expert = consulting.expert_of(self._recipe)
-            if expert is not None and len(told.rewards):
+        state = self._with_rewards(before, told, rng)
+        expert = None if recipe.asking is None else recipe.asking.expert
+        if expert is not None:
+            if len(told.rewards):
                 show(expert, told.rewards)
-            if consulting.due_after_tell(self._recipe, before, state, told):
+            if consulting.due_after_tell(recipe, before, state, told):
                 about = consulting.about_after_tell(state, told.latest)
                 state = consulting.with_answers_of_the_expert(
-                    self._recipe, self._model, state, about, rng
+                    recipe, self._model, state, about, rng
                 )
         self._state = replace(state, random=self._stored(rng))
         return self._state.info
@@ -493,7 +469,8 @@ class Bandit(Looking):
     def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
         """The state once it knows what was told."""
         model = self._model
-        calibration = calibrated(self._recipe, state, told.rewards, model.expected)
+        errors = model.errors if model.speaks_jointly(state) else None
+        calibration = calibrated(self._recipe, state, told.rewards, model.expected, errors)
         spent = state.spent + model.information(state, told.rewards)
         state = model.reset_at_events(state, told.rewards, rng)
         before = len(state.rewards)
@@ -569,12 +546,12 @@ class Bandit(Looking):
         [0.2 0.5]
         """
         count = len(self._recipe.domain.check(X))  # what is wrong with the rest is said first
-        noise = self._recipe.noise_variance if variance is None else variance
-        values_and_variance("y", np.zeros(count) if y is None else y, count, noise)
+        given = np.zeros(count) if y is None else y
+        noise = self._recipe.noise_variance
+        values, variances = values_and_variance("y", given, count, variance, noise)
         told, points, rows = readings_at(self._recipe, self._state, X, t)
-        given = told.variance[rows] if variance is None else variance
-        right = told.y[rows] if y is None else y
-        values, variances = values_and_variance("y", right, len(points), given)
+        values = told.y[rows] if y is None else values
+        variances = told.variance[rows] if variance is None else variances
         times = told.t[rows] if to is None else as_times(to, len(points), "to")
         self._state = self._retold(told.with_rows(rows, t=times, y=values, variance=variances))
         return self._state.info
@@ -619,19 +596,18 @@ class Bandit(Looking):
         decides = state.posterior is not None or (
             state.model.learned is None and state.model.scaling.estimated_at > 0
         )
-        with model.one_thread(state):
-            for told in readings.in_turn():
-                known = max(known, int(np.searchsorted(about, told.latest, side)))
-                made = replace(made, answers=state.answers.take(slice(known)))
-                if decides and (made.time is None or told.latest >= made.time):
-                    made = model.conditioned(made, told.latest, rng)
-                made = self._with_rewards(made, told, rng)
-            made = replace(made, answers=state.answers)
-            out = state.asked_for
-            if out is not None and made.time is not None and made.time >= out:
-                out = None  # that decision has its reward
-            if decides and out is not None:
-                made = model.conditioned(made, out, rng)
+        for told in readings.in_turn():
+            known = max(known, int(np.searchsorted(about, told.latest, side)))
+            made = replace(made, answers=state.answers.take(slice(known)))
+            if decides and (made.time is None or told.latest >= made.time):
+                made = model.conditioned(made, told.latest, rng)
+            made = self._with_rewards(made, told, rng)
+        made = replace(made, answers=state.answers)
+        out = state.asked_for
+        if out is not None and made.time is not None and made.time >= out:
+            out = None  # that decision has its reward
+        if decides and out is not None:
+            made = model.conditioned(made, out, rng)
         info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
         questions = replace(state.questions, pool=made.questions.pool)
         return replace(
@@ -686,8 +662,7 @@ class Bandit(Looking):
         about = consulting.question_time(recipe, state, t)
         free = available(recipe.domain, among, None, any_context=True)
         rng = self._generator(state)
-        with self._model.one_thread(state):
-            state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
+        state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
         self._state = replace(state, random=self._stored(rng))
         return points.copy()
 

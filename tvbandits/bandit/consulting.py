@@ -18,7 +18,6 @@ from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Source
-from tvbandits.core.protocols import Expert
 from tvbandits.gp.ensemble.rule import EnsemblePosterior
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.asking import Asking, consult, warn_of
@@ -83,7 +82,10 @@ def with_answers_of_the_expert(
     seconds = {"queries": planned - started, "expert": time.perf_counter() - planned}
     said = asked.said
     has = said.answered
-    fresh = _answers(points[has], said.values[has], said.variance[has], about)
+    times = np.full(int(has.sum()), about)
+    fresh = Observations.checked(
+        points[has], times, said.values[has], said.variance[has], Source.EXPERT
+    )
     answers, since = _kept(asking, state, fresh, replaces=True)
     info = replace(
         state.info,
@@ -254,12 +256,6 @@ def with_answers(asking: Asking, state: State, fresh: Observations, refused: int
     )
 
 
-def _answers(X: Array, values: Array, variance: Array, t: float) -> Observations:
-    n = len(values)
-    source = np.full(n, Source.EXPERT, dtype=np.uint8)
-    return Observations(X, np.full(n, t), values, variance, source)
-
-
 def _with_answers(questions: Questions, fresh: Observations) -> Questions:
     if len(fresh) == 0:
         return questions
@@ -301,8 +297,3 @@ def _checked_rows(rows: Any, size: int) -> Any:
     if len(np.unique(numbers)) < len(numbers):
         raise ValueError(f"a query plan must choose each row once, got {shown(rows)}")
     return numbers
-
-
-def expert_of(recipe: Recipe) -> Expert | None:
-    """The expert of a recipe, if it has one."""
-    return None if recipe.asking is None else recipe.asking.expert

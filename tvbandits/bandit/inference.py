@@ -2,62 +2,69 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.resuming import generator_of
-from tvbandits.bandit.state import ModelState, PosteriorInfo, State
+from tvbandits.bandit.state import ModelState, PosteriorInfo, State, generator_of
 from tvbandits.bandit.told import told_to_bank
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
-from tvbandits.core.threads import one_blas_thread
 from tvbandits.forgetting.aging import Ages, Constant, Paced, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
-from tvbandits.forgetting.memory import ActiveWindow, Memory, of_tail
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.continuing import FilterCache
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.predictions import View, worth_of_pending
 from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.pool import CandidatePool
 
 FEWEST = 2
 """From fewer observations nothing is learned: everything may just have been forgotten."""
 
-LARGE = 2000
-"""With more observations, several BLAS threads help."""
-
-_Beliefs: TypeAlias = tuple[ModelState, Posterior, PosteriorInfo]
+KEPT = 3
+"""So many conditioned states are remembered: looks ahead are made aside from what is gone on with."""
 
 
 @dataclass(frozen=True)
 class _Conditioned:
-    """A state that was conditioned, and what it was made from: by identity, and what was drawn."""
+    """A state `made` of another one to speak about the time `now`, what it says, and what it drew."""
 
-    told: tuple[Any, ...]
-    since: tuple[int, int]
-    time: float | None
+    of: State
     now: float
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     made: State
+    view: View
+
+    def is_of(self, state: State, now: float, random: Mapping[str, Any]) -> bool:
+        """Whether it is what `state` comes to: of the same parts, and drawn from the same numbers."""
+        of = self.of
+        return (
+            of.rewards is state.rewards
+            and of.answers is state.answers
+            and of.model is state.model
+            and of.posterior is state.posterior
+            and (of.since, of.time, self.now) == (state.since, state.time, now)
+            and self.before == random
+        )
 
 
 class Model:
@@ -66,33 +73,24 @@ class Model:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self._sign = -1.0 if recipe.minimise else 1.0
+        self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
+        self._finite = isinstance(recipe.domain, Candidates)
         self._on_candidates: CandidateGrid | None = None
-        self._latest: _Conditioned | None = None
-        self._memory, self._continuing = Memory(), FilterCache()
-        self._forewarning, self._finite = CostWarning(), isinstance(recipe.domain, Candidates)
-
-    def one_thread(self, state: State) -> AbstractContextManager[None]:
-        """One BLAS thread, unless there is much to compute."""
-        return one_blas_thread(len(state.rewards) + len(state.answers) <= LARGE)
+        self._known: tuple[_Conditioned, ...] = ()
+        self._forewarning = CostWarning()
 
     def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         """The state with its posterior speaking about the time `now`.
 
-        The last one is remembered, with what it drew: to predict, recommend and then ask about one time
-        conditions once.
+        The last ones are remembered, with what they drew: to predict, recommend and then ask about one
+        time conditions once.
         """
-        told = (state.rewards, state.answers, state.model, state.posterior)
-        known, before = self._latest, rng.bit_generator.state
-        if not (
-            known is not None
-            and all(one is other for one, other in zip(known.told, told, strict=True))
-            and (known.since, known.time, known.now) == (state.since, state.time, now)
-            and known.before == before
-        ):
-            made = self._conditioned(state, now, rng)
-            after = rng.bit_generator.state
-            known = _Conditioned(told, state.since, state.time, now, before, after, made)
-            self._latest = known
+        before = rng.bit_generator.state
+        known = next((each for each in self._known if each.is_of(state, now, before)), None)
+        if known is None:
+            made, view = self._conditioned(state, now, rng)
+            known = _Conditioned(state, now, before, rng.bit_generator.state, made, view)
+            self._known = (known, *self._known[: KEPT - 1])
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
         seconds = {**state.info.seconds, **about.seconds}
@@ -100,80 +98,110 @@ class Model:
         info = replace(info, expensive=about.expensive)
         return replace(state, model=made.model, posterior=made.posterior, info=info)
 
-    def _conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
-        if isinstance(self._recipe.posterior, ModelEnsemble):
-            return told_to_bank(self._recipe, state, self._surface(state), now)
-        started = time.perf_counter()
-        model, posterior, about = self._continued(state, now) or self._anew(state, now, rng)
-        if type(model.aging) is Constant and state.since == (0, 0):
-            self._continuing.keep(state.rewards, state.answers, model, posterior)
-        centre = self._sign * model.scaling.centre(posterior.products, self._origin(state))
-        known = replace(state.info.model, centre=centre, scale=model.scaling.scale)
+    def _conditioned(
+        self, state: State, now: float, rng: np.random.Generator
+    ) -> tuple[State, View]:
+        recipe, model, started = self._recipe, state.model, time.perf_counter()
+        if isinstance(recipe.posterior, ModelEnsemble):
+            state = told_to_bank(recipe, state, self._surface(state), now)
+            return state, self._view(state, now)
+        seen = len(state.rewards.y) + len(state.answers.y)
+        # Where the kernel is learned, the scale changes with that.
+        online = recipe.mean == "online" and (model.learned is None or model.learned.fits == 0)
+        learns = online and standardisation.due(model.scaling, seen)
+        posterior = None if learns else self._continued(state, now)
+        if posterior is not None:
+            in_use, effective_size = posterior.size, float(posterior.size)
+        else:
+            every, effective, used = self._aged(state, now)
+            if learns:
+                noise = recipe.noise_variance
+                scaled = standardisation.learn(model.scaling, model.kernel, every, used, noise)
+                if scaled is not model.scaling:
+                    model = replace(model, scaling=scaled)
+                    state = replace(state, model=model)
+            used = np.logical_and(used, self._remembered(state, every))
+            kept = every if used.all() else every.take(used)
+            in_use, effective = len(kept.y), effective[used]
+            effective_size = float((kept.variance / effective).sum())
+            posterior = recipe.posterior.condition(
+                model.kernel,
+                self._data(state, kept, effective),
+                surface=self._surface(state),
+                now=now,
+                previous=state.posterior,
+                rng=rng,
+            )
+        state = replace(state, posterior=posterior)
+        view = self._view(state, now)
+        about = replace(
+            state.info.model,
+            centre=self._sign * view.centre,
+            scale=view.scale,
+            widening=view.widening,
+        )
         info = replace(
             state.info,
-            posterior=about,
-            model=replace(known, widening=state.calibration.widening),
+            posterior=PosteriorInfo(
+                in_use,
+                seen - in_use,
+                effective_size,
+                information_gain=posterior.log_det_ratio / 2,
+                jitter=posterior.jitter,
+                condition=posterior.condition_number,
+                dictionary_size=posterior.dictionary_size,
+            ),
+            model=about,
             seconds={"posterior": time.perf_counter() - started},
             expensive=self._forewarning.given(state.info.expensive, posterior, self._finite),
         )
-        return replace(state, model=model, posterior=posterior, info=info)
+        return replace(state, info=info), view
 
-    def _continued(self, state: State, now: float) -> _Beliefs | None:
-        """Where a filter has only to go on; it comes to the same bits as `_anew`."""
-        if state.since != (0, 0) or self._learns_scale(state):
+    def _continued(self, state: State, now: float) -> Posterior | None:
+        """A filter that was conditioned on the first of what was seen, gone on to the rest of it.
+
+        It comes to the same bits as conditioning on all: a step costs what is new.
+        """
+        if not _ages_nothing(state):
             return None
-        posterior = self._continuing.posterior(
-            state.rewards,
-            state.answers,
-            state.model,
-            lambda seen: self._data(state, self._signed(seen), seen.variance),
-            now,
-        )
-        if posterior is None:
-            return None
-        used, seen = posterior.size, len(state.rewards) + len(state.answers)
-        return state.model, posterior, PosteriorInfo.of(posterior, used, seen - used, float(used))
-
-    def _anew(self, state: State, now: float, rng: np.random.Generator) -> _Beliefs:
-        """By the recipe's rule, from the posterior before where that is cheaper."""
-        recipe, model = self._recipe, state.model
-        assert not isinstance(recipe.posterior, ModelEnsemble)  # which is told what is new
-        if self._learns_scale(state):
-            seen, _, used = self._aged(state, now, whole=True)
-            noise = recipe.noise_variance
-            scaled = standardisation.learn(model.scaling, model.kernel, seen, used, noise)
-            model = model if scaled is model.scaling else replace(model, scaling=scaled)
-            state = replace(state, model=model)
-        seen, effective, used = self._aged(state, now)
-        used = np.logical_and(used, self._remembered(state, seen))
-        kept = seen if used.all() else seen.take(used)
-        posterior = recipe.posterior.condition(
-            model.kernel,
-            self._data(state, kept, effective[used]),
-            surface=self._surface(state),
-            now=now,
-            previous=state.posterior,
-            rng=rng,
-        )
-        forgotten = len(state.rewards) + len(state.answers) - len(kept)
-        heard = float((kept.variance / effective[used]).sum())
-        return model, posterior, PosteriorInfo.of(posterior, len(kept), forgotten, heard)
-
-    def _learns_scale(self, state: State) -> bool:
-        """Whether the scale is estimated now: where the kernel is learned, it changes with that."""
-        scaled, learned = state.model.scaling, state.model.learned
-        online = self._recipe.mean == "online" and (learned is None or learned.fits == 0)
-        return online and standardisation.due(scaled, len(state.rewards) + len(state.answers))
+        for known in self._known:
+            was, posterior = known.of, known.made.posterior
+            if (
+                known.made.model is not state.model
+                or was.since != (0, 0)
+                or posterior is None
+                or not state.rewards.begins_with(was.rewards)
+                or not state.answers.begins_with(was.answers)
+            ):
+                continue
+            told = state.rewards.take(slice(len(was.rewards), None))
+            # Of one time, rewards come before answers: a reward may not follow them.
+            if told.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
+                continue
+            fresh = told.append(state.answers.take(slice(len(was.answers), None)))
+            rows = self._data(state, self._signed(fresh), fresh.variance)
+            made = posterior.continued(rows, now)
+            if made is not None:
+                return made
+        return None
 
     def _data(self, state: State, seen: Observations, effective: Array) -> Data:
         """What a posterior is told of observations (larger is better) of some effective variances."""
-        values = np.ones((len(seen), 2))
+        values = np.ones((len(seen.y), 2))
         values[:, 0] = seen.y - self._origin(state)
         inputs = self.inputs(state, seen.X, seen.t)
         return Data(inputs, values, state.model.scaling.in_prior_units(effective))
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
+        for known in self._known:
+            made = known.made
+            same = made.posterior is state.posterior and made.model is state.model
+            if same and known.now == now and made.calibration is state.calibration:
+                return known.view
+        return self._view(state, now)
+
+    def _view(self, state: State, now: float) -> View:
         if isinstance(state.posterior, EnsemblePosterior):
             return state.posterior.view(self._surface(state), lambda X: self.inputs(state, X, now))
         assert state.posterior is not None  # every caller conditions first
@@ -194,13 +222,43 @@ class Model:
         known = self.conditioned(state, t, generator_of(state.random))
         return known, *self.view(known, t).predict(X)
 
+    def speaks_jointly(self, state: State) -> bool:
+        """Whether what is told changes neither weights nor features of what was told before."""
+        return _ages_nothing(state) and isinstance(self._recipe.posterior, Exact | StateSpace)
+
+    def errors(self, state: State, told: Observations) -> tuple[Array, Array]:
+        """Errors (n,) of rewards, each against what is said of it by all before it; their variances.
+
+        With the joint covariance C = L L' of what is told, noise included, and the errors e of what is
+        said of it before any of it is told, reward i is off by L_ii (L^-1 e)_i with the variance L_ii^2
+        once those before it are known. The centre follows from the constant's column, as it grows.
+        """
+        assert state.time is not None  # some of them are late
+        now = max(state.time, float(told.t.max()))
+        known = self.conditioned(state, now, generator_of(state.random))
+        posterior, scaled, origin = known.posterior, known.model.scaling, self._origin(known)
+        assert posterior is not None  # it is conditioned
+        rows = self._data(known, self._signed(told), told.variance)
+        covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
+        L = linalg.cholesky(covariance, "what is told").L
+        whitened = linalg.solve_lower(L, rows.Y - posterior.predict(rows.Z)[0])
+        products = np.concatenate(
+            [np.zeros((1, 2, 2)), whitened[:-1, :, None] * whitened[:-1, None]]
+        )
+        centres = [
+            scaled.centre(each, origin) for each in posterior.products + products.cumsum(axis=0)
+        ]
+        off = whitened[:, 0] + (origin - np.array(centres)) * whitened[:, 1]
+        deviation = np.diagonal(L)
+        return deviation * off, (scaled.scale * deviation) ** 2
+
     def beta(self, state: State) -> float:
         """The width of a conditioned state."""
         domain, posterior = self._recipe.domain, state.posterior
         size = len(domain) if isinstance(domain, Candidates) else None
         gain = 0.0 if posterior is None else posterior.log_det_ratio
         dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
-        situation = Situation(gain, len(state.rewards), size, state.spent, dimension)
+        situation = Situation(gain, len(state.rewards.y), size, state.spent, dimension)
         beta = self._recipe.confidence(situation)
         if not (is_finite_number(beta) and beta >= 0):
             said = f"got {shown(beta)} of {shown(self._recipe.confidence)}"
@@ -287,7 +345,7 @@ class Model:
     def _refitted(self, state: State, every: Every) -> State:
         """With a kernel that was fitted to what has been seen, in a unit that suits it."""
         recipe, model = self._recipe, state.model
-        seen, _, used = self._aged(state, state.time or 0.0, whole=True)
+        seen, _, used = self._aged(state, state.time or 0.0)
         kept = seen if used.all() else seen.take(used)
         if len(kept) < FEWEST:
             return state
@@ -323,18 +381,15 @@ class Model:
             None if asking is None else asking.pool_size,
         )
 
-    def _aged(
-        self, state: State, now: float, *, whole: bool = False
-    ) -> tuple[Observations, Array, Array]:
-        """Observations, larger being better, their effective variances, and which are in use.
-
-        All of them, or without the first ones where those are forgotten for good.
-        """
-        tail = ActiveWindow() if whole else self._tail(state)
+    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
+        """Observations, larger being better, their effective variances, and which are in use."""
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        seen, ages = of_tail(state.rewards, state.answers, tail, latest)
-        seen = self._signed(seen)
-        effective = np.asarray(state.model.aging(seen.variance, ages))
+        # Not behind the rewards themselves, where the next ones go.
+        seen = state.rewards
+        if len(state.answers.y):
+            seen = seen.take(slice(None)).append(state.answers)
+        seen = seen if self._sign > 0 else self._signed(seen)
+        effective = np.asarray(state.model.aging(seen.variance, Ages.of(seen, latest)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -342,30 +397,18 @@ class Model:
             )
         if state.since != (0, 0):
             rewards, answers = state.since
-            told = len(state.rewards) - tail.rewards
+            told = len(state.rewards)
             effective = effective.copy()
-            effective[: max(rewards - tail.rewards, 0)] = np.inf
-            effective[told : told + max(answers - tail.answers, 0)] = np.inf
+            effective[:rewards] = np.inf
+            effective[told : told + answers] = np.inf
         return seen, effective, np.isfinite(effective)
-
-    def _tail(self, state: State) -> ActiveWindow:
-        """Where observations begin that may still count."""
-        if state.time is None:
-            return ActiveWindow()
-        model = state.model
-
-        def prior(seen: Observations) -> float:
-            diagonal = model.kernel.diag(self.inputs(state, seen.X, seen.t))
-            return float(model.scaling.scale**2 * np.max(diagonal))
-
-        return self._memory.tail(state.rewards, state.answers, model.aging, state.time, prior)
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
         every, learned = self._recipe.learn, state.model.learned
-        n = len(state.rewards) + len(state.answers)
-        if every is None or learned is None or len(seen) < n:
+        if every is None or learned is None:
             return True
+        n = len(state.rewards) + len(state.answers)
         rewards, answers = learned.at
         fitted = np.zeros(n, dtype=bool)
         fitted[:rewards] = True
@@ -378,7 +421,7 @@ class Model:
 
     def _origin(self, state: State) -> float:
         """A constant near the rewards: values are kept relative to it against cancellation."""
-        return self._sign * float(state.rewards.y[0]) if len(state.rewards) else 0.0
+        return self._sign * float(state.rewards.y[0]) if len(state.rewards.y) else 0.0
 
     def inputs(self, state: State, X: Array, t: Array | float) -> Array:
         """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
@@ -394,6 +437,6 @@ class Model:
             self._on_candidates = CandidateGrid(kernel, domain.X)
         return self._on_candidates
 
-    @cached_property
-    def _space_time(self) -> bool:
-        return is_space_time(self._recipe.kernel)  # learning changes numbers, never the form
+
+def _ages_nothing(state: State) -> bool:
+    return type(state.model.aging) is Constant and state.since == (0, 0)

@@ -15,7 +15,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
-from tvbandits.gp.ensemble.settings import ModelSpec
+from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
@@ -52,21 +52,6 @@ class PosteriorInfo:
     jitter: float = 0.0
     condition: float = 1.0
     dictionary_size: int | None = None
-
-    @classmethod
-    def of(
-        cls, posterior: Posterior, in_use: int, forgotten: int, effective: float
-    ) -> PosteriorInfo:
-        """About a posterior, and so many observations."""
-        return cls(
-            in_use=in_use,
-            forgotten=forgotten,
-            effective_sample_size=effective,
-            information_gain=posterior.log_det_ratio / 2,
-            jitter=posterior.jitter,
-            condition=posterior.condition_number,
-            dictionary_size=posterior.dictionary_size,
-        )
 
 
 @dataclass(frozen=True)
@@ -398,3 +383,10 @@ def same_value(one: Any, other: Any) -> bool:
         names = [each.name for each in fields(one) if each.compare]
         return all(same_value(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)
+
+
+def generator_of(random: Mapping[str, Any]) -> np.random.Generator:
+    """A generator that continues from a stored state."""
+    bits = getattr(np.random, random["bit_generator"])()
+    bits.state = random
+    return np.random.Generator(bits)

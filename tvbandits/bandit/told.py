@@ -1,10 +1,13 @@
-"""What is told: checked before anything moves, held against predictions, handed to an ensemble."""
+"""What is told: checked before anything moves, held against predictions, handed to an ensemble.
+
+What was told, to be told again otherwise: readings as one table, in the order in which they came.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import PosteriorInfo, State
-from tvbandits.core.arrays import Array, as_times, as_values, as_variances
+from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
@@ -79,12 +82,10 @@ def checked_told(
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = values_and_variance(
-        "y", zero_or_one(y), n, noise_variance if variance is None else variance
-    )
-    times = as_times(_times_asked(pending, points, asked_for) if t is None else t, n)
+    rewards, variances = values_and_variance("y", zero_or_one(y), n, variance, noise_variance)
+    times = _times_asked(pending, points, asked_for) if t is None else as_times(t, n)
     read = ~np.isnan(rewards)
-    told = Observations(points[read], times[read], rewards[read], variances[read])
+    told = Observations.checked(points[read], times[read], rewards[read], variances[read])
     return Told(points, times, told, Plays(points[~read], times[~read]))
 
 
@@ -111,25 +112,22 @@ def checked_answers(
     """
     points = recipe.domain.check(X)
     n = len(points)
-    said, variances = values_and_variance(
-        "values", values, n, recipe.noise_variance if variance is None else variance
-    )
+    said, variances = values_and_variance("values", values, n, variance, recipe.noise_variance)
     has = ~np.isnan(said)
-    k = int(has.sum())
-    source = np.full(k, Source.EXPERT, dtype=np.uint8)
-    return Observations(points[has], np.full(k, t), said[has], variances[has], source), n - k
+    columns = points[has], np.full(int(has.sum()), t), said[has], variances[has]
+    return Observations.checked(*columns, Source.EXPERT), int((~has).sum())
 
 
 def values_and_variance(
-    name: str, values: ArrayLike, n: int, variance: ArrayLike
+    name: str, values: ArrayLike, n: int, variance: ArrayLike | None, otherwise: float
 ) -> tuple[Array, Array]:
-    """Columns (n,) of values, of which NaN is allowed, and of positive variances."""
+    """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
         as_values(values, 1, name, missing=True)
         raise ValueError(f"{name} must have shape ({n},), got ()")
     column = as_values(values, n, name, missing=True)
-    return column, as_variances(variance, n)
+    return column, np.full(n, float(otherwise)) if variance is None else as_variances(variance, n)
 
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
@@ -155,9 +153,19 @@ def visited_with(visited: Array, X: Array) -> Array:
 Expected = Callable[[State, Array, float], tuple[State, Array, Array]]
 """A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
+Errors = Callable[[State, Observations], tuple[Array, Array]]
+"""Errors (n,) of rewards against what all that was told before each says of it, and their variances."""
+
+MANY_LATE = 8
+"""From so many late rewards on, what is said of them is taken from their joint distribution."""
+
 
 def calibrated(
-    recipe: Recipe, state: State, told: Observations, expected: Expected
+    recipe: Recipe,
+    state: State,
+    told: Observations,
+    expected: Expected,
+    errors_of: Errors | None = None,
 ) -> IntervalCalibration:
     """How well the deviations of a learned kernel hold, once more rewards are told.
 
@@ -165,13 +173,23 @@ def calibrated(
     many are told at once does not matter. One where the last one was says little (see
     `IntervalCalibration`),
     and before the first fit there is nothing to watch.
+
+    A late reward takes a filter back to its time: of many, `errors_of` says at once what `expected` says
+    one by one, to rounding.
     """
     known, learned = state.calibration, state.model.learned
     if recipe.learn is None or learned is None or learned.fits == 0:
         return known
     X = np.concatenate([state.rewards.X[-1:], told.X])
+    changed = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
+    late = 0 if state.time is None else int((told.t < state.time).sum())
+    if late >= MANY_LATE and errors_of is not None:
+        errors, variances = errors_of(state, told)
+        for i in changed:
+            known = known.after(float(errors[i]), float(variances[i]))
+        return known
     sign, count = -1.0 if recipe.minimise else 1.0, 0
-    for i in np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist():
+    for i in changed:
         more = told.take(slice(count, i))
         if len(more):
             times = more.t if state.time is None else np.append(more.t, state.time)
@@ -216,3 +234,121 @@ def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, no
         seconds={"posterior": time.perf_counter() - started},
     )
     return replace(state, posterior=posterior, info=info)
+
+
+# --- to be told again otherwise ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ToldReadings:
+    """Everything told, with NaN where a point was played without a reading.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    t, y, variance : arrays of shape (n,)
+    """
+
+    X: Array
+    t: Array
+    y: Array
+    variance: Array
+
+    @classmethod
+    def of(cls, state: State, noise_variance: float) -> ToldReadings:
+        """Of a state; a play without a reading stands behind the rewards of its time."""
+        rewards, failed = state.rewards, state.failed
+        after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
+        places = [float(rows[0]) + 0.5 if len(rows) else -0.5 for rows in after]
+        order = np.argsort(np.concatenate([np.arange(len(rewards)), places]), kind="stable")
+        n = len(failed)
+        return cls(
+            np.concatenate([rewards.X, failed.X])[order],
+            np.concatenate([rewards.t, failed.t])[order],
+            np.concatenate([rewards.y, np.full(n, np.nan)])[order],
+            np.concatenate([rewards.variance, np.full(n, noise_variance)])[order],
+        )
+
+    def rows_of(self, X: Array, t: Array | None) -> Index:
+        """The row of each of the points (n, d) at its time, the latest told; each row once.
+
+        Raises
+        ------
+        ValueError
+            If nothing was told there: the message says what was told of the point.
+        """
+        found: list[int] = []
+        for i, x in enumerate(X):
+            here = np.flatnonzero((x == self.X).all(axis=1))
+            then = here if t is None else here[self.t[here] == t[i]]
+            left = [row for row in then.tolist() if row not in found]
+            if not left:
+                times = ", ".join(f"{each:.15g}" for each in self.t[here][-8:])
+                at = "" if t is None else f" at t = {t[i]:.15g}"
+                told = f"it was told at t = {times}" if times else "nothing was told of it"
+                raise ValueError(f"no reading of {x.tolist()}{at} was told; {told}")
+            found.append(left[-1])
+        return np.array(found, dtype=np.int64)
+
+    def with_rows(self, rows: Index, **columns: Array) -> ToldReadings:
+        """With other values in some rows of some columns."""
+        made: dict[str, Any] = {name: getattr(self, name).copy() for name in columns}
+        for name, values in columns.items():
+            made[name][rows] = values
+        return replace(self, **made)
+
+    def without(self, rows: Index) -> ToldReadings:
+        """Less some rows."""
+        return ToldReadings(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
+
+    def in_turn(self) -> Iterator[Told]:
+        """What is told at once: the readings of one time, as far as they follow each other."""
+        for rows in np.split(np.arange(len(self.t)), np.flatnonzero(np.diff(self.t)) + 1):
+            if len(rows):
+                X, t, y, variance = self.X[rows], self.t[rows], self.y[rows], self.variance[rows]
+                read = ~np.isnan(y)
+                rewards = Observations(X[read], t[read], y[read], variance[read])
+                yield Told(X, t, rewards, Plays(X[~read], t[~read]))
+
+
+def readings_at(
+    recipe: Recipe, state: State, X: ArrayLike, t: ArrayLike | None
+) -> tuple[ToldReadings, Array, Index]:
+    """Everything told, the points that are meant, and which rows they are."""
+    points = recipe.domain.check(X)
+    told = ToldReadings.of(state, recipe.noise_variance)
+    times = None if t is None else as_times(t, len(points))
+    return told, points, told.rows_of(points, times)
+
+
+def told_again(
+    recipe: Recipe, state: State, X: Array, y: Array, t: Any, variance: Any
+) -> tuple[ToldReadings, Index, bool] | None:
+    """What is on record of the places and times that are told once more.
+
+    A play without a reading is no obstacle to a reading.
+
+    Returns
+    -------
+    readings : ToldReadings
+    rows : array of shape (k,)
+    same : bool
+        Whether all of it is told as it is on record.
+    """
+    now = 1.0 if state.time is None else state.time + 1.0
+    asked_for = now if state.asked_for is None else state.asked_for
+    noise, out = recipe.noise_variance, state.pending
+    told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
+    given = np.broadcast_to(noise if variance is None else variance, len(told.t))
+    values = np.asarray(y, dtype=np.float64).reshape(-1)
+    known = ToldReadings.of(state, noise)
+    found: list[int] = []
+    same = True
+    for i, x in enumerate(told.X):
+        there = np.flatnonzero((x == known.X).all(axis=1) & (told.t[i] == known.t))
+        read = there if np.isnan(values[i]) else there[~np.isnan(known.y[there])]
+        found += read.tolist()[-1:]
+        if not np.isnan(values[i]):  # a reading that failed adds nothing where one is on record
+            equal = np.array_equal(known.y[read[-1:]], values[[i]])
+            same = same and equal and bool(known.variance[read[-1]] == given[i])
+    return (known, np.array(found, dtype=np.int64), same) if found else None

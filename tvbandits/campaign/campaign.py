@@ -31,8 +31,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, available
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.correcting import told_again
 from tvbandits.bandit.state import Info, State
+from tvbandits.bandit.told import told_again
 from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.following import Replayer, VerifiedCampaign, snapshot_of, verified
 from tvbandits.campaign.naming import Names, texts
@@ -45,7 +45,7 @@ from tvbandits.campaign.store.errors import (
     reading,
 )
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.rows import Row, numbers, points
+from tvbandits.campaign.store.rows import Row, points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
 from tvbandits.core.arrays import (
@@ -59,6 +59,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, shown
+from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Expert, state_of

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tvbandits.campaign.store.errors import CampaignError, ExpertNeededError, ReplayError
-from tvbandits.campaign.store.rows import Row, numbers
+from tvbandits.campaign.store.rows import Row
 from tvbandits.core.arrays import Array
+from tvbandits.core.files.journal import numbers
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,

@@ -11,9 +11,9 @@ import numpy as np
 
 from tvbandits._version import __version__
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.correcting import readings_at
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
+from tvbandits.bandit.told import readings_at
 from tvbandits.campaign.consulted import JournaledExpert, Unsaved, Write
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -21,9 +21,10 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     reading,
 )
-from tvbandits.campaign.store.rows import DONE, Row, as_text, numbers, points
+from tvbandits.campaign.store.rows import DONE, Row, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
+from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.protocols import Expert, ExpertDownWarning
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, ExpertNeededError
-from tvbandits.campaign.store.rows import DONE, Row, as_text
+from tvbandits.campaign.store.rows import DONE, Row
 from tvbandits.campaign.store.store import Turn
 from tvbandits.core.coercion import shown
+from tvbandits.core.files.journal import as_text
 from tvbandits.core.files.saving import to_bytes
 from tvbandits.core.files.values import Encoder, name_of
 from tvbandits.core.protocols import Expert

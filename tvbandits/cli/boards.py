@@ -16,11 +16,10 @@ from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import check_numbers, collect, say, write_page
 from tvbandits.comparison import files
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
-from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison
+from tvbandits.comparison.files import RunStore, can_keep
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.store import RunStore, can_keep
-from tvbandits.comparison.tasks import Engine, Here, tasks_of
+from tvbandits.comparison.tasks import Cluster, Engine, Here, tasks_of
 from tvbandits.core.protocols import Problem
 
 

@@ -28,7 +28,7 @@ from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
-from tvbandits.policies.names import known_spec, parse_call
+from tvbandits.policies.names import known_spec, means_none, parse_call
 from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
@@ -214,8 +214,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         asking = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
     more = {key: said[key] for key in ("seed", "minimise") if key in said}
-    learns = "None" in str(signature.parameters["kernel"].annotation)
-    given = (domain, _kernel(said, domain, learns, unit), _noise_variance(said))
+    given = (domain, _kernel(said, domain, policy.learns_kernel, unit), _noise_variance(said))
     try:
         signature.bind(*given, **more, **options)
     except TypeError as error:  # an option without which it is nothing
@@ -249,7 +248,7 @@ def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, An
                 )
             if option in found:
                 raise ValueError(f"[{part}] {option} is given twice")
-            found[option] = value
+            found[option] = None if means_none(value, known[option].annotation) else value
     return found
 
 

@@ -18,14 +18,13 @@ from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import check_numbers, collect, print_margins, print_tables, say
 from tvbandits.comparison import files
 from tvbandits.comparison import frontier as frontiers
-from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison, iterate, simulated
 from tvbandits.comparison.entrants import NamedExpert
+from tvbandits.comparison.files import RunStore, can_keep
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import asks
-from tvbandits.comparison.store import RunStore, can_keep
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
-from tvbandits.comparison.tasks import tasks_of
+from tvbandits.comparison.tasks import Cluster, tasks_of
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import file_path
 from tvbandits.core.protocols import Problem

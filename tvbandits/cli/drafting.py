@@ -94,7 +94,7 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
             raise ValueError(f"{policy.name} needs {name}: --policy {policy.name}:{name}=...")
         elif name not in given:
             lines.append(f"# {name} = ...")
-    learns = "None" in str(kernel.annotation)
+    learns = policy.learns_kernel
     return DRAFT.format(
         path=path,
         sites=_value(sites or "sites.csv"),
@@ -108,8 +108,8 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
 
 
 def _value(value: Any) -> str:
-    """As TOML says it, which is as JSON does."""
-    return json.dumps(value, ensure_ascii=False)
+    """As TOML says it, which is as JSON does, but for None."""
+    return json.dumps("none" if value is None else value, ensure_ascii=False)
 
 
 def new(

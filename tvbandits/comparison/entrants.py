@@ -22,9 +22,9 @@ from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
 from tvbandits.policies.names import (
     instance_of,
+    is_needed,
     known_spec,
     load,
-    naming_the_parameter,
     parameters_of,
     parse_call,
     parse_spec,
@@ -72,13 +72,7 @@ class Named:
             )
         known = parameters_of(maker, given=1)
         given = parse_call(known, self.text)
-        lacking = [
-            name
-            for name, parameter in known.items()
-            if parameter.default is parameter.empty
-            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            and name not in given
-        ]
+        lacking = [name for name, each in known.items() if is_needed(each) and name not in given]
         if lacking:
             raise ValueError(
                 f'"{self.text}": a maker is called with a Setting, and with what the text gives; '
@@ -93,7 +87,7 @@ class Named:
         try:
             made: Player = make(setting, **given)
         except (TypeError, ValueError) as error:
-            said = naming_the_parameter(str(error), given)
+            said = str(error)
             raise ValueError(said if self.text in said else f'"{self.text}": {said}') from error
         return made
 

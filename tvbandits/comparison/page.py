@@ -150,12 +150,12 @@ def _curves(name: str, panel: Panel, references: References | None, unit: str) -
             "rangemode": "tozero",
         },
         "hovermode": "x unified",
-        "legend": {"orientation": "h", "y": -0.25},
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "maxheight": 0.9},
         "margin": {"t": 20, "r": 20},
         **lines,
     }
     content = table(["policy", *marked], [[policy, *values] for policy, values in ends.items()])
-    caption = f"Average regret on {panel.problem}: mean over seeds, band of one deviation"
+    caption = f"Average regret on {panel.problem}: mean over seeds, band of one standard deviation"
     return Plot(name, caption, data, layout, content)
 
 
@@ -193,8 +193,9 @@ def _traces(policy: str, by_seed: pd.DataFrame, colour: str, i: int) -> list[dic
 
 
 def _reference_lines(references: References | None) -> dict[str, Any]:
-    """Dotted lines with their names."""
+    """Dotted lines with their names, right and left in turn: two lines may lie close together."""
     found = {} if references is None else references._asdict()
+    order = sorted(found, key=lambda name: float(found[name]))
     shapes = [
         {
             "type": "line",
@@ -210,14 +211,15 @@ def _reference_lines(references: References | None) -> dict[str, Any]:
     names = [
         {
             "xref": "paper",
-            "x": 1,
-            "y": float(value),
+            "x": 1 - i % 2,
+            "y": float(found[name]),
             "text": REFERENCE_NAMES.get(name, name),
+            "font": {"size": 10},
             "showarrow": False,
-            "xanchor": "right",
+            "xanchor": "left" if i % 2 else "right",
             "yanchor": "bottom",
         }
-        for name, value in found.items()
+        for i, name in enumerate(order)
     ]
     return {"shapes": shapes, "annotations": names}
 

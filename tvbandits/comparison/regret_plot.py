@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
+from scipy.optimize import isotonic_regression
 
 from tvbandits.comparison.summary import counted, panels_of
 from tvbandits.core.arrays import Array
@@ -22,11 +23,20 @@ from tvbandits.policies import POLICIES, PlotStyle, Policy
 from tvbandits.policies.names import imported, path_of
 from tvbandits.policies.setting import Dashes
 
-MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5, "$\\spadesuit$": 10}
+MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5}
+MARKER_SIZES |= dict.fromkeys(
+    (f"${symbol}$" for symbol in (r"\spadesuit", r"\clubsuit", r"\heartsuit", r"\diamondsuit")), 10
+)
+MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10}
 """Points, of markers that would look small in the usual 7."""
 
 
-FREE_COLOURS = ("#8a5a00", "#1b6ca8", "#a02c5a", "#2e7d4f", "#6a4fb0", "#b5451b", "#4f4f4f")
+FREE_COLOURS = (
+    "#197580", "#991f5c", "#9b52cc", "#5b7350", "#661445", "#2654bf",
+    "#d92b82", "#0f4c40", "#6457d9", "#4c3643", "#a530f2", "#6b7099",
+    "#421980", "#cc29ab", "#143566", "#5e5073", "#532ee5", "#62388c",
+)  # fmt: skip
+"""Far from the colours of all names and from each other; no more than two of 36 share one."""
 
 
 FREE_DASHES: tuple[Dashes, ...] = (
@@ -51,6 +61,10 @@ PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
 
 LEADER, KEY = 1.03, 0.42
 """Where labels begin, in widths of the picture, and inches of the curve's style before the name."""
+
+
+BAND = "Curve: mean over the seeds. Band: one standard deviation to either side."
+"""Below the picture, where there is more than one seed."""
 
 
 REFERENCE_NAMES = {
@@ -118,6 +132,8 @@ def regret_figure(
         axes.set_ylabel(
             f"average regret $R_t / t$ [{escaped}]" if unit else "average regret $R_t / t$"
         )
+    if rows["seed"].nunique() > 1:
+        figure.supxlabel(BAND, x=0.01, horizontalalignment="left", fontsize=9)
     return figure
 
 
@@ -304,17 +320,8 @@ def _apart(places: Array, gap: float) -> Array:
     """
     order = np.argsort(places, kind="stable")
     wanted = np.clip(places[order], 0.0, 1.0) - gap * np.arange(len(places))
-    # Pool adjacent violators: isotonic regression of the places less the room they need.
-    blocks: list[list[float]] = []
-    for value in wanted:
-        blocks.append([float(value), 1.0])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, count = blocks.pop()
-            blocks[-1] = [
-                (blocks[-1][0] * blocks[-1][1] + mean * count) / (blocks[-1][1] + count),
-                blocks[-1][1] + count,
-            ]
-    spaced = np.concatenate([np.full(int(count), mean) for mean, count in blocks])
+    # Isotonic regression of the places less the room they need.
+    spaced = np.asarray(isotonic_regression(wanted).x)
     room = 1.0 - gap * (len(places) - 1)
     spaced = np.clip(spaced, 0.0, room) if room > 0 else np.full(len(places), room / 2)
     placed = np.empty(len(places))

@@ -15,8 +15,8 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Expert, Problem, added_noise
-from tvbandits.gp.fitting import maximum_likelihood, standardisation
-from tvbandits.gp.fitting.evidence import information_gains
+from tvbandits.gp.fitting import standardisation
+from tvbandits.gp.fitting.evidence import fit, information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.policies import Setting
@@ -167,7 +167,7 @@ def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
         space = recommended
     held = space if recommended is None else without_bounds(space)
     start = amplitude * OnSpace(held) * Drift(0.1, (1e-5, 0.9))
-    fitted = maximum_likelihood.fit(start, sample).kernel
+    fitted = fit(start, sample).kernel
     return (
         (fitted.k1.k2.kernel if recommended is None else recommended),
         float(fitted.k2.epsilon),

@@ -80,12 +80,19 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "horizon": horizon,
         "average_regret": float(by_seed.mean()),
         "average_regret_sd": deviation,
-        "average_regret_ci95": deviation * float(student.ppf(0.975, max(n - 1, 1))) / n**0.5,
+        "average_regret_ci95": half_interval(by_seed),
         "last_fifth_regret": float(last["regret"].mean()),
         "queries_per_step": float(group["queries"].mean()),
         "answered_per_step": float(group["answered"].mean()),
         "seconds_per_step": float(group["seconds"].mean()),
     }
+
+
+def half_interval(values: pd.Series[float]) -> float:
+    """Half of a 95% t-interval of the mean; NaN of one value alone."""
+    n = len(values)
+    spread = float(values.std(ddof=1)) if n > 1 else math.nan
+    return spread * float(student.ppf(0.975, max(n - 1, 1))) / n**0.5
 
 
 def paired(
@@ -137,9 +144,7 @@ def paired(
             n = len(less)
             if policy == beside or n == 0:
                 continue
-            spread = float(less.std(ddof=1)) if n > 1 else math.nan
-            half = spread * float(student.ppf(0.975, max(n - 1, 1))) / math.sqrt(n)
-            found.append((problem, policy, beside, n, float(less.mean()), half))
+            found.append((problem, policy, beside, n, float(less.mean()), half_interval(less)))
     columns = ["problem", "policy", "reference", "seeds", "difference", "ci95"]
     return pd.DataFrame(found, columns=columns)
 

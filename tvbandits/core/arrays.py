@@ -41,6 +41,9 @@ LARGEST_TIME = 2.0**53
 """Times are smaller in size: from here on t + 1 is t."""
 
 
+_TOO_LATE = "must be smaller than 2^53 in size, where t + 1 is t"
+_NEARER = ": count from a nearer origin or in a larger unit, as a Clock does"
+
 LARGEST_WHOLE = 2**63 - 1
 """Largest whole number: what an integer array can hold."""
 
@@ -80,6 +83,14 @@ def as_floats(values: ArrayLike, name: str) -> Array:
     raise ValueError(f"{name} must be numeric, got {shown(values)}{reason}") from cause
 
 
+def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
+    """Raise a `ValueError` that names the first of some values (n,), or points (n, d), that is bad."""
+    if bad.any():
+        where = int(bad.argmax())
+        place = "in row" if values.ndim > 1 else "at position"
+        raise ValueError(f"{needs}, got {values[where].tolist()} {place} {where}{hint}")
+
+
 def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Array:
     """Return `X` as a finite float array of shape (n, d).
 
@@ -97,17 +108,9 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
     expected = f"(n, {'d' if dimension is None else dimension})"
     if points.ndim != 2 or (dimension is not None and points.shape[1] != dimension):
         raise ValueError(f"{name} must have shape {expected}, got {points.shape}")
-    bad = ~np.isfinite(points).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"{name} must be finite, got {points[bad][0].tolist()} in row {bad.argmax()}"
-        )
+    refuse(~np.isfinite(points).all(axis=1), points, f"{name} must be finite")
     far = (np.abs(points) > LARGEST_COORDINATE).any(axis=1)
-    if far.any():
-        raise ValueError(
-            f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size, "
-            f"got {points[far][0].tolist()} in row {far.argmax()}"
-        )
+    refuse(far, points, f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size")
     return points
 
 
@@ -120,9 +123,7 @@ def as_column(values: ArrayLike, n: int, name: str) -> Array:
         If `values` is not numeric, not finite, or not of length `n`.
     """
     column = columned(values, n, name)
-    bad = ~np.isfinite(column)
-    if bad.any():
-        raise ValueError(f"{name} must be finite, got {column[bad][0]} at position {bad.argmax()}")
+    refuse(~np.isfinite(column), column, f"{name} must be finite")
     return column
 
 
@@ -150,12 +151,7 @@ def as_values(values: ArrayLike, n: int, name: str = "y", *, missing: bool = Fal
 def check_sizes(values: Array, name: str) -> None:
     """Raise a `ValueError` that names the first of `values` beyond `LARGEST_VALUE`; NaN passes."""
     bad = np.abs(values) > LARGEST_VALUE
-    if bad.any():
-        where = int(bad.argmax())
-        raise ValueError(
-            f"{name} must be at most {LARGEST_VALUE:g} in size, "
-            f"got {values[where]} at position {where}"
-        )
+    refuse(bad, values, f"{name} must be at most {LARGEST_VALUE:g} in size")
 
 
 def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
@@ -173,14 +169,9 @@ def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
 
 def check_variances(values: Array, name: str) -> None:
     """Raise a `ValueError` that names the first of `values` that is no usable variance; NaN passes."""
-    for bad, needs in (
-        (values <= 0, "must be positive"),
-        (values < SMALLEST_VARIANCE, f"must be at least {SMALLEST_VARIANCE:g}"),
-        (values > LARGEST_VARIANCE, f"must be at most {LARGEST_VARIANCE:g}"),
-    ):
-        if bad.any():
-            where = int(bad.argmax())
-            raise ValueError(f"{name} {needs}, got {values[where]} at position {where}")
+    refuse(values <= 0, values, f"{name} must be positive")
+    refuse(values < SMALLEST_VARIANCE, values, f"{name} must be at least {SMALLEST_VARIANCE:g}")
+    refuse(values > LARGEST_VARIANCE, values, f"{name} must be at most {LARGEST_VARIANCE:g}")
 
 
 def usable_variances(values: Array) -> Array:
@@ -200,10 +191,7 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
         If they are not numeric, not finite, not `n`, or so large that t + 1 is t.
     """
     column = as_column(values, n, name)
-    bad = np.abs(column) >= LARGEST_TIME
-    if bad.any():
-        where = int(bad.argmax())
-        raise ValueError(_too_late(name, column[where], f" at position {where}"))
+    refuse(np.abs(column) >= LARGEST_TIME, column, f"{name} {_TOO_LATE}", _NEARER)
     return column
 
 
@@ -296,7 +284,7 @@ def as_time(value: object, name: str = "t") -> float:
     """
     number = finite_number(name, value)
     if abs(number) >= LARGEST_TIME:
-        raise ValueError(_too_late(name, number, ""))
+        raise ValueError(f"{name} {_TOO_LATE}, got {number}{_NEARER}")
     return number
 
 
@@ -371,10 +359,3 @@ def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
     if low == -math.inf:
         return f"be finite and {'below' if high_open else 'at most'} {high:g}"
     return f"lie in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-
-
-def _too_late(name: str, value: float, where: str) -> str:
-    return (
-        f"{name} must be smaller than 2^53 in size, where t + 1 is t, got {value}{where}: "
-        "count from a nearer origin or in a larger unit, as a Clock does"
-    )

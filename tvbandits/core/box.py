@@ -67,8 +67,8 @@ class Box:
 
     Notes
     -----
-    `maximise` takes about 100 calls of the acquisition: 1,000 to 2,000 points at d = 1, 2,000 to
-    5,000 at d = 2, 25,000 to 40,000 at d = 6. Its accuracy is not known beyond d = 6.
+    Without slopes `maximise` takes about 100 calls of the acquisition: 1,000 to 2,000 points at d = 1,
+    2,000 to 5,000 at d = 2, 25,000 to 40,000 at d = 6. Its accuracy is not known beyond d = 6.
 
     Examples
     --------

@@ -40,6 +40,10 @@ STEPS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01, 0.001])
 """Multiples of a step that a line search tries in one call."""
 
 
+PATIENCE = 6
+"""Generations of an evolution without a new highest value, after which it ends."""
+
+
 def checked_values(values: ArrayLike, X: Array) -> Array:
     """Return acquisition values as floats (m,); `ValueError` if one is NaN, naming its point."""
     checked = np.asarray(values, dtype=np.float64)
@@ -113,10 +117,12 @@ def _evolve(
 ) -> tuple[Array, Array]:
     """Differential evolution (Storn and Price 1997), half "rand/1/bin" and half "best/1/bin".
 
-    It gets over ripples that trap local refinement: a whole generation (P, d) is one call.
+    It gets over ripples that trap local refinement: a whole generation (P, d) is one call. It ends with
+    the last of so many generations, or once `PATIENCE` in a row have found nothing higher.
     """
     U, values = U.copy(), values.copy()
     P, d = U.shape
+    highest, waited = values.max(initial=-np.inf), 0
     for _ in range(generations if P >= 4 else 0):
         base, plus, minus = rng.integers(P, size=(3, P))
         base[::2] = values.argmax()
@@ -127,7 +133,9 @@ def _evolve(
         heights = evaluate(trial)
         better = heights >= values
         U[better], values[better] = trial[better], heights[better]
-        if np.ptp(U, axis=0).max() < 1e-4:
+        waited = 0 if values.max() > highest else waited + 1
+        highest = values.max()
+        if waited == PATIENCE or np.ptp(U, axis=0).max() < 1e-4:
             break
     return U, values
 

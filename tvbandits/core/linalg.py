@@ -107,6 +107,12 @@ def inverse_lower(L: Array) -> Array:
     return np.asarray(found)
 
 
+def inverse(L: Array) -> Array:
+    """A^-1, A = L L^T, from the lower factor."""
+    lower = inverse_lower(np.asfortranarray(L))
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
 def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
     """b^T A^-1 y and b^T A^-1 b for each of some small systems.
 
@@ -303,28 +309,12 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
     FactorisationError
         If one of them is not positive definite.
     """
-    factors = _factors_each(A)
-    if A.shape[1] == 1:
-        return factors, np.asarray(B / factors)
-    return factors, np.asarray(np.linalg.solve(factors, B))
-
-
-def whitening_each(A: Array) -> tuple[Array, Array]:
-    """Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
-
-    Raises
-    ------
-    FactorisationError
-        If one of them is not positive definite.
-    """
-    factors = _factors_each(A)
-    return factors, np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
-
-
-def _factors_each(A: Array) -> Array:
     what = "a covariance of innovations"
     _check_finite(what, A)
     try:
-        return np.asarray(np.linalg.cholesky(A))
+        factors = np.asarray(np.linalg.cholesky(A))
     except np.linalg.LinAlgError:
         raise _failed(what, A, "is not positive definite") from None
+    if A.shape[1] == 1:
+        return factors, np.asarray(B / factors)
+    return factors, np.asarray(np.linalg.solve(factors, B))

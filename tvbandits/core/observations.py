@@ -128,6 +128,13 @@ class Observations:
             object.__setattr__(self, name, column)
 
     @classmethod
+    def checked(
+        cls, X: Array, t: Array, y: Array, variance: Array, source: Source = Source.REWARD
+    ) -> Observations:
+        """Of columns that were checked already; they are kept, and cannot be written to any more."""
+        return _trusted(X, t, y, variance, np.full(len(t), source, dtype=np.uint8))
+
+    @classmethod
     def empty(cls, dimension: int) -> Observations:
         """No observations of points with `dimension` coordinates."""
         none = np.empty(0)

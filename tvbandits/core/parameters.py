@@ -287,13 +287,11 @@ Named = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 def has_names(X: object) -> bool:
     """Whether points come with names: a frame, a row of one, a dictionary, or a sequence of these."""
-    if isinstance(X, pd.DataFrame | Mapping) or (isinstance(X, pd.Series) and _texts(X.index)):
+    if isinstance(X, pd.DataFrame | Mapping) or (
+        isinstance(X, pd.Series) and all(isinstance(label, str) for label in X.index)
+    ):
         return True
     return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping | pd.Series)
-
-
-def _texts(index: pd.Index) -> bool:
-    return all(isinstance(label, str) for label in index)
 
 
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:

@@ -16,6 +16,7 @@ from tvbandits.core.arrays import (
     check_variances,
     columned,
     not_negative,
+    refuse,
     whole_number,
 )
 from tvbandits.core.coercion import cleaned, of_kind, several
@@ -149,11 +150,7 @@ class Answers:
         check_sizes(values, "values")
         answered = ~np.isnan(values)
         bad = answered & ~((variance > 0) & np.isfinite(variance))
-        if bad.any():
-            where = int(bad.argmax())
-            raise ValueError(
-                f"variance must be positive and finite, got {variance[where]} at position {where}"
-            )
+        refuse(bad, variance, "variance must be positive and finite")
         check_variances(np.where(answered, variance, 1.0), "variance")
         cost = not_negative("cost", self.cost)
         for name, column in (("values", values), ("variance", variance)):
@@ -380,10 +377,6 @@ def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Arra
         If a variance is NaN or not positive, or there are not `n` of them.
     """
     column = columned(values, n, f"what {name} returns")
-    bad = ~(column > 0)
-    if bad.any():
-        raise ValueError(
-            f"{name} must return positive variances, infinite for what is forgotten; "
-            f"got {column[bad][0]} at position {bad.argmax()}"
-        )
+    needs = f"{name} must return positive variances, infinite for what is forgotten"
+    refuse(~(column > 0), column, needs)
     return column

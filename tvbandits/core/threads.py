@@ -48,8 +48,8 @@ class Turns:
         """Whether this thread is inside of a call."""
         return threading.get_ident() in self._callers and os.getpid() == self._process
 
-    def take(self, name: str, work: Callable[[], T]) -> T:
-        """What `work()` returns, once it is this thread's turn.
+    def take(self, name: str, work: Callable[[], T], small: bool = False) -> T:
+        """What `work()` returns, once it is this thread's turn; with one BLAS thread if it is `small`.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class Turns:
         try:
             try:
                 self._callers.add(me)
-                with self._lock:
+                with self._lock, one_blas_thread(small):
                     return work()
             finally:
                 self._end(me, inside)

@@ -93,15 +93,6 @@ class Aging(Protocol):
 
 
 @runtime_checkable
-class Final(Protocol):
-    """A map under which variances never fall again, and that knows what it has forgotten for good."""
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:
-        """Which observations are forgotten now and after any rewards that come in order of time."""
-        ...
-
-
-@runtime_checkable
 class Paced(Aging, Protocol):
     """A map with one number for how fast observations age.
 
@@ -123,10 +114,6 @@ def has_pace(aging: object) -> TypeGuard[Paced]:
     return isinstance(aging, Paced) and not math.isnan(aging.pace)
 
 
-MOST_TOLD = 2**53
-"""More rewards than this nobody tells."""
-
-
 @dataclass(frozen=True)
 class Constant:
     """Observations never age.
@@ -144,10 +131,6 @@ class Constant:
     def __call__(self, variance: Array, ages: Ages) -> Array:  # noqa: ARG002 - one face for all
         """Return `variance` as it is."""
         return variance
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
-        """None of them."""
-        return np.zeros(len(variance), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -177,10 +160,6 @@ class ResetEvery:
         position = ages.told - 1 - ages.newer
         kept = position // self.every == ages.told // self.every
         return np.where(kept, variance, np.inf)
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:
-        """Those before the last reset."""
-        return np.isinf(self(variance, ages))
 
 
 @dataclass(frozen=True)
@@ -220,10 +199,6 @@ class Window:
             kept &= ages.age < self.within
         return np.where(kept, variance, np.inf)
 
-    def gone(self, variance: Array, ages: Ages) -> Mask:
-        """Those outside the window."""
-        return np.isinf(self(variance, ages))
-
 
 @dataclass(frozen=True)
 class Exponential:
@@ -248,10 +223,6 @@ class Exponential:
         """Grow with age; beyond the range of a float it is infinite, that is forgotten."""
         with np.errstate(over="ignore"):
             return np.asarray(variance * np.exp(-math.log(self.discount) * ages.age))
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:
-        """Those beyond the range of a float."""
-        return np.isinf(self(variance, ages))
 
     @property
     def pace(self) -> float:
@@ -287,10 +258,6 @@ class Linear:
         """Grow with the square of the age; beyond the range of a float it is infinite."""
         with np.errstate(over="ignore"):
             return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
-        """None of them."""
-        return np.zeros(len(variance), dtype=bool)
 
     @property
     def pace(self) -> float:
@@ -329,10 +296,6 @@ class Wiener:
         """Grow in proportion to the age; beyond the range of a float it is infinite."""
         with np.errstate(over="ignore"):
             return np.asarray(variance + self.rate * ages.age)
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:  # noqa: ARG002 - one face for all
-        """None of them."""
-        return np.zeros(len(variance), dtype=bool)
 
     @property
     def pace(self) -> float:
@@ -385,12 +348,6 @@ class DiscardAbove:
         limit = _number(f"threshold({ages.told})", self.threshold(ages.told))
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
-    def gone(self, variance: Array, ages: Ages) -> Mask:
-        """Those above what the threshold will ever be, where it is known to grow and how far."""
-        if not isinstance(self.threshold, LogThreshold):
-            return np.zeros(len(variance), dtype=bool)
-        return (variance > self.threshold(MOST_TOLD)) & (ages.newer > 0)
-
 
 @dataclass(frozen=True)
 class Composition:
@@ -412,16 +369,6 @@ class Composition:
         for aging in self.maps:
             variance = aging(variance, ages)
         return variance
-
-    def gone(self, variance: Array, ages: Ages) -> Mask:
-        """Those that one of the maps has forgotten for good, if all of them know."""
-        found = np.zeros(len(variance), dtype=bool)
-        for aging in self.maps:
-            if not isinstance(aging, Final):
-                return np.zeros(len(variance), dtype=bool)
-            found |= aging.gone(variance, ages)
-            variance = aging(variance, ages)
-        return found
 
     def at_pace(self, pace: float) -> Composition:
         """With the pace of those maps that have one."""
@@ -453,12 +400,6 @@ def compose(*maps: Aging) -> Composition:
     [inf 0.2 0.1]
     """
     return Composition(tuple(maps))
-
-
-def is_final(aging: Aging) -> bool:
-    """Whether a map, and each that it is composed of, knows what it has forgotten for good."""
-    parts = aging.maps if isinstance(aging, Composition) else ()
-    return isinstance(aging, Final) and all(map(is_final, parts))
 
 
 def _number(name: str, value: object) -> float:

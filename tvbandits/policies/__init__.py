@@ -7,19 +7,23 @@
 
 from typing import Any
 
-from tvbandits.policies.baselines import eps_greedy, uniform
+from tvbandits.policies.baselines import eps_greedy, evolution, uniform
 from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb, thompson
-from tvbandits.policies.drifting import et_gp_ucb, tv_gp_ucb, ui_gp_ucb
 from tvbandits.policies.elimination import r_perp
-from tvbandits.policies.expert import frugal_gp_ucb, sparq_gp_ucb
-from tvbandits.policies.forgetting import gp_ucb, r_gp_ucb, sw_gp_ucb, w_gp_ucb
-from tvbandits.policies.learning import adaptive_gp_ucb
+from tvbandits.policies.expert import adaptive_gp_ucb, frugal_gp_ucb, sparq_gp_ucb
+from tvbandits.policies.forgetting import (
+    et_gp_ucb,
+    gp_ucb,
+    r_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+    w_gp_ucb,
+)
 from tvbandits.policies.multi_scale import master
 from tvbandits.policies.opkb import ada_opkb
-from tvbandits.policies.predictive import predictive_sampling
-from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb
+from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb, predictive_sampling
 from tvbandits.policies.registry import FIRST_COMPARISON, POLICIES
-from tvbandits.policies.regularised_evolution import evolution
 from tvbandits.policies.removing import w_dbo
 from tvbandits.policies.setting import PlotStyle, Policy, Setting
 from tvbandits.policies.time_as_input import boba, mk_gp_ucb, time_gp_ucb

@@ -6,131 +6,105 @@ References
 ----------
 P. Auer, N. Cesa-Bianchi and P. Fischer. Finite-time analysis of the multiarmed bandit problem.
     Machine Learning 47, 2002. (epsilon-greedy)
+E. Real, A. Aggarwal, Y. Huang and Q. V. Le. Regularized evolution for image classifier architecture
+    search. AAAI 2019.
+D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
+    optimization with adaptive batching and resparsification. ICML 2020. ([BB])
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections import deque
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
-from tvbandits.core.arrays import Array, finite_number, positive_number
+import numpy as np
+from scipy.spatial import cKDTree
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.core.arrays import Array, finite_number, positive_number, whole_number
+from tvbandits.core.box import Box
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.player import ModelFree
+from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
-class Uniform(ModelFree):
-    """Plays a point of the domain at random, whatever it is told.
+@dataclass(eq=False)
+class Uniform:
+    """The rule of `uniform`."""
 
-    Parameters
-    ----------
-    domain : Domain
-    minimise : bool
-        Smaller rewards are better.
-    seed : int or numpy.random.Generator
-        A generator is not advanced: a child is spawned from it.
-    """
+    domain: Domain
 
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        minimise: bool = False,
-        seed: int | np.random.Generator = 0,
-    ) -> None:
-        super().__init__(domain, seed, minimise)
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Any point."""
+        return tried(lambda: self.domain.sample(1, rng)[0], allowed, rng)
 
-    def _choose(self) -> Array:
-        return self._domain.sample(1, self._rng)
-
-    def _learn(self, X: Array, y: Array) -> None:
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Nothing is learned."""
 
 
-class EpsilonGreedy(ModelFree):
-    """Plays the point of the best mean reward so far, and at times one at random (Auer 2002).
+@dataclass(eq=False)
+class EpsilonGreedy:
+    """The rule of `eps_greedy`.
 
-    Step t, which is one more than the number of rewards told, plays a uniform point with probability
-
-        epsilon_t = min(epsilon, decay / t),
-
-    the schedule of Auer, Cesa-Bianchi & Fischer 2002 (Theorem 3) where epsilon is 1, and a point of the
-    best mean otherwise; ties fall at random. Means are those of each distinct point, without a prior and
-    without neighbours: a point that was never played is only ever found at random. The experiments of
-    Calandriello et al. 2020, which have this baseline, do not state their schedule.
-
-    Parameters
+    Attributes
     ----------
-    domain : Domain
-        On a `Box`, where no point comes back by chance, the best of the points played.
-    epsilon : float
-        The largest probability of a uniform point, in [0, 1]. The first point is always uniform.
-    decay : float or None
-        Positive: so many steps are uniform at first (if epsilon is 1), and decay log(T / decay) of the
-        others up to T. None: epsilon_t is epsilon at every step.
-    minimise : bool
-        Smaller rewards are better.
-    seed : int or numpy.random.Generator
-        A generator is not advanced: a child is spawned from it.
-
-    References
-    ----------
-    P. Auer, N. Cesa-Bianchi and P. Fischer. Finite-time analysis of the multiarmed bandit problem.
-    Machine Learning 47, 2002.
+    row : dict
+        Of each distinct point, by its bytes, in the arrays that follow.
+    points, means, counts : array of shape (n, d), (n,) and (n,)
+        Distinct points, the means of their rewards, and how many these are.
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        *,
-        epsilon: float = 1.0,
-        decay: float | None = 100.0,
-        minimise: bool = False,
-        seed: int | np.random.Generator = 0,
-    ) -> None:
-        finite_number("epsilon", epsilon, low=0.0, high=1.0)
-        if decay is not None:
-            positive_number("decay", decay)
-        super().__init__(domain, seed, minimise)
-        self._epsilon, self._decay = float(epsilon), decay
-        self._row: dict[bytes, int] = {}
-        self._points = np.empty((0, domain.dimension))
-        self._means = np.empty(0)
-        self._counts = np.empty(0, dtype=np.int64)
+    domain: Domain
+    epsilon: float
+    decay: float | None
+    points: Array
+    means: Array = field(default_factory=lambda: np.empty(0))
+    counts: Array = field(default_factory=lambda: np.empty(0))
+    row: dict[bytes, int] = field(default_factory=dict)
 
     @property
     def exploration(self) -> float:
         """Probability that the next point is uniform."""
-        if self._told == 0:
+        told = int(self.counts.sum())
+        if told == 0:
             return 1.0
-        if self._decay is None:
-            return self._epsilon
-        return min(self._epsilon, self._decay / (self._told + 1))
+        return self.epsilon if self.decay is None else min(self.epsilon, self.decay / (told + 1))
 
-    def _choose(self) -> Array:
-        if self._rng.random() < self.exploration:
-            return self._domain.sample(1, self._rng)
-        best = np.flatnonzero(self._means == self._means.max())
-        row = best[0] if len(best) == 1 else best[self._rng.integers(len(best))]
-        return self._points[[row]]
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """A point of the best mean, or any one."""
+        return tried(lambda: self._drawn(rng), allowed, rng)
 
-    def _learn(self, X: Array, y: Array) -> None:
+    def _drawn(self, rng: np.random.Generator) -> Array:
+        if rng.random() < self.exploration:
+            return np.asarray(self.domain.sample(1, rng)[0])
+        best = np.flatnonzero(self.means == self.means.max())
+        row = best[0] if len(best) == 1 else best[rng.integers(len(best))]
+        return np.asarray(self.points[row])
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Means of the points, the new ones among them."""
         # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
-        rows = [self._row.setdefault(x.tobytes(), len(self._row)) for x in X + 0.0]
-        new = len(self._row) - len(self._means)
-        if new:
-            first = dict(zip(rows, X, strict=True))
-            fresh = [first[row] for row in range(len(self._means), len(self._row))]
-            self._points = np.concatenate([self._points, fresh])
-            self._means = np.concatenate([self._means, np.zeros(new)])
-            self._counts = np.concatenate([self._counts, np.zeros(new, dtype=np.int64)])
-        for row, value in zip(rows, y, strict=True):
-            self._counts[row] += 1
+        rows = [self.row.setdefault(x.tobytes(), len(self.row)) for x in rewards.X + 0.0]
+        known = len(self.means)
+        if new := len(self.row) - known:
+            first = dict(zip(rows, rewards.X, strict=True))
+            fresh = [first[row] for row in range(known, known + new)]
+            self.points = np.concatenate([self.points, fresh])
+            self.means = np.concatenate([self.means, np.zeros(new)])
+            self.counts = np.concatenate([self.counts, np.zeros(new)])
+        for row, value in zip(rows, rewards.y, strict=True):
+            self.counts[row] += 1
             # Rewards that are all equal have exactly that mean, so that ties are ties.
-            self._means[row] += (value - self._means[row]) / self._counts[row]
+            self.means[row] += (value - self.means[row]) / self.counts[row]
 
 
 @described
-def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Uniform:
+def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
     Examples
@@ -144,7 +118,7 @@ def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Unifor
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return Uniform(domain, minimise=minimise, seed=seed)
+    return adapted(domain, Uniform(domain), minimise, seed)
 
 
 UNIFORM = Policy(
@@ -165,15 +139,25 @@ def eps_greedy(
     decay: float | None = 100.0,
     minimise: bool = False,
     seed: Seed = 0,
-) -> EpsilonGreedy:
+) -> PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
+
+    Step t, which is one more than the number of rewards told, plays a uniform point with probability
+
+        epsilon_t = min(epsilon, decay / t),
+
+    the schedule of Auer, Cesa-Bianchi & Fischer 2002 (Theorem 3) where epsilon is 1, and a point of the
+    best mean otherwise; ties fall at random. Means are those of each distinct point, without a prior and
+    without neighbours: a point that was never played is only ever found at random. The experiments of
+    Calandriello et al. 2020, which have this baseline, do not state their schedule.
 
     Parameters
     ----------
     epsilon : float
-        The largest probability of a uniform point, in [0, 1].
+        The largest probability of a uniform point, in [0, 1]. The first point is always uniform.
     decay : float or None
-        Step t plays a uniform point with probability min(epsilon, decay / t); None: always epsilon.
+        Positive: so many steps are uniform at first (if epsilon is 1), and decay log(T / decay) of the
+        others up to T. None: epsilon_t is epsilon at every step.
 
     Examples
     --------
@@ -186,7 +170,11 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return EpsilonGreedy(domain, epsilon=epsilon, decay=decay, minimise=minimise, seed=seed)
+    finite_number("epsilon", epsilon, low=0.0, high=1.0)
+    if decay is not None:
+        positive_number("decay", decay)
+    rule = EpsilonGreedy(domain, float(epsilon), decay, np.empty((0, domain.dimension)))
+    return adapted(domain, rule, minimise, seed)
 
 
 EPS_GREEDY = Policy(
@@ -194,8 +182,143 @@ EPS_GREEDY = Policy(
     eps_greedy,
     "the best point so far, at random min(epsilon, decay / t)",
     paper="Auer 2002",
-    look=PlotStyle("#44607c", (0, (1, 1, 1, 3)), 2.4, "8"),
+    look=PlotStyle("#294e66", (0, (1, 1, 1, 3)), 2.4, "8"),
 )
 
 
-POLICIES = (UNIFORM, EPS_GREEDY)
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """A mutation of a candidate: one of the `count` others that are nearest to it."""
+
+    domain: Candidates
+    count: int
+
+    @cached_property
+    def _tree(self) -> cKDTree[None, None]:
+        deviation = self.domain.X.std(axis=0)
+        return cKDTree(self.domain.X / np.where(deviation > 0, deviation, 1.0))
+
+    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
+        """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
+        count = min(self.count, len(self.domain) - 1)
+        if count == 0:
+            return x.copy()
+        (row,) = self.domain.index(x)
+        near = np.asarray(self._tree.query(self._tree.data[row], k=count + 1)[1])
+        others = near[near != row][:count]
+        return np.asarray(self.domain.X[rng.choice(others)].copy())
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mutation of a point in a box: a Gaussian step, a share of its sides, clipped to the box."""
+
+    domain: Box
+    share: float
+
+    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
+        """A point near `x` (d,)."""
+        low, high = self.domain.bounds.T
+        step = self.share * (high - low) * rng.standard_normal(len(x))
+        return np.asarray(np.clip(x + step, low, high))
+
+
+@dataclass(eq=False)
+class RegularisedEvolution:
+    """The rule of `evolution`: members are points with their rewards, the oldest first."""
+
+    domain: Domain
+    mutation: Neighbour | Step
+    tournament: int
+    members: deque[tuple[Array, float]]
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """A mutation of the winner of a tournament."""
+        return tried(lambda: self._drawn(rng), allowed, rng)
+
+    def _drawn(self, rng: np.random.Generator) -> Array:
+        if len(self.members) < (self.members.maxlen or 0):
+            return np.asarray(self.domain.sample(1, rng)[0])
+        drawn = rng.integers(len(self.members), size=self.tournament)
+        winner, _ = max((self.members[row] for row in drawn), key=lambda member: member[1])
+        return self.mutation(winner, rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """They join."""
+        self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
+
+
+@described
+def evolution(
+    domain: Domain,
+    *,
+    population: int = 100,
+    tournament: int = 10,
+    mutation: int | float | None = None,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> PolicyAdapter:
+    """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
+
+    The population is the last `population` points told, with their rewards. Until it is full, points are
+    uniform. Then each step draws `tournament` members at random, with replacement, and plays a mutation
+    of the one with the best reward; told, it joins the population, and the oldest member leaves. Points
+    that were not asked for join it just the same.
+
+    A mutation changes a little of the winner. The algorithm was made for architectures, where one
+    component is changed, and is carried over to points like this:
+
+    * `Candidates`: one of the `mutation` nearest other candidates, uniformly. Distances are Euclidean in
+      inputs that are divided by their standard deviation over the candidates.
+    * `Box`: a Gaussian step with a deviation of `mutation` times the side along each coordinate, clipped
+      to the box.
+
+    Parameters
+    ----------
+    domain : Candidates or Box
+        Where it may play.
+    population : int
+        P; 100 by default, and tournaments of 10, are those of the code that the experiments of
+        Calandriello et al. 2020 ran (the published benchmark scripts of Ying et al. 2019).
+    tournament : int
+        S: so many of them, drawn at random, compete; 1 is a random walk without selection.
+    mutation : int or float, optional
+        Number of neighbours of a candidate (10 by default), or share of a side of a box (0.1).
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.evolution(sites, population=5, tournament=2)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    whole_number("population", population)
+    whole_number("tournament", tournament)
+    mutate: Any
+    if isinstance(domain, Candidates):
+        name, count = "mutation, a number of neighbours on Candidates,", mutation
+        mutate = Neighbour(domain, whole_number(name, 10 if count is None else count))
+    elif isinstance(domain, Box):
+        share = 0.1 if mutation is None else mutation
+        mutate = Step(domain, positive_number("mutation, a share of a Box,", share))
+    else:
+        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(domain)}")
+    rule = RegularisedEvolution(domain, mutate, tournament, deque(maxlen=population))
+    return adapted(domain, rule, minimise, seed)
+
+
+POLICIES = (
+    UNIFORM,
+    EPS_GREEDY,
+    Policy(
+        "evolution",
+        evolution,
+        "regularised evolution",
+        paper="Real 2019",
+        look=PlotStyle("#333314", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
+    ),
+)

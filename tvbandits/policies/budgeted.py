@@ -106,7 +106,7 @@ BKB = Policy(
     bkb,
     "a dictionary by leverage scores at every step",
     paper="Calandriello 2019",
-    look=PlotStyle("#a3320b", (0, (9, 2)), 1.8, "<"),
+    look=PlotStyle("#662514", (0, (9, 2)), 1.8, "<"),
     widths={"theory": theory_of_bkb},
 )
 
@@ -186,7 +186,7 @@ BBKB = Policy(
     bbkb,
     "the same in batches, rule=global|local",
     paper="Calandriello 2020",
-    look=PlotStyle("#5b3a99", (0, (9, 2, 2, 2)), 1.8, ">"),
+    look=PlotStyle("#7e30f2", (0, (9, 2, 2, 2)), 1.8, ">"),
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )
 
@@ -244,7 +244,7 @@ GP_BUCB = Policy(
     gp_bucb,
     "GP-UCB in batches",
     paper="Desautels 2014",
-    look=PlotStyle("#3f7d20", (0, (5, 1, 1, 1)), 2.2, "p"),
+    look=PlotStyle("#38418c", (0, (5, 1, 1, 1)), 2.2, "p"),
 )
 
 
@@ -302,7 +302,7 @@ THOMPSON = Policy(
     thompson,
     "batches of posterior samples",
     paper="Kandasamy 2018",
-    look=PlotStyle("#c2185b", (0, (2, 2)), 2.0, "d"),
+    look=PlotStyle("#d92b4e", (0, (2, 2)), 2.0, "d"),
     widths={"theory": theory_of_bbkb},
 )
 

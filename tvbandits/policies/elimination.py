@@ -7,8 +7,8 @@ AISTATS 2025.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
-from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, constant, finite, inward
+from tvbandits.policies.ruled import PolicyAdapter, adapted, constant, finite, inward, unit_of
 from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
 
 
@@ -45,7 +45,8 @@ def most_uncertain(K: Array, noise: float, count: int) -> Index:
     return rows
 
 
-class PhasedElimination(PolicyState):
+@dataclass(eq=False)
+class PhasedElimination:
     """The rule.
 
     Phase i = 0, 1, ... has `first` 2^i plays: the most uncertain ones of the surviving candidates, in
@@ -56,7 +57,8 @@ class PhasedElimination(PolicyState):
     Parameters
     ----------
     domain : Candidates
-    kernel : scikit-learn kernel
+    K : array of shape (A, A)
+        Their prior covariance.
     noise : float
         In prior deviations squared.
     reset_every, first : int
@@ -64,96 +66,77 @@ class PhasedElimination(PolicyState):
     mean : float or "online"
         "online": the mean of the phase's rewards.
     scale : float
+    surviving : array of int
+        Rows of the candidates that are left.
+    length, plays : int
+        Of the phase, and since the last restart.
+    queue, rows : list of int
+        What the phase still plays, and what it has played.
+    rewards : list of float
     """
 
-    kept: None = None
-    holds: ClassVar[Kinds] = {
-        "_domain": Candidates,
-        "_noise": Real,
-        "_width": Real,
-        "_K": np.ndarray,
-        "_mean": Real | str,
-        "_scale": Real,
-        "_reset_every": Integral,
-        "_first": Integral,
-        "_plays": Integral,
-        "_length": Integral,
-        "_queue": list,
-        "_rows": list,
-        "_rewards": list,
-        "surviving": np.ndarray,
-    }
-
-    def __init__(
-        self,
-        domain: Candidates,
-        kernel: Any,
-        noise: float,
-        reset_every: int,
-        first: int,
-        width: float,
-        mean: Mean,
-        scale: float,
-    ) -> None:
-        self._domain, self._noise, self._width = domain, noise, width
-        self._K = np.asarray(kernel(domain.X))
-        self._mean, self._scale, self._reset_every, self._first = mean, scale, reset_every, first
-        self._plays = 0
-        self._restart()
-
-    def _restart(self) -> None:
-        self.surviving: Index = np.arange(len(self._domain))
-        self._length, self._plays = self._first, 0
-        self._queue: list[int] = []
-        self._rows: list[int] = []
-        self._rewards: list[float] = []
+    domain: Candidates
+    K: Array
+    noise: float
+    reset_every: int
+    first: int
+    width: float
+    mean: Mean
+    scale: float
+    surviving: Index
+    length: int
+    plays: int = 0
+    queue: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """The next play of the phase; one that is not available is put off, and what is out is last."""
-        if not self._queue:
-            K = self._K[np.ix_(self.surviving, self.surviving)]
-            rows = self.surviving[most_uncertain(K, self._noise, self._length)]
-            self._queue = [int(row) for row in rng.permutation(rows)]
-        first, last = list(self._queue), []
-        for row in self._domain.index(out.X).tolist():
+        if not self.queue:
+            K = self.K[np.ix_(self.surviving, self.surviving)]
+            rows = self.surviving[most_uncertain(K, self.noise, self.length)]
+            self.queue = [int(row) for row in rng.permutation(rows)]
+        first, last = list(self.queue), []
+        for row in self.domain.index(out.X).tolist():
             if row in first:
                 first.remove(row)
                 last.append(row)
         for row in first + last:
-            if allowed(self._domain.X[row][None])[0]:
-                return np.asarray(self._domain.X[row].copy())
+            if allowed(self.domain.X[row][None])[0]:
+                return np.asarray(self.domain.X[row].copy())
         return allowed.sample(rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Count plays of the phase, whoever chose them; eliminate at its end."""
         for x, y in zip(rewards.X, rewards.y, strict=True):
-            row = int(self._domain.index(x[None])[0])
-            if row in self._queue:
-                self._queue.remove(row)
-            self._rows.append(row)
-            self._rewards.append(float(y) / self._scale)
-            self._plays += 1
-            if self._plays >= self._reset_every:
-                self._restart()
-            elif not self._queue and len(self._rows) >= self._length:
+            row = int(self.domain.index(x[None])[0])
+            if row in self.queue:
+                self.queue.remove(row)
+            self.rows.append(row)
+            self.rewards.append(float(y) / self.scale)
+            self.plays += 1
+            if self.plays >= self.reset_every:
+                self.surviving, self.length, self.plays = np.arange(len(self.domain)), self.first, 0
+                self.queue, self.rows, self.rewards = [], [], []
+            elif not self.queue and len(self.rows) >= self.length:
                 self._eliminate()
 
     def _eliminate(self) -> None:
         mean, deviation = self.beliefs()
-        upper, lower = mean + self._width * deviation, mean - self._width * deviation
+        upper, lower = mean + self.width * deviation, mean - self.width * deviation
         alive = self.surviving
         self.surviving = alive[upper[alive] >= lower[alive].max()]
-        self._length *= 2
-        self._rows, self._rewards = [], []
+        self.length *= 2
+        self.rows, self.rewards = [], []
 
     def beliefs(self) -> tuple[Array, Array]:
         """Mean and deviation at all candidates, by the rewards of this phase."""
-        rows, y = np.array(self._rows, dtype=np.int64), np.array(self._rewards)
-        centre = float(y.mean()) if self._mean == "online" else float(self._mean) / self._scale
-        L = cholesky(self._K[np.ix_(rows, rows)] + self._noise * np.eye(len(rows))).L
-        reach = solve_lower(L, self._K[rows])
+        rows, y = np.array(self.rows, dtype=np.int64), np.array(self.rewards)
+        centre = float(y.mean()) if self.mean == "online" else float(self.mean) / self.scale
+        L = cholesky(self.K[np.ix_(rows, rows)] + self.noise * np.eye(len(rows))).L
+        reach = solve_lower(L, self.K[rows])
         mean = centre + reach.T @ solve_lower(L, y - centre)
-        variance = np.diagonal(self._K) - (reach**2).sum(axis=0)
+        variance = np.diagonal(self.K) - (reach**2).sum(axis=0)
         return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
 
 
@@ -198,23 +181,21 @@ def r_perp(
     """
     whole_number("reset_every", reset_every)
     whole_number("first", first, at_most=100_000)
-    unit = 1.0 if mean != "online" else positive_number("scale", scale)
+    unit = unit_of(mean, scale)
     width = constant(confidence)
     noise = positive_number("noise_variance", noise_variance) / unit**2
     prior, arms = inward(mean, minimise), finite(domain, "R-PERP")
-    rule = PhasedElimination(arms, kernel, noise, reset_every, first, width, prior, unit)
-    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
+    K, every = np.asarray(kernel(arms.X)), np.arange(len(arms))
+    rule = PhasedElimination(
+        arms, K, noise, reset_every, first, width, prior, unit, every, length=first
+    )
+    return adapted(domain, rule, minimise, seed)
 
 
-def recommended(
-    setting: Setting, reset_every: int | None = None, scale: float | None = None
-) -> Mapping[str, Any]:
-    """The period that balances phases and variation, and the deviation of a first sample."""
-    unit = setting.scale if scale is None else scale
-    if reset_every is None:
-        noise = setting.noise_variance / unit**2
-        reset_every = theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
-    return {"reset_every": reset_every, "scale": unit}
+def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
+    """The period that balances phases and variation."""
+    noise = setting.noise_variance / (given.get("scale") or setting.scale) ** 2
+    return theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
 
 
 POLICIES = (
@@ -223,7 +204,7 @@ POLICIES = (
         r_perp,
         "phases in random order, elimination, restarts",
         paper="Iwazaki & Takeno 2025",
-        look=PlotStyle("#045a8d", (0, (1, 2)), 2.2, "|"),
-        recommended=recommended,
+        look=PlotStyle("#5d24b2", (0, (1, 2)), 2.2, "|"),
+        recommended={"reset_every": recommended_period, "scale": lambda setting, _: setting.scale},
     ),
 )

@@ -1,4 +1,4 @@
-"""GP-UCB, and those of its descendants that forget by counting: resets, a window, weights.
+"""GP-UCB, and its descendants that forget: resets, a window, weights, a kernel over time, noise, events.
 
 References
 ----------
@@ -7,19 +7,35 @@ I. Bogunovic, J. Scarlett, V. Cevher. Time-varying Gaussian process bandit optim
 X. Zhou and N. Shroff. No-regret algorithms for time-varying Bayesian optimization. CISS 2021.
 Y. Deng, X. Zhou, B. Kim, A. Tewari, A. Gupta and N. Shroff. Weighted Gaussian process bandits for
     non-stationary environments. AISTATS 2022. (W-GP-UCB)
+P. Brunzema, A. von Rohr, S. Trimpe. On controller tuning with time-varying Bayesian optimization. 2022.
+P. Brunzema, A. von Rohr, F. Solowjow and S. Trimpe. Event-triggered time-varying Bayesian optimization.
+    TMLR 2025.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from inspect import Parameter
 from typing import Any, Literal
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import whole_number
-from tvbandits.core.coercion import choice
+from tvbandits.core.arrays import (
+    LARGEST_WHOLE,
+    finite_number,
+    noise_variance_number,
+    whole_number,
+)
+from tvbandits.core.coercion import choice, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
+from tvbandits.forgetting.aging import Aging
+from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.kernels.space_time import Drift
+from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.policies import theory
 from tvbandits.policies.setting import (
     Common,
@@ -31,6 +47,7 @@ from tvbandits.policies.setting import (
     Seed,
     Setting,
     Width,
+    as_posterior,
     assembled,
     described,
     learning_rule,
@@ -114,18 +131,11 @@ def r_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, aging=period)
 
 
-def recommended_r(
-    setting: Setting,
-    reset_every: int | None = None,
-    period: Literal["variation", "bogunovic"] = "variation",
-) -> Mapping[str, Any]:
+def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
     """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
-    choice("period", period, ("variation", "bogunovic"))
-    if reset_every is not None:
-        return {"reset_every": reset_every}
-    if period == "bogunovic":
-        return {"reset_every": theory.reset_period_under_drift(setting.horizon, setting.epsilon)}
-    return {"reset_every": theory.reset_period(*setting.budgets)}
+    if choice("period", given["period"], ("variation", "bogunovic")) == "bogunovic":
+        return theory.reset_period_under_drift(setting.horizon, setting.epsilon)
+    return theory.window_length(*setting.budgets)
 
 
 R_GP_UCB = Policy(
@@ -134,7 +144,15 @@ R_GP_UCB = Policy(
     "starts afresh every reset_every rewards, period=variation|bogunovic",
     paper="Bogunovic 2016",
     look=PlotStyle("#0072b2", "--", 1.8, "D"),
-    recommended=recommended_r,
+    recommended={"reset_every": recommended_period},
+    words=(
+        Parameter(
+            "period",
+            Parameter.KEYWORD_ONLY,
+            default="variation",
+            annotation=Literal["variation", "bogunovic"],
+        ),
+    ),
     first_comparison=3,
 )
 
@@ -176,18 +194,13 @@ def sw_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, aging=latest)
 
 
-def recommended_sw(setting: Setting, window: int | None = None) -> Mapping[str, Any]:
-    """The window of Zhou & Shroff 2021 for the variation of the problem."""
-    return {"window": theory.window_length(*setting.budgets) if window is None else window}
-
-
 SW_GP_UCB = Policy(
     "sw-gp-ucb",
     sw_gp_ucb,
     "the last window rewards",
     paper="Zhou & Shroff 2021",
     look=PlotStyle("#00805d", "-.", 1.8, "^"),
-    recommended=recommended_sw,
+    recommended={"window": lambda setting, _: theory.window_length(*setting.budgets)},
     first_comparison=4,
 )
 
@@ -236,13 +249,9 @@ def w_gp_ucb(
     )
 
 
-def recommended_w(
-    setting: Setting, discount: float | None = None, learn: Learn | None = None
-) -> Mapping[str, Any]:
+def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | None:
     """The discount of Deng 2022 for the variation of the problem, unless it is to be learned."""
-    if learn:
-        return {"discount": discount, "learn": learn}
-    return {"discount": theory.discount(*setting.budgets) if discount is None else discount}
+    return None if given.get("learn") else theory.discount(*setting.budgets)
 
 
 W_GP_UCB = Policy(
@@ -251,9 +260,202 @@ W_GP_UCB = Policy(
     "weights discount^age",
     paper="Deng 2022",
     look=PlotStyle("#b8478d", ":", 2.4, "v"),
-    recommended=recommended_w,
+    recommended={"discount": recommended_discount},
     first_comparison=5,
 )
 
 
-POLICIES = (GP_UCB, R_GP_UCB, SW_GP_UCB, W_GP_UCB)
+FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
+"""Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards."""
+
+
+@described
+def tv_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    epsilon: float | None = None,
+    first_sample: int | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Rate of forgetting. Without it, it is fitted once by log evidence, and fixed.
+    first_sample : int, optional
+        After so many rewards it is fitted, by default 50, with the unit of reward; until then it is 0.1.
+        Only without epsilon.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.tv_gp_ucb(sites, RBF(1.0), 0.01, epsilon=0.05)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    common = Common(confidence, posterior, mean, seed, minimise)
+    if isinstance(as_posterior(posterior), ModelEnsemble):
+        raise ValueError(
+            f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
+        )
+    if epsilon is None:
+        rewards = FIRST_SAMPLE if first_sample is None else first_sample
+        whole_number("first_sample", rewards, at_least=2)
+        once = Every(
+            LARGEST_WHOLE, (rewards,), observations=rewards, iterations=50, spread=math.inf
+        )
+        drifting = space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
+        return assembled(domain, drifting, noise_variance, common, learn=once)
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    if first_sample is not None:
+        raise ValueError(
+            f"first_sample is for an epsilon that is not given, got epsilon = {epsilon}"
+        )
+    drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
+    return assembled(domain, drifting, noise_variance, common)
+
+
+def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
+    """The epsilon that was fitted to a sample before the first step, unless it is to fit its own."""
+    return setting.epsilon if given.get("first_sample") is None else None
+
+
+TV_GP_UCB = Policy(
+    "tv-gp-ucb",
+    tv_gp_ucb,
+    "a kernel that forgets at rate epsilon",
+    paper="Bogunovic 2016",
+    look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
+    recommended={"epsilon": recommended_epsilon},
+    first_comparison=6,
+)
+
+
+@described
+def ui_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    rate: float | None = None,
+    growth: Literal["wiener", "linear"] = "wiener",
+    learn: Learn | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """Uncertainty injection (Brunzema 2022): the noise variance of a reward grows with its age.
+
+    Parameters
+    ----------
+    rate : float, optional
+        Of the growth. Without it, it is learned while the bandit plays.
+    growth : "wiener" or "linear"
+        s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.ui_gp_ucb(sites, RBF(1.0), 0.01, rate=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    choice("growth", growth, ("wiener", "linear"))
+    noise_variance_number("noise_variance", noise_variance)
+    rule = learning_rule("rate", rate, learn)
+    if growth == "linear":
+        injected: Aging = aging.Linear(1.0 if rate is None else rate)
+    else:
+        injected = aging.Wiener(noise_variance if rate is None else rate)
+    common = Common(confidence, posterior, mean, seed, minimise)
+    return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
+
+
+def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None:
+    """The rate at which a reward's variance grows under the drift model, unless it is to be learned."""
+    if given.get("learn"):
+        return None
+    # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
+    increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+    wiener = given.get("growth", "wiener") == "wiener"
+    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
+
+
+UI_GP_UCB = Policy(
+    "ui-gp-ucb",
+    ui_gp_ucb,
+    "injects noise at rate, growth=wiener|linear",
+    paper="Brunzema 2022",
+    look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
+    recommended={"rate": recommended_rate},
+    first_comparison=7,
+)
+
+
+@described
+def et_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    delta: float = 0.1,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """ET-GP-UCB (Brunzema 2025): forget everything when a reward leaves its confidence interval.
+
+    No rate of change is needed.
+
+    Parameters
+    ----------
+    delta : float
+        Probability of a reset without a cause.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.et_gp_ucb(sites, RBF(1.0), 0.01, delta=0.1)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    common = Common(confidence, posterior, mean, seed, minimise)
+    return assembled(domain, kernel, noise_variance, common, reset=EventTrigger(delta))
+
+
+ET_GP_UCB = Policy(
+    "et-gp-ucb",
+    et_gp_ucb,
+    "starts afresh when a reward is a surprise",
+    paper="Brunzema 2025",
+    look=PlotStyle("#59513e", (0, (8, 1, 1, 1)), 2.0, "H"),
+)
+
+
+POLICIES = (GP_UCB, R_GP_UCB, SW_GP_UCB, W_GP_UCB, TV_GP_UCB, UI_GP_UCB, ET_GP_UCB)

@@ -20,10 +20,9 @@ rho^(t) = sure (log2 T + 1) log(T / delta) rho(t). Rewards count in prior deviat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +34,9 @@ from tvbandits.core.coercion import function, shown
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
-from tvbandits.policies.predictive import Centre
-from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, inward
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, Width, described
+from tvbandits.policies.priors import Centre
+from tvbandits.policies.ruled import PolicyAdapter, adapted, inward, unit_of
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Width, described
 
 Base = Callable[..., Bandit]
 
@@ -124,7 +123,8 @@ def _awaiting(bandit: Bandit, out: Plays) -> Bandit:
     return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=out))
 
 
-class Master(PolicyState):
+@dataclass(eq=False)
+class Master:
     """The rule.
 
     Parameters
@@ -134,28 +134,19 @@ class Master(PolicyState):
     tests : Tests
     centre : Centre
         The mean of rewards, where it is learned, and their prior deviation.
+    block : Block
+        The present one.
+    chosen : list
+        Plays that are out: the point, the copy that chose it, and its optimistic value.
+    restarts : int
     """
 
-    kept: None = None
-    holds: ClassVar[Kinds] = {
-        "_make": Maker,
-        "_tests": Tests,
-        "_centre": Centre,
-        "_block": Block,
-        "_chosen": list,
-        "restarts": Integral,
-    }
-
-    def __init__(self, make: Maker, tests: Tests, centre: Centre) -> None:
-        self._make, self._tests, self._centre = make, tests, centre
-        self._block = Block(0)
-        self._chosen: list[tuple[Array, Copy, float]] = []
-        self.restarts = 0
-
-    @property
-    def block(self) -> Block:
-        """The present block."""
-        return self._block
+    make: Maker
+    tests: Tests
+    centre: Centre
+    block: Block = field(default_factory=lambda: Block(0))
+    chosen: list[tuple[Array, Copy, float]] = field(default_factory=list)
+    restarts: int = 0
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
@@ -165,55 +156,55 @@ class Master(PolicyState):
         mean, deviation = bandit.predict(x[None], now)
         optimistic = float(mean[0] + bandit.info.beta * deviation[0])
         waiting = {each.tobytes() for each in out.X}
-        self._chosen = [each for each in self._chosen if each[0].tobytes() in waiting]
-        self._chosen.append((x, active, optimistic))
+        self.chosen = [each for each in self.chosen if each[0].tobytes() in waiting]
+        self.chosen.append((x, active, optimistic))
         return x
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """The copy that played learns; then the tests. Only what was asked for is looked at."""
         for x, t, y, v in zip(rewards.X, rewards.t, rewards.y, rewards.variance, strict=True):
-            play = next((each for each in self._chosen if np.array_equal(each[0], x)), None)
+            play = next((each for each in self.chosen if np.array_equal(each[0], x)), None)
             if play is None:
                 continue
-            self._chosen = [each for each in self._chosen if each is not play]
+            self.chosen = [each for each in self.chosen if each is not play]
             _, copy, optimistic = play
-            scale = self._centre.scale
+            scale = self.centre.scale
             scaled = float(y) / scale
             if copy.centre is None:
-                copy.centre = self._centre.before(scaled)
-            self._centre = self._centre.seen(scaled)
+                copy.centre = self.centre.before(scaled)
+            self.centre = self.centre.seen(scaled)
             copy.bandit.tell(x[None], [scaled - copy.centre], t, v / scale**2)
             self._active(rng)
-            self._block.optimistic.append(copy.centre + optimistic)
-            self._block.rewards.append(scaled)
+            self.block.optimistic.append(copy.centre + optimistic)
+            self.block.rewards.append(scaled)
             if self._changed():
                 self.restarts += 1
-                self._block, self._chosen = Block(0), []
-            elif len(self._block.rewards) == 2**self._block.order:
-                self._block = Block(self._block.order + 1)
+                self.block, self.chosen = Block(0), []
+            elif len(self.block.rewards) == 2**self.block.order:
+                self.block = Block(self.block.order + 1)
 
     def _active(self, rng: np.random.Generator) -> Copy:
         """The shortest copy that covers the present step; those that are due start first."""
-        step, copies = len(self._block.rewards), self._block.copies
-        if self._block.begun == step:
+        step, copies = len(self.block.rewards), self.block.copies
+        if self.block.begun == step:
             self._start_copies(step, rng)
-            self._block.begun += 1
+            self.block.begun += 1
         covering = [copy for copy in copies if copy.start <= step <= copy.end]
         return min(covering, key=lambda copy: (copy.order, -copy.start))
 
     def _start_copies(self, step: int, rng: np.random.Generator) -> None:
-        n, rho = self._block.order, self._tests.rho
-        learned = self._centre.value if self._centre.count else None
-        centre = learned if self._centre.given == "online" else 0.0
+        n, rho = self.block.order, self.tests.rho
+        learned = self.centre.value if self.centre.count else None
+        centre = learned if self.centre.given == "online" else 0.0
         for m in range(n, -1, -1):
             due = step % 2**m == 0
             if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
-                made = self._make(int(rng.integers(2**31)))
-                self._block.copies.append(Copy(m, step, step + 2**m - 1, made, centre))
+                made = self.make(int(rng.integers(2**31)))
+                self.block.copies.append(Copy(m, step, step + 2**m - 1, made, centre))
 
     def _changed(self) -> bool:
         """Whether one of the tests says that the rewards have changed."""
-        block, tests = self._block, self._tests
+        block, tests = self.block, self.tests
         step = len(block.rewards) - 1
         lowest = min(block.optimistic)
         for copy in block.copies:
@@ -285,23 +276,12 @@ def master(
     tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit = 1.0 if mean != "online" else positive_number("scale", scale)
+    unit = unit_of(mean, scale)
     noise, prior = noise_variance / unit**2, inward(mean, minimise)
     make = Maker(base, domain, kernel, noise, confidence, prior)
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
-    rule = Master(make, tests, Centre(prior, unit))
-    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
-
-
-def recommended(
-    setting: Setting, horizon: int | None = None, scale: float | None = None
-) -> Mapping[str, Any]:
-    """The length of a run, and the prior deviation of a first sample."""
-    return {
-        "horizon": setting.horizon if horizon is None else horizon,
-        "scale": setting.scale if scale is None else scale,
-    }
+    return adapted(domain, Master(make, tests, Centre(prior, unit)), minimise, seed)
 
 
 POLICIES = (
@@ -310,7 +290,10 @@ POLICIES = (
         master,
         "copies of a bandit on many scales, and two tests",
         paper="Wei & Luo 2021",
-        look=PlotStyle("#525252", (0, (8, 2, 2, 2)), 1.8, "4"),
-        recommended=recommended,
+        look=PlotStyle("#442459", (0, (8, 2, 2, 2)), 1.8, "4"),
+        recommended={
+            "horizon": lambda setting, _: setting.horizon,
+            "scale": lambda setting, _: setting.scale,
+        },
     ),
 )

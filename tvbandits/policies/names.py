@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tvbandits.core.coercion import cleaned, shown
+from tvbandits.core.coercion import cleaned
 
 WORDS = {"true": True, "false": False}
 
@@ -56,8 +56,7 @@ def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
                 f"its parameters: {', '.join(parameters) or 'none'}"
             )
     return {
-        key: _converted(f'"{text}": {key}', value, parameters[key].annotation)
-        for key, value in values.items()
+        key: _converted(f'"{text}": {key}', value, parameters[key]) for key, value in values.items()
     }
 
 
@@ -98,19 +97,6 @@ def known_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
         f'unknown {kind} "{cleaned(name, 80)}"; {_meant(name, alike.values())}'
         f"there are: {', '.join(alike.values())}"
     )
-
-
-def naming_the_parameter(message: str, parameters: Mapping[str, Any]) -> str:
-    """Let "last must be ..., got 0" speak of the parameter that was given as 0, if there is one."""
-    about, _, rest = message.partition(" ")
-    blamed = [
-        key
-        for key, value in parameters.items()
-        if rest.endswith((f"got {value}", f"got {shown(value)}"))
-    ]
-    if about in parameters or len(blamed) != 1 or not rest.startswith("must "):
-        return message
-    return f"{blamed[0]} {rest}"
 
 
 # --- what is imported --------------------------------------------------------------------------------
@@ -157,7 +143,7 @@ def imported(path: str) -> Any:
 def instance_of(found: Any) -> Any:
     """An object, or what a class or a function makes that needs no arguments."""
     makes = isinstance(found, type) or inspect.isroutine(found)
-    if makes and not any(_is_needed(each) for each in inspect.signature(found).parameters.values()):
+    if makes and not any(is_needed(each) for each in inspect.signature(found).parameters.values()):
         try:
             return found()
         except Exception as error:  # code of somebody else
@@ -165,7 +151,8 @@ def instance_of(found: Any) -> Any:
     return found
 
 
-def _is_needed(parameter: inspect.Parameter) -> bool:
+def is_needed(parameter: inspect.Parameter) -> bool:
+    """Whether nothing can be called without it."""
     open_ended = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return parameter.default is parameter.empty and parameter.kind not in open_ended
 
@@ -212,8 +199,9 @@ def _literal(value: str) -> Any:
 PLAIN = (str, int, float, bool, NoneType)
 
 
-def _converted(name: str, value: str, declared: Any) -> Any:
+def _converted(name: str, value: str, parameter: inspect.Parameter) -> Any:
     """`value` in the declared type; parameters that declare none take what it looks like."""
+    declared = parameter.annotation
     kinds, words = _kinds(declared)
     objects = [kind for kind in kinds if kind not in PLAIN]
     found = _literal(value)
@@ -221,6 +209,8 @@ def _converted(name: str, value: str, declared: Any) -> Any:
         return instance_of(load(value))
     if value.casefold() in words:
         return value.casefold()
+    if means_none(value, declared):
+        return None
     if str in kinds:
         return value
     if bool in kinds and isinstance(found, bool):
@@ -236,10 +226,19 @@ def _converted(name: str, value: str, declared: Any) -> Any:
     wanted = [*((float, "a number"), (int, "a whole number"), (bool, "true or false"))]
     allowed = [text for kind, text in wanted if kind in kinds][:1]
     allowed += [f'"{word}"' for word in words]
+    if parameter.default is not None and means_none("none", declared):
+        allowed += ['"none"']  # else one leaves the parameter out
     allowed += ["package.module:attribute"] if objects and declared not in _UNDECLARED else []
     if not allowed or declared in _UNDECLARED:
         return found
     raise ValueError(f"{name} must be {' or '.join(allowed)}, got {cleaned(value, 200)}")
+
+
+def means_none(value: object, declared: Any) -> bool:
+    """Whether a value is the text "none" and stands for None: where no other text may be given."""
+    kinds, _ = _kinds(declared)
+    said = isinstance(value, str) and value.casefold() == "none"
+    return said and NoneType in kinds and str not in kinds
 
 
 _UNDECLARED = (Any, inspect.Parameter.empty)
@@ -247,17 +246,8 @@ _UNDECLARED = (Any, inspect.Parameter.empty)
 
 def _kinds(declared: Any) -> tuple[list[Any], list[str]]:
     """The types in a declared type, and the words of its `Literal`s."""
-    if get_origin(declared) is Literal:
-        return [], [each for each in get_args(declared) if isinstance(each, str)]
-    if get_origin(declared) is not None and not _is_union(declared):
-        return [get_origin(declared)], []
-    kinds: list[Any] = []
-    words: list[str] = []
-    for each in get_args(declared) if _is_union(declared) else ():
-        more, more_words = _kinds(each)
-        kinds, words = kinds + more, words + more_words
-    return (kinds, words) if _is_union(declared) else ([declared], [])
-
-
-def _is_union(declared: Any) -> bool:
-    return get_origin(declared) in (UnionType, Union)
+    union = get_origin(declared) in (UnionType, Union)
+    members = get_args(declared) if union else (declared,)
+    literal = [each for each in members if get_origin(each) is Literal]
+    kinds = [get_origin(each) or each for each in members if each not in literal]
+    return kinds, [word for each in literal for word in get_args(each) if isinstance(word, str)]

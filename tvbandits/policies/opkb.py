@@ -29,10 +29,9 @@ without prior knowledge. AISTATS 2023.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +48,9 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.predictive import Centre, features_of
-from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState, finite
-from tvbandits.policies.setting import PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.priors import Centre, features_of
+from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 SWEEPS, ENOUGH = 5000, 1e-11
 """Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
@@ -216,48 +215,50 @@ class Epoch:
     before: list[tuple[Array, int]] = field(default_factory=list)
 
 
-class Opkb(PolicyState):
+@dataclass(eq=False)
+class Opkb:
     """The rule.
 
     Parameters
     ----------
     domain : Candidates
-    kernel : scikit-learn kernel
+    features : array of shape (A, r)
     constants : Constants
     centre : Centre
     adaptive : bool
         Replay and restart (ADA-OPKB), or not (OPKB).
+    inverses : dict
+        S(P)^-1 of each strategy of the epoch.
+    chosen : list
+        Plays that are out: the bytes of the point, and the strategy that it was drawn from.
+    epoch : Epoch
+    restarts : int
     """
 
-    kept: None = None
-    holds: ClassVar[Kinds] = {
-        "_domain": Candidates,
-        "_constants": Constants,
-        "_centre": Centre,
-        "_adaptive": bool,
-        "_features": np.ndarray,
-        "_ridge": Real,
-        "_length": Integral,
-        "_uniformly": np.ndarray,
-        "_inverses": dict,
-        "_chosen": list,
-        "epoch": Epoch,
-        "restarts": Integral,
-    }
+    domain: Candidates
+    features: Array
+    constants: Constants
+    centre: Centre
+    adaptive: bool
+    inverses: dict[int, Array] = field(default_factory=dict)
+    chosen: list[tuple[bytes, int]] = field(default_factory=list)
+    epoch: Epoch = field(default_factory=Epoch)
+    restarts: int = 0
 
-    def __init__(
-        self, domain: Candidates, kernel: Any, constants: Constants, centre: Centre, adaptive: bool
-    ) -> None:
-        self._domain, self._constants, self._centre = domain, constants, centre
-        self._adaptive = adaptive
-        self._features, _ = features_of(kernel, domain.X)
-        self._ridge = constants.noise / constants.horizon
-        self._length = constants.length(len(domain))
-        self._uniformly = strategy(self._features, np.zeros(len(domain)), 1.0, self._ridge)
-        self._inverses: dict[int, Array] = {}
-        self._chosen: list[tuple[bytes, int]] = []
-        self.epoch = Epoch()
-        self.restarts = 0
+    @property
+    def ridge(self) -> float:
+        """What is added to the diagonal of every S(P)."""
+        return self.constants.noise / self.constants.horizon
+
+    @property
+    def length(self) -> int:
+        """E, of the first block."""
+        return self.constants.length(len(self.domain))
+
+    @cached_property
+    def uniformly(self) -> Array:
+        """The design over all arms, shape (A,)."""
+        return strategy(self.features, np.zeros(len(self.domain)), 1.0, self.ridge)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Draw an arm from the strategy that counts in this step."""
@@ -265,40 +266,40 @@ class Opkb(PolicyState):
         if len(epoch.strategies) == epoch.block:
             self._begin_block(rng)
         waiting = {x.tobytes() for x in out.X}
-        self._chosen = [each for each in self._chosen if each[0] in waiting]
-        order = self._order(len(epoch.weighted) + len(self._chosen))
+        self.chosen = [each for each in self.chosen if each[0] in waiting]
+        order = self._order(len(epoch.weighted) + len(self.chosen))
         P = epoch.strategies[order]
-        free = allowed(self._domain.X)
+        free = allowed(self.domain.X)
         if not (P * free).any():
             return allowed.sample(rng)
         row = int(rng.choice(len(P), p=P * free / (P * free).sum()))
-        x = np.asarray(self._domain.X[row].copy())
-        self._chosen.append((x.tobytes(), order))
+        x = np.asarray(self.domain.X[row].copy())
+        self.chosen.append((x.tobytes(), order))
         return x
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Weight the rewards of plays that were drawn; test; go on to the next block."""
         for x, y in zip(rewards.X, rewards.y, strict=True):
-            drawn = next((each for each in self._chosen if each[0] == x.tobytes()), None)
+            drawn = next((each for each in self.chosen if each[0] == x.tobytes()), None)
             if drawn is None:
                 continue
-            self._chosen.remove(drawn)
-            scaled = float(y) / self._centre.scale
-            self._centre = self._centre.seen(scaled)
-            phi = self._features[int(self._domain.index(x[None])[0])]
-            weight = self._inverses[drawn[1]] @ phi
+            self.chosen.remove(drawn)
+            scaled = float(y) / self.centre.scale
+            self.centre = self.centre.seen(scaled)
+            phi = self.features[int(self.domain.index(x[None])[0])]
+            weight = self.inverses[drawn[1]] @ phi
             self.epoch.weighted.append(np.outer(weight, [scaled, 1.0]))
-            if self._adaptive and self._changed():
+            if self.adaptive and self._changed():
                 self.restarts += 1
-                self.epoch, self._inverses, self._chosen = Epoch(), {}, []
-            elif len(self.epoch.weighted) == 2**self.epoch.block * self._length:
+                self.epoch, self.inverses, self.chosen = Epoch(), {}, []
+            elif len(self.epoch.weighted) == 2**self.epoch.block * self.length:
                 self._end_block()
 
     def gaps(self, total: Array, count: int) -> Array:
         """Empirical gaps (A,) from a sum of weighted rewards of `count` steps; zeros from none."""
         if count == 0:
-            return np.zeros(len(self._features))
-        rewards = self._features @ (total[:, 0] - self._centre.value * total[:, 1]) / count
+            return np.zeros(len(self.features))
+        rewards = self.features @ (total[:, 0] - self.centre.value * total[:, 1]) / count
         return np.asarray(rewards.max() - rewards)
 
     def _before(self, k: int) -> Array:
@@ -308,19 +309,19 @@ class Opkb(PolicyState):
         return self.gaps(*self.epoch.before[k - 1])
 
     def _begin_block(self, rng: np.random.Generator) -> None:
-        j, constants, epoch = self.epoch.block, self._constants, self.epoch
+        j, constants, epoch = self.epoch.block, self.constants, self.epoch
         D = self._before(j)
-        P = strategy(self._features, D, 2.0 / constants.beta(j), self._ridge)
+        P = strategy(self.features, D, 2.0 / constants.beta(j), self.ridge)
         near = np.flatnonzero(constants.near(j, len(D)) >= D)
         design = np.zeros(len(D))
-        design[near] = strategy(self._features[near], np.zeros(len(near)), 1.0, self._ridge)
+        design[near] = strategy(self.features[near], np.zeros(len(near)), 1.0, self.ridge)
         mu = constants.mu(j)
-        mixed = (1 - mu) * (P + design) / 2 + mu * self._uniformly
+        mixed = (1 - mu) * (P + design) / 2 + mu * self.uniformly
         epoch.strategies.append(mixed / mixed.sum())
-        self._inverses[j] = inverse_moment(self._features, epoch.strategies[j], self._ridge)
+        self.inverses[j] = inverse_moment(self.features, epoch.strategies[j], self.ridge)
         epoch.replays = []
-        for m in range(j if self._adaptive else 0):
-            span = 2**m * self._length
+        for m in range(j if self.adaptive else 0):
+            span = 2**m * self.length
             for slot in range(2 ** (j - m)):
                 if rng.random() < 2.0 ** ((m - j) / 2):
                     epoch.replays.append(Replay(m, slot * span, (slot + 1) * span))
@@ -332,14 +333,14 @@ class Opkb(PolicyState):
 
     def _changed(self) -> bool:
         """Whether a replay that ends now disagrees with what was known before."""
-        epoch, c0 = self.epoch, self._constants.c0
+        epoch, c0 = self.epoch, self.constants.c0
         for replay in epoch.replays:
             if replay.end != len(epoch.weighted):
                 continue
             part = epoch.weighted[replay.start : replay.end]
             D = self.gaps(np.sum(part, axis=0), len(part))
             for k in range(1, epoch.block + 1):
-                other, most = self._before(k), 4 * c0 * self._constants.mu(min(replay.order, k))
+                other, most = self._before(k), 4 * c0 * self.constants.mu(min(replay.order, k))
                 if (D - 4 * other > most).any() or (other - 4 * D > most).any():
                     return True
         return False
@@ -347,7 +348,7 @@ class Opkb(PolicyState):
     def _end_block(self) -> None:
         epoch = self.epoch
         total, count = (
-            epoch.before[-1] if epoch.before else (np.zeros((self._features.shape[1], 2)), 0)
+            epoch.before[-1] if epoch.before else (np.zeros((self.features.shape[1], 2)), 0)
         )
         total = total + np.sum(epoch.weighted, axis=0)
         epoch.before.append((total, count + len(epoch.weighted)))
@@ -413,22 +414,8 @@ def ada_opkb(
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
     arms, centre = finite(domain, "OPKB"), Centre("online", scale)
-    rule = Opkb(arms, kernel, constants, centre, adaptive)
-    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
-
-
-def recommended(
-    setting: Setting,
-    gain: float | None = None,
-    horizon: int | None = None,
-    scale: float | None = None,
-) -> Mapping[str, Any]:
-    """Information gain, length and prior deviation of the problem."""
-    return {
-        "gain": max(setting.information_gain, 1e-6) if gain is None else gain,
-        "horizon": setting.horizon if horizon is None else horizon,
-        "scale": setting.scale if scale is None else scale,
-    }
+    rule = Opkb(arms, features_of(kernel, arms.X)[0], constants, centre, adaptive)
+    return adapted(domain, rule, minimise, seed)
 
 
 POLICIES = (
@@ -437,7 +424,11 @@ POLICIES = (
         ada_opkb,
         "solves for whom to play, replays the past, restarts",
         paper="Hong 2023",
-        look=PlotStyle("#993404", (0, (9, 2)), 1.8, "x"),
-        recommended=recommended,
+        look=PlotStyle("#a65642", (0, (9, 2)), 1.8, "x"),
+        recommended={
+            "gain": lambda setting, _: max(setting.information_gain, 1e-6),
+            "horizon": lambda setting, _: setting.horizon,
+            "scale": lambda setting, _: setting.scale,
+        },
     ),
 )

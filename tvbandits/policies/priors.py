@@ -1,4 +1,27 @@
-"""Several priors at once: PE-GP-UCB eliminates some of them, HP-GP-TS draws one.
+"""Kalman filters of all arms: predictive sampling on one, and several priors at once on as many.
+
+Predictive sampling: a Thompson sampling that does not explore what will soon be gone.
+
+[LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
+
+Drawn is what the next reward would be expected to be if all rewards after it were known. Under the
+model of this module, with every candidate read with noise s^2 in each
+future step, each coordinate i of w has from its future an uncertain image gamma w_i + N(0, x_i),
+
+    x_i = 1/2 (b + sqrt(b^2 + 4 gamma^2 delta^2 s_i^2)),  b = delta^2 + s_i^2 - gamma^2 s_i^2,
+
+with delta^2 = 1 - gamma^2 and s_i^2 = s^2 / lambda_i ([LX], section 5, for each coordinate). So the
+draw is N(m, gamma^2 V (gamma^2 V + diag x)^-1 V) with the mean m and covariance V of w at the
+decision.
+
+The TV-GP-UCB model on a finite domain as a small Kalman filter, in the eigenvectors of its kernel.
+
+With K = U diag(lambda) U^T over the candidates the reward is f = features w, features = U
+sqrt(lambda), and the model f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g has independent
+coordinates: w ~ N(0, I), w_{t+h} = gamma w_t + sqrt(1 - gamma^2) v with gamma = (1 - epsilon)^(h /
+2). A step costs O(r^2).
+
+Several priors at once: PE-GP-UCB eliminates some of them, HP-GP-TS draws one.
 
 [Zi] = J. Ziomek, M. Adachi and M. A. Osborne. Bayesian optimisation with unknown hyperparameters: regret
 bounds logarithmically closer to optimal / Time-varying Gaussian process bandits with unknown prior.
@@ -9,30 +32,257 @@ AISTATS 2025.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array, finite_number, positive_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import square_root
+from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.predictive import ArmFilter, Centre, features_of, log_density
+from tvbandits.gp.posteriors.kalman import gain_of
 from tvbandits.policies.ruled import (
-    Kinds,
     PolicyAdapter,
-    PolicyState,
+    adapted,
     constant,
     finite,
     inward,
     numbers_in,
+    unit_of,
 )
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, described
+
+SMALLEST = 1e-10
+"""Eigenvalues below this share of the largest are left out."""
+
+
+def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
+    """Features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix."""
+    values, vectors = eigenpairs(np.asarray(kernel(X)))
+    kept = values > SMALLEST * float(values.max())
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept])), np.asarray(values[kept])
+
+
+@dataclass(frozen=True)
+class ArmFilter:
+    """The posterior of w at a time, of reward and of the constant 1, as two columns.
+
+    Attributes
+    ----------
+    features : array of shape (A, r)
+    epsilon : float
+    mean : array of shape (r, 2)
+    covariance : array of shape (r, r)
+    time : float or None
+        What it speaks about; None: the prior, which is the same at any time.
+    """
+
+    features: Array
+    epsilon: float
+    mean: Array
+    covariance: Array
+    time: float | None = None
+
+    @classmethod
+    def prior(cls, features: Array, epsilon: float) -> ArmFilter:
+        """Before any reward."""
+        r = features.shape[1]
+        return cls(features, epsilon, np.zeros((r, 2)), np.eye(r))
+
+    def at(self, t: float) -> ArmFilter:
+        """As it is at a time, which is not earlier."""
+        if self.time is None or t <= self.time:
+            return replace(self, time=t if self.time is None else self.time)
+        gamma = (1.0 - self.epsilon) ** ((t - self.time) / 2)
+        covariance = gamma**2 * self.covariance
+        covariance[np.diag_indices_from(covariance)] += 1.0 - gamma**2
+        return replace(self, mean=gamma * self.mean, covariance=covariance, time=t)
+
+    def observed(self, row: int, y: float, noise: float) -> ArmFilter:
+        """With a reward at a candidate, at the time it speaks about."""
+        h = self.features[row]
+        reach, spread = gain_of(self.covariance, h, noise)
+        gain = reach / spread
+        mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
+        return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
+
+    def awaiting(self, out: Plays, domain: Candidates, noise: float) -> ArmFilter:
+        """As if the mean had been observed at plays whose rewards are not told yet."""
+        found = self
+        for x, t in zip(out.X, out.t, strict=True):
+            now = found.at(float(t))
+            told = now.observed(int(domain.index(x[None])[0]), 0.0, noise)
+            found = replace(now, covariance=told.covariance)
+        return found
+
+    def moments(self, row: int, centre: float) -> tuple[float, float]:
+        """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
+        h = self.features[row]
+        return centre + float(h @ self.centred(centre)), float(h @ self.covariance @ h)
+
+    def centred(self, centre: float) -> Array:
+        """Mean (r,) of w, for rewards less `centre`."""
+        return np.asarray(self.mean[:, 0] - centre * self.mean[:, 1])
+
+    def surface(self, centre: float) -> tuple[Array, Array]:
+        """Mean and deviation at all candidates."""
+        variance = np.einsum("ar,ar->a", self.features @ self.covariance, self.features)
+        mean = centre + self.features @ self.centred(centre)
+        return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
+
+
+@dataclass(frozen=True)
+class Centre:
+    """The prior mean of rewards in prior deviations: as given, or the mean of those seen.
+
+    Attributes
+    ----------
+    given : float or "online"
+    scale : float
+        The prior deviation that rewards are divided by.
+    total, count : float and int
+        Of the rewards seen.
+    """
+
+    given: float | Literal["online"]
+    scale: float
+    total: float = 0.0
+    count: int = 0
+
+    def seen(self, y: float) -> Centre:
+        """With one more reward, divided by the scale."""
+        return replace(self, total=self.total + y, count=self.count + 1)
+
+    @property
+    def value(self) -> float:
+        """The prior mean, divided by the scale."""
+        if self.given == "online":
+            return self.total / self.count if self.count else 0.0
+        return float(self.given) / self.scale
+
+    def before(self, y: float) -> float:
+        """The prior mean of a reward, divided by the scale: the first one is as good as expected."""
+        return y if self.given == "online" and not self.count else self.value
+
+
+def log_density(error: float, variance: float) -> float:
+    """Of a normal error."""
+    return -0.5 * (math.log(2 * math.pi * variance) + error**2 / variance)
+
+
+def future_variance(gamma: float, noise: Array) -> Array:
+    """x_i, the variance of gamma w_i as all future rewards tell it; `noise` is s_i^2 (r,)."""
+    delta = 1.0 - gamma**2
+    b = delta + (1.0 - gamma**2) * noise
+    return np.asarray(0.5 * (b + np.sqrt(b**2 + 4.0 * gamma**2 * delta * noise)))
+
+
+def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
+    """gamma^2 V (gamma^2 V + diag x)^-1 V."""
+    if gamma == 0.0:
+        return np.zeros_like(V)
+    if not x.any():
+        return V
+    half = solve_lower(cholesky(gamma**2 * V + np.diag(x)).L, gamma * V)
+    return np.asarray(half.T @ half)
+
+
+@dataclass(eq=False)
+class PredictiveSampling:
+    """The rule.
+
+    Parameters
+    ----------
+    domain : Candidates
+    filter : ArmFilter
+    noise : float
+        Of a reward, in prior deviations squared.
+    centre : Centre
+    stretch : float
+        What deviations are multiplied by.
+    future : array of shape (r,)
+        x_i of `future_variance`.
+    """
+
+    domain: Candidates
+    filter: ArmFilter
+    noise: float
+    centre: Centre
+    stretch: float
+    future: Array
+
+    @property
+    def gamma(self) -> float:
+        """What is left of w after one unit of time."""
+        return math.sqrt(1.0 - self.filter.epsilon)
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The best point of a draw."""
+        found = self.filter.awaiting(out, self.domain, self.noise).at(now)
+        covariance = drawn_covariance(found.covariance, self.gamma, self.future)
+        root = square_root(covariance)
+        step = root @ rng.standard_normal(root.shape[1])
+        values = found.features @ (found.centred(self.centre.value) + self.stretch * step)
+        return allowed.best(lambda X: values[self.domain.index(X)], rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Filter them."""
+        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
+            row, scaled = int(self.domain.index(x[None])[0]), float(y) / self.centre.scale
+            self.filter = self.filter.at(float(t)).observed(row, scaled, self.noise)
+            self.centre = self.centre.seen(scaled)
+
+
+@described
+def predictive_sampling(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float,
+    *,
+    epsilon: float,
+    scale: float = 1.0,
+    confidence: float = 1.0,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> PolicyAdapter:
+    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+    confidence : float
+        What the deviations of a draw are multiplied by.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    width = constant(confidence)
+    unit, arms = unit_of(mean, scale), finite(domain, "predictive sampling")
+    noise = positive_number("noise_variance", noise_variance) / unit**2
+    features, values = features_of(kernel, arms.X)
+    found = ArmFilter.prior(features, epsilon)
+    future = future_variance(math.sqrt(1.0 - epsilon), noise / values)
+    centre = Centre(inward(mean, minimise), unit)
+    rule = PredictiveSampling(arms, found, noise, centre, width, future)
+    return adapted(domain, rule, minimise, seed)
+
 
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 """The default priors: nine, three length scales times three rates of change."""
@@ -63,65 +313,51 @@ class Member:
     rounds: int = 0
 
 
-class SeveralPriors(PolicyState):
+@dataclass(eq=False)
+class SeveralPriors:
     """What both rules share: filters of all priors, told every reward.
 
     Parameters
     ----------
     domain : Candidates
-    kernels : sequence of kernels over points
-    rates : sequence of float
-        Rates of change; every kernel is tried with every rate.
+    members : list of Member
+        Every kernel with every rate of change.
     noise : float
         Of a reward, in prior deviations squared.
     centre : Centre
     width : float
+    steps : int
+        Rewards so far.
     """
 
-    kept: None = None
-    holds: ClassVar[Kinds] = {
-        "_domain": Candidates,
-        "_noise": Real,
-        "_centre": Centre,
-        "_width": Real,
-        "_steps": Integral,
-        "members": list,
-    }
-
-    def __init__(
-        self,
-        domain: Candidates,
-        kernels: Sequence[Any],
-        rates: Sequence[float],
-        noise: float,
-        centre: Centre,
-        width: float,
-    ) -> None:
-        features = [features_of(kernel, domain.X)[0] for kernel in kernels]
-        self._domain, self._noise, self._centre, self._width = domain, noise, centre, width
-        self.members = [Member(ArmFilter.prior(each, rate)) for each in features for rate in rates]
-        self._steps = 0
+    domain: Candidates
+    members: list[Member]
+    noise: float
+    centre: Centre
+    width: float
+    steps: int = 0
 
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
         """The filter of a prior at a decision."""
-        return self.members[p].filter.awaiting(out, self._domain, self._noise).at(now)
+        return self.members[p].filter.awaiting(out, self.domain, self.noise).at(now)
 
     def _best(self, values: Array, allowed: Allowed, rng: np.random.Generator) -> tuple[int, Array]:
         """Row and point of the largest of values (A,) that may be chosen."""
-        x = allowed.best(lambda X: values[self._domain.index(X)], rng)
-        return int(self._domain.index(x[None])[0]), x
+        x = allowed.best(lambda X: values[self.domain.index(X)], rng)
+        return int(self.domain.index(x[None])[0]), x
 
     def _observe(self, t: float, x: Array, y: float) -> None:
         """Every filter sees the reward; its evidence is that of the prediction of it."""
-        row, scaled = int(self._domain.index(x[None])[0]), y / self._centre.scale
+        row, scaled = int(self.domain.index(x[None])[0]), y / self.centre.scale
         for member in self.members:
             now = member.filter.at(t)
-            mean, variance = now.moments(row, self._centre.before(scaled))
-            member.log_evidence += log_density(scaled - mean, variance + self._noise)
-            member.filter = now.observed(row, scaled, self._noise)
-        self._centre, self._steps = self._centre.seen(scaled), self._steps + 1
+            mean, variance = now.moments(row, self.centre.before(scaled))
+            member.log_evidence += log_density(scaled - mean, variance + self.noise)
+            member.filter = now.observed(row, scaled, self.noise)
+        self.centre, self.steps = self.centre.seen(scaled), self.steps + 1
 
 
+@dataclass(eq=False)
 class Elimination(SeveralPriors):
     """PE-GP-UCB ([Zi]): the most optimistic of the priors that nothing speaks against.
 
@@ -132,32 +368,28 @@ class Elimination(SeveralPriors):
             > sqrt(2 s^2 |S_p| log(pi^2 t^2 |U| / (3 delta))) + sum_{S_p} b sd_p(x_i).
     """
 
-    holds: ClassVar[Kinds] = {**SeveralPriors.holds, "_delta": Real, "_chosen": dict, "left": list}
-
-    def __init__(self, *parts: Any, delta: float) -> None:
-        super().__init__(*parts)
-        self.left = list(range(len(self.members)))
-        self._delta = delta
-        self._chosen: dict[bytes, int] = {}
+    delta: float = field(kw_only=True)
+    left: list[int] = field(kw_only=True)
+    chosen: dict[bytes, int] = field(kw_only=True, default_factory=dict)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The point of the largest upper bound of all priors that are left."""
         found: tuple[float, int, Array] | None = None
         for p in self.left:
-            centre = self._centre.value
+            centre = self.centre.value
             mean, deviation = self._at(p, now, out).surface(centre)
-            bound = np.round(mean - centre + self._width * deviation, DIGITS)
+            bound = np.round(mean - centre + self.width * deviation, DIGITS)
             row, x = self._best(bound, allowed, rng)
             if found is None or bound[row] > found[0]:
                 found = (float(bound[row]), p, x)
         assert found is not None  # one prior is always left
-        self._chosen[found[2].tobytes()] = found[1]
+        self.chosen[found[2].tobytes()] = found[1]
         return found[2]
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Charge the prior that chose a point with its error; then all see the reward."""
         for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            p = self._chosen.pop(x.tobytes(), None)
+            p = self.chosen.pop(x.tobytes(), None)
             if p is not None:
                 self._charge(self.members[p], float(t), x, float(y))
             self._observe(float(t), x, float(y))
@@ -165,21 +397,22 @@ class Elimination(SeveralPriors):
                 self._judge(p)
 
     def _charge(self, member: Member, t: float, x: Array, y: float) -> None:
-        row = int(self._domain.index(x[None])[0])
-        scaled = y / self._centre.scale
-        mean, variance = member.filter.at(t).moments(row, self._centre.before(scaled))
+        row = int(self.domain.index(x[None])[0])
+        scaled = y / self.centre.scale
+        mean, variance = member.filter.at(t).moments(row, self.centre.before(scaled))
         member.errors += scaled - mean
-        member.allowance += self._width * math.sqrt(max(variance, 0.0))
+        member.allowance += self.width * math.sqrt(max(variance, 0.0))
         member.rounds += 1
 
     def _judge(self, p: int) -> None:
         member, priors = self.members[p], len(self.members)
-        logarithm = math.log(math.pi**2 * self._steps**2 * priors / (3 * self._delta))
-        most = math.sqrt(2 * self._noise * member.rounds * max(logarithm, 0.0)) + member.allowance
+        logarithm = math.log(math.pi**2 * self.steps**2 * priors / (3 * self.delta))
+        most = math.sqrt(2 * self.noise * member.rounds * max(logarithm, 0.0)) + member.allowance
         if p in self.left and len(self.left) > 1 and abs(member.errors) > most:
             self.left.remove(p)
 
 
+@dataclass(eq=False)
 class PosteriorOfPriors(SeveralPriors):
     """HP-GP-TS ([SC]): draw a prior from its posterior, then a reward from the prior's."""
 
@@ -194,7 +427,7 @@ class PosteriorOfPriors(SeveralPriors):
         p = int(rng.choice(len(self.members), p=self.weights()))
         found = self._at(p, now, out)
         root = square_root(found.covariance)
-        w = found.centred(self._centre.value) + self._width * root @ rng.standard_normal(
+        w = found.centred(self.centre.value) + self.width * root @ rng.standard_normal(
             root.shape[1]
         )
         return self._best(found.features @ w, allowed, rng)[1]
@@ -205,17 +438,6 @@ class PosteriorOfPriors(SeveralPriors):
             self._observe(float(t), x, float(y))
 
 
-class Stretched:
-    """A stationary kernel with its lengths times a factor."""
-
-    def __init__(self, kernel: Any, factor: float) -> None:
-        self._kernel, self._factor = kernel, positive_number("each of lengths", factor)
-
-    def __call__(self, X: Array) -> Array:
-        """The kernel matrix of points (n, d)."""
-        return np.asarray(self._kernel(X / self._factor))
-
-
 def _parts(
     name: str,
     domain: Domain,
@@ -224,18 +446,20 @@ def _parts(
     lengths: str,
     rates: str,
     width: float,
-    mean: Mean,
-    scale: float,
+    centre: Centre,
 ) -> tuple[Any, ...]:
-    """What both rules are made of."""
-    positive_number("noise_variance", noise_variance)
-    unit = 1.0 if mean != "online" else positive_number("scale", scale)
-    kernels = [Stretched(kernel, factor) for factor in numbers_in(lengths, "lengths")]
+    """What both rules are made of: the kernel with its lengths times each factor, and all rates."""
+    noise = positive_number("noise_variance", noise_variance) / centre.scale**2
+    arms = finite(domain, name)
+    factors = [positive_number("each of lengths", each) for each in numbers_in(lengths, "lengths")]
     of_change = [
-        finite_number("each of rates", r, low=0.0, below=1.0) for r in numbers_in(rates, "rates")
+        finite_number("each of rates", each, low=0.0, below=1.0)
+        for each in numbers_in(rates, "rates")
     ]
-    centre = Centre(mean, unit)
-    return finite(domain, name), kernels, of_change, noise_variance / unit**2, centre, width
+    # Of a stationary kernel: lengths times a factor are points over it.
+    features = [features_of(kernel, arms.X / factor)[0] for factor in factors]
+    members = [Member(ArmFilter.prior(each, rate)) for each in features for rate in of_change]
+    return arms, members, noise, centre, width
 
 
 @described
@@ -281,9 +505,10 @@ def pe_gp_ucb(
     10 (1, 1)
     """
     finite_number("delta", delta, above=0.0, high=1.0)
-    width, prior = constant(confidence), inward(mean, minimise)
-    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
-    return PolicyAdapter(domain, Elimination(*parts, delta=delta), minimise=minimise, seed=seed)
+    width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
+    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, centre)
+    rule = Elimination(*parts, delta=delta, left=list(range(len(parts[1]))))
+    return adapted(domain, rule, minimise, seed)
 
 
 @described
@@ -325,31 +550,37 @@ def hp_gp_ts(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    width, prior = constant(confidence), inward(mean, minimise)
-    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, prior, scale)
-    return PolicyAdapter(domain, PosteriorOfPriors(*parts), minimise=minimise, seed=seed)
-
-
-def recommended_scale(setting: Setting, scale: float | None = None) -> Mapping[str, Any]:
-    """The prior deviation of a first sample."""
-    return {"scale": setting.scale if scale is None else scale}
+    width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
+    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, centre)
+    return adapted(domain, PosteriorOfPriors(*parts), minimise, seed)
 
 
 POLICIES = (
+    Policy(
+        "predictive-sampling",
+        predictive_sampling,
+        "draws what all future rewards would still confirm",
+        paper="Liu 2023",
+        look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
+        recommended={
+            "epsilon": lambda setting, _: setting.epsilon,
+            "scale": lambda setting, _: setting.scale,
+        },
+    ),
     Policy(
         "pe-gp-ucb",
         pe_gp_ucb,
         "the most optimistic of several priors, with elimination",
         paper="Ziomek 2025",
-        look=PlotStyle("#ae017e", (0, (6, 2)), 1.8, "1"),
-        recommended=recommended_scale,
+        look=PlotStyle("#bc29cc", (0, (6, 2)), 1.8, "1"),
+        recommended={"scale": lambda setting, _: setting.scale},
     ),
     Policy(
         "hp-gp-ts",
         hp_gp_ts,
         "Thompson sampling of a prior, then of the reward",
         paper="Sandberg & Chehreghani 2026",
-        look=PlotStyle("#c2488a", (0, (2, 2)), 2.0, "2"),
-        recommended=recommended_scale,
+        look=PlotStyle("#811c8c", (0, (2, 2)), 2.0, "2"),
+        recommended={"scale": lambda setting, _: setting.scale},
     ),
 )

@@ -16,12 +16,9 @@ since removing i takes u_i u_i^T / q_i from Q, and u_i a_i / q_i from a: O(n^3) 
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import erfc, gamma, kv
@@ -35,10 +32,10 @@ from tvbandits.core.coercion import choice, shown
 from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.fitting.maximum_likelihood import fit
+from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.policies.ruled import Kinds, PolicyAdapter, PolicyState
-from tvbandits.policies.setting import PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.ruled import PolicyAdapter, adapted
+from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
 def precision(K: Array, noise: float) -> Array:
@@ -142,7 +139,8 @@ class Hyperparameters:
     noise: float = 0.01
 
 
-class Relevant(PolicyState):
+@dataclass(eq=False)
+class Relevant:
     """The rule of W-DBO: a dataset that loses what no longer matters.
 
     Parameters
@@ -157,103 +155,100 @@ class Relevant(PolicyState):
         So many points are uniform.
     refit_every : int
         Rewards between two fits of the hyperparameters.
+    low, side : array of shape (d,)
+        Of the domain, which becomes the unit cube.
+    data : Observations
+        The dataset, with points in the unit cube.
+    hyperparameters : Hyperparameters
+        As they were fitted last.
+    budget : float
+    told, fitted : int
+        Rewards so far, and at the last fit.
+    time, began : float, optional
+        Of the last cleaning, and of the first reward.
     """
 
-    holds: ClassVar[Kinds] = {
-        "_domain": Box | Candidates,
-        "_low": np.ndarray,
-        "_side": np.ndarray,
-        "_noise_variance": Real,
-        "_alpha": Real,
-        "_removal": str,
-        "_first": Integral,
-        "_refit_every": Integral,
-        "_found": Hyperparameters,
-        "_data": Observations,
-        "_budget": Real,
-        "_told": Integral,
-        "_fitted": Integral,
-        "_time": Real | None,
-        "_began": Real | None,
-    }
+    domain: Box | Candidates
+    noise_variance: float
+    alpha: float
+    removal: Removal
+    first: int
+    refit_every: int
+    low: Array
+    side: Array
+    data: Observations
+    hyperparameters: Hyperparameters = Hyperparameters()
+    budget: float = 1.0
+    told: int = 0
+    fitted: int = 0
+    time: float | None = None
+    began: float | None = None
 
-    def __init__(
-        self,
+    @classmethod
+    def on(
+        cls,
         domain: Domain,
         noise_variance: float,
         alpha: float,
         removal: Removal,
         first: int,
         refit_every: int,
-    ) -> None:
-        self._domain = domain
-        X = domain.X if isinstance(domain, Candidates) else None
-        bounds = domain.bounds.T if isinstance(domain, Box) else None
-        if X is None and bounds is None:
+    ) -> Relevant:
+        """Before the first reward."""
+        if isinstance(domain, Candidates):
+            low, high = domain.X.min(axis=0), domain.X.max(axis=0)
+        elif isinstance(domain, Box):
+            low, high = domain.bounds.T
+        else:
             raise ValueError(
                 f"the domain of W-DBO must be a Box or Candidates, got {shown(domain)}"
             )
-        low, high = (X.min(axis=0), X.max(axis=0)) if X is not None else bounds  # type: ignore[misc]
-        self._low, self._side = low, np.where(high > low, high - low, 1.0)
-        self._noise_variance, self._alpha, self._removal = noise_variance, alpha, removal
-        self._first, self._refit_every = first, refit_every
-        self._found = Hyperparameters()
-        self._data = Observations.empty(domain.dimension)
-        self._budget, self._told, self._fitted = 1.0, 0, 0
-        self._time: float | None = None
-        self._began: float | None = None
+        side = np.where(high > low, high - low, 1.0)
+        none = Observations.empty(domain.dimension)
+        numbers = noise_variance, alpha, removal, first, refit_every
+        return cls(domain, *numbers, low, side, none)
 
     @property
     def kept(self) -> int:
         """Observations in the dataset."""
-        return len(self._data)
-
-    @property
-    def data(self) -> Observations:
-        """The dataset, with points in the unit cube."""
-        return self._data
-
-    @property
-    def hyperparameters(self) -> Hyperparameters:
-        """As they were fitted last."""
-        return self._found
+        return len(self.data)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """Uniform at first; then where mean + sqrt(0.2 d log(2 n)) deviation is largest ([WD] 5)."""
-        if self._told < self._first or len(self._data) < FEWEST:
+        if self.told < self.first or len(self.data) < FEWEST:
             return allowed.sample(rng)
         y, centre, scale = self._standardised()
-        width = math.sqrt(0.2 * self._domain.dimension * math.log(2 * len(y)))
-        noise, points = self._found.noise, self._low + self._data.X * self._side
+        width = math.sqrt(0.2 * self.domain.dimension * math.log(2 * len(y)))
+        noise, points = self.hyperparameters.noise, self.low + self.data.X * self.side
         Q, known = precision(self._kernel(), noise), self
         if len(out):
-            X, known = self._unit(out.X), copy.copy(self)
+            X = self._unit(out.X)
             y = np.append(y, self._between(X, out.t) @ (Q @ y))
             waiting = Observations(X, out.t, np.zeros(len(X)), np.full(len(X), noise))
-            known._data = self._data.append(waiting)
+            known = replace(self, data=self.data.append(waiting))
             Q = precision(known._kernel(), noise)
         return allowed.best(Optimism(known, now, Q, Q @ y, centre, scale, width, points), rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Add rewards, fit, and clean as of the latest time."""
         unit = Observations(self._unit(rewards.X), rewards.t, rewards.y, rewards.variance)
-        self._data = self._data.append(unit)
-        self._told += len(rewards)
+        self.data = self.data.append(unit)
+        self.told += len(rewards)
         first = float(rewards.t.min())
-        self._began = first if self._began is None else min(self._began, first)
-        if self._told < self._first or len(self._data) < FEWEST:
+        self.began = first if self.began is None else min(self.began, first)
+        if self.told < self.first or len(self.data) < FEWEST:
             return
-        if self._fitted == 0 or self._told - self._fitted >= self._refit_every:
+        if self.fitted == 0 or self.told - self.fitted >= self.refit_every:
             self._fit()
-            self._fitted = self._told
-        self._clean(float(self._data.t.max()), rng)
+            self.fitted = self.told
+        self._clean(float(self.data.t.max()), rng)
 
     def _unit(self, X: Array) -> Array:
-        return np.asarray((X - self._low) / self._side)
+        return np.asarray((X - self.low) / self.side)
 
     def _standardised(self) -> tuple[Array, float, float]:
         """Standardised rewards, their mean and their deviation."""
-        y = self._data.y
+        y = self.data.y
         scale = float(y.std()) or 1.0
         return (y - y.mean()) / scale, float(y.mean()), scale
 
@@ -263,18 +258,18 @@ class Relevant(PolicyState):
 
     def cross_slopes(self, X: Array, now: float) -> Array:
         """Its slopes by coordinates of the points, (m, n, d)."""
-        found, data = self._found, self._data
+        found, data = self.hyperparameters, self.data
         apart = self._unit(X)[:, None] - data.X
         s = math.sqrt(5.0) / found.space * np.sqrt((apart**2).sum(axis=2))
         fall = -5.0 / (3.0 * found.space**2) * found.variance * (1.0 + s) * np.exp(-s)
         fall = fall * matern(np.array([[now]]), data.t[:, None], found.time, TIME_NU)
-        return np.asarray(fall[:, :, None] * apart / self._side)
+        return np.asarray(fall[:, :, None] * apart / self.side)
 
     def _kernel(self) -> Array:
-        return self._between(self._data.X, self._data.t)
+        return self._between(self.data.X, self.data.t)
 
     def _between(self, X: Array, t: Array) -> Array:
-        found, data = self._found, self._data
+        found, data = self.hyperparameters, self.data
         space = matern(X, data.X, found.space, SPACE_NU)
         return np.asarray(
             found.variance * space * matern(t[:, None], data.t[:, None], found.time, TIME_NU)
@@ -283,11 +278,11 @@ class Relevant(PolicyState):
     def _fit(self) -> None:
         """Log evidence of standardised rewards; noise is known, as to every policy here."""
         y, _, scale = self._standardised()
-        noise = max(self._noise_variance / scale**2, 1e-6)
-        found, began = self._found, self._began
+        noise = max(self.noise_variance / scale**2, 1e-6)
+        found, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
-        span = float(self._data.t.max()) - began or 1.0
-        shortest, longest = SHORTEST * span / max(self._told - 1, 1), 10 * span
+        span = float(self.data.t.max()) - began or 1.0
+        shortest, longest = SHORTEST * span / max(self.told - 1, 1), 10 * span
         time = OnTime(
             Matern(float(np.clip(found.time, shortest, longest)), (shortest, longest), nu=TIME_NU)
         )
@@ -296,9 +291,9 @@ class Relevant(PolicyState):
             * OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
             * time
         )
-        data = Observations(self._data.X, self._data.t, y, np.full(len(y), noise))
+        data = Observations(self.data.X, self.data.t, y, np.full(len(y), noise))
         best = fit(kernel, data, mean=0.0, max_iterations=15).kernel
-        self._found = Hyperparameters(
+        self.hyperparameters = Hyperparameters(
             float(best.k1.k1.constant_value),
             float(best.k1.k2.kernel.length_scale),
             float(best.k2.kernel.length_scale),
@@ -307,31 +302,31 @@ class Relevant(PolicyState):
 
     def _clean(self, now: float, rng: np.random.Generator) -> None:
         """Remove observations as long as the budget allows it ([WD] Algorithm 1)."""
-        last = now if self._time is None else self._time
-        self._budget *= (1.0 + self._alpha) ** ((now - last) / self._found.time)
-        self._time = now
+        last = now if self.time is None else self.time
+        self.budget *= (1.0 + self.alpha) ** ((now - last) / self.hyperparameters.time)
+        self.time = now
         y = self._standardised()[0]
         kept: Index = np.arange(len(y))
-        Q = precision(self._kernel(), self._found.noise)
+        Q = precision(self._kernel(), self.hyperparameters.noise)
         C = self._products(now)
         gone = 0
         while len(kept) > FEWEST:
             scores = relevance(Q, y[kept], C[np.ix_(kept, kept)])
             least = int(np.argmin(scores))
             cost = float(scores[least]) + 1.0
-            if cost >= self._budget:
+            if cost >= self.budget:
                 break
-            self._budget /= cost
+            self.budget /= cost
             Q, kept, gone = without(Q, least), np.delete(kept, least), gone + 1
-        if self._removal != "relevance":
+        if self.removal != "relevance":
             kept = self._other(gone, rng)
-        self._data = self._data.take(kept)
+        self.data = self.data.take(kept)
 
     def _products(self, now: float) -> Array:
         """Integrated products of the data's kernels."""
-        found, data = self._found, self._data
-        if isinstance(self._domain, Candidates):
-            grid = self._unit(self._domain.X)
+        found, data = self.hyperparameters, self.data
+        if isinstance(self.domain, Candidates):
+            grid = self._unit(self.domain.X)
             space = over_candidates(matern(data.X, grid, found.space, SPACE_NU))
         else:
             space = over_space(data.X, found.space, SPACE_NU)
@@ -339,9 +334,9 @@ class Relevant(PolicyState):
 
     def _other(self, gone: int, rng: np.random.Generator) -> Index:
         """What a control keeps, which removes as many."""
-        n = len(self._data)
-        if self._removal == "oldest":
-            return np.sort(np.argsort(self._data.t, kind="stable")[gone:])
+        n = len(self.data)
+        if self.removal == "oldest":
+            return np.sort(np.argsort(self.data.t, kind="stable")[gone:])
         return np.sort(rng.permutation(n)[gone:])
 
 
@@ -423,17 +418,8 @@ def w_dbo(
     whole_number("first", first)
     whole_number("refit_every", refit_every)
     choice("removal", removal, ("relevance", "oldest", "random"))
-    rule = Relevant(domain, noise_variance, alpha, removal, first, refit_every)
-    return PolicyAdapter(domain, rule, minimise=minimise, seed=seed)
-
-
-def recommended(setting: Setting, first: int | None = None) -> Mapping[str, Any]:
-    """ceil(T / 40) uniform points, at least 2 and at most 15.
-
-    That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
-    """
-    share = min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
-    return {"first": share if first is None else first}
+    rule = Relevant.on(domain, noise_variance, alpha, removal, first, refit_every)
+    return adapted(domain, rule, minimise, seed)
 
 
 POLICIES = (
@@ -442,7 +428,10 @@ POLICIES = (
         w_dbo,
         "removes what the future can do without, removal=relevance|oldest|random",
         paper="Bardou 2024",
-        look=PlotStyle("#8c2d04", (0, (2, 1)), 1.8, "$\\clubsuit$"),
-        recommended=recommended,
+        look=PlotStyle("#80465d", (0, (2, 1)), 1.8, "$\\clubsuit$"),
+        # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
+        recommended={
+            "first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
+        },
     ),
 )

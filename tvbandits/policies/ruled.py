@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from types import UnionType
-from typing import Any, ClassVar, Protocol, Self
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed
+from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, PosteriorInfo
-from tvbandits.core.arrays import Array, finite_number
+from tvbandits.bandit.told import checked_told
+from tvbandits.core.arrays import (
+    Array,
+    as_generator,
+    as_time,
+    finite_number,
+    flag,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.player import ModelFree
-from tvbandits.policies.setting import Mean
+from tvbandits.core.tables import history_of
+from tvbandits.policies.setting import Mean, Seed
 
-Kinds = Mapping[str, type | UnionType]
-"""Of which kind each attribute is."""
+TRIES = 20
+"""So often a policy may name a point that is not available, before one that is is drawn for it."""
 
 
 class Rule(Protocol):
-    """What decides. Larger rewards are better; times go up."""
+    """What decides. Larger rewards are better; times go up.
 
-    @property
-    def kept(self) -> int | None:
-        """How many rewards it still holds, where that is less than all."""
-        ...
+    It is a dataclass, and is saved as its fields. One that holds fewer rewards than it was told says by
+    `kept` how many.
+    """
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The next point (d,), of those that are allowed, while the plays `out` wait for rewards.
@@ -45,83 +56,146 @@ class Rule(Protocol):
         ...
 
 
-class PolicyState:
-    """A rule that is saved as what it holds: `holds` names its attributes, and what each may be."""
+@dataclass(eq=False, repr=False)
+class PolicyAdapter:
+    """A player whose choices are those of a rule: checks come before anything moves.
 
-    holds: ClassVar[Kinds] = {}
-
-    def __saved__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.holds}
-
-    @classmethod
-    def __restored__(cls, **parts: Any) -> Self:
-        if parts.keys() != cls.holds.keys():
-            odd = sorted(parts.keys() ^ cls.holds.keys())
-            raise ValueError(
-                f"{cls.__name__} holds {sorted(cls.holds)}; too many or missing: {odd}"
-            )
-        for name, kind in cls.holds.items():
-            if not isinstance(parts[name], kind):
-                raise ValueError(f"{name} must be {kind}, got {parts[name]!r}")
-        made = object.__new__(cls)
-        vars(made).update(parts)
-        return made
-
-
-class PolicyAdapter(ModelFree):
-    """A player whose choices are those of a rule.
-
-    Parameters
-    ----------
-    domain : Domain
-    rule : Rule
-    minimise : bool
-    seed : int or numpy.random.Generator
+    Made by `adapted`.
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        rule: Rule,
-        *,
-        minimise: bool = False,
-        seed: int | np.random.Generator = 0,
-    ) -> None:
-        super().__init__(domain, seed, minimise)
-        self._rule = rule
+    domain: Domain
+    rule: Rule
+    rng: np.random.Generator
+    sign: float
+    seen: Observations
+    failed: Plays
+    out: Plays
 
-    @property
-    def rule(self) -> Rule:
-        """What decides."""
-        return self._rule
+    def __repr__(self) -> str:
+        out = f", {len(self.out)} out" if len(self.out) else ""
+        name = type(self.rule).__name__
+        return f"<{name} on {self.domain!r}, {len(self.seen)} rewards told{out}>"
 
     @property
     def info(self) -> Info:
-        """As of any player; the size of the dictionary is how many rewards the rule holds."""
-        found = super().info
-        kept = self._rule.kept
-        return (
-            found if kept is None else replace(found, posterior=PosteriorInfo(dictionary_size=kept))
-        )
+        """Numbers of rewards told and readings failed; the dictionary is what the rule has kept."""
+        posterior = PosteriorInfo(dictionary_size=getattr(self.rule, "kept", None))
+        return Info(told=len(self.seen), failed=len(self.failed), posterior=posterior)
 
-    @classmethod
-    def _alike(cls, parts: Mapping[str, Any]) -> Self:
-        check_part("rule", parts["_rule"], "a rule that chooses and learns", "learn")
-        return cls(parts["_domain"], parts["_rule"])
+    @property
+    def pending(self) -> Array:
+        """Points asked and not yet told, shape (k, d)."""
+        return self.out.X.copy()
 
-    def _chosen(self, allowed: Allowed, now: float, out: Plays) -> Array:
-        return self._rule.choose(now, allowed, out, self._rng)
+    @property
+    def history(self) -> pd.DataFrame:
+        """What was told and asked: time, coordinates, reward, variance, source, kind."""
+        none = Observations.empty(self.domain.dimension)
+        return history_of(self.domain, self.seen, none, self.failed, self.out)
 
-    def _learned(self, rewards: Observations) -> None:
+    def ask(
+        self,
+        t: float | None = None,
+        n: int | None = None,
+        among: Among = None,
+        context: ArrayLike | None = None,
+    ) -> Array:
+        """Where to play next, shape (n, d): one point by default.
+
+        Parameters
+        ----------
+        t : float, optional
+        n : int, optional
+            So many points, distinct where the domain has as many.
+        among, context
+            What is available, as for `Bandit.ask`.
+
+        Raises
+        ------
+        ValueError
+            If `t`, `n`, `among` or `context` cannot be used.
+        NothingAvailableError
+            If nothing is available.
+        """
+        now = self._next_time() if t is None else as_time(t)
+        count = 1 if n is None else whole_number("n", n, at_most=100_000)
+        taken = self.out.X[self.out.t == now]
+        allowed = Allowed(self.domain, available(self.domain, among, context), taken)
+        out = self.out
+        for _ in range(count):
+            x = self.rule.choose(now, allowed, out, self.rng)
+            allowed.exclude(x)
+            out = out.append(x[None, :], np.array([now]))
+        X = out.X[len(self.out) :].copy()
+        self.out = out
+        return X
+
+    def tell(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: ArrayLike | None = None,
+        variance: ArrayLike | None = None,
+    ) -> Info:
+        """Learn rewards (n,) of points (n, d), asked for or not; NaN: played, and no reading.
+
+        Whatever is wrong with what is told, nothing happens; an interrupt (Ctrl-C), unlike that of a
+        `Bandit`, may come in the middle. Times and variances are checked and kept, and that is all.
+
+        Raises
+        ------
+        ValueError
+            If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
+            outside the domain.
+        """
+        told = checked_told(self.domain, 1.0, self.out, self._next_time(), X, y, t, variance)
+        rewards = told.rewards
         if len(rewards):
-            signed = Observations(rewards.X, rewards.t, self._sign * rewards.y, rewards.variance)
-            self._rule.learn(signed, self._rng)
+            signed = Observations(rewards.X, rewards.t, self.sign * rewards.y, rewards.variance)
+            self.rule.learn(signed, self.rng)
+        self.seen = self.seen.append(rewards)
+        self.failed = self.failed.replaced_by(rewards.X, rewards.t)
+        self.failed = self.failed.append(told.failed.X, told.failed.t)
+        self.out = self.out.without(told.X, told.t)
+        return self.info
 
-    def _choose(self) -> Array:
-        return self._domain.sample(1, self._rng)
+    def drop(self, X: ArrayLike) -> None:
+        """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
+        points = self.domain.check(X)
+        self.out = self.out.dropped(points)
 
-    def _learn(self, X: Array, y: Array) -> None:
-        """A rule learns from rewards with their times."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file that no code can be run from, as `Bandit.save`."""
+        save_value(path, self)
+
+    def _next_time(self) -> float:
+        seen = np.concatenate([self.seen.t, self.failed.t])
+        return float(seen.max()) + 1.0 if len(seen) else 1.0
+
+
+def adapted(domain: Domain, rule: Rule, minimise: bool, seed: Seed) -> PolicyAdapter:
+    """A player with a rule, before its first step; of a generator a child is spawned."""
+    check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
+    rng = as_generator(seed)
+    none = Plays.none(domain.dimension)
+    return PolicyAdapter(
+        domain,
+        rule,
+        rng.spawn(1)[0] if rng is seed else rng,
+        -1.0 if flag("minimise", minimise) else 1.0,
+        Observations.empty(domain.dimension),
+        none,
+        none,
+    )
+
+
+def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:
+    """What is drawn, if it is allowed before long; else one of those that are."""
+    for _ in range(TRIES):
+        x = draw()
+        if allowed.everything or allowed(x[None, :])[0]:
+            return x
+    return allowed.sample(rng)
 
 
 def finite(domain: Domain, name: str) -> Candidates:
@@ -140,6 +214,11 @@ def constant(confidence: Any) -> float:
 def inward(mean: Mean, minimise: bool) -> Mean:
     """The prior mean of what a rule is told: where less is better, that is the negative of rewards."""
     return -mean if minimise and mean != "online" else mean
+
+
+def unit_of(mean: Mean, scale: float) -> float:
+    """What a rule divides rewards by: their prior deviation, or 1 where their unit is the kernel's."""
+    return 1.0 if mean != "online" else positive_number("scale", scale)
 
 
 def numbers_in(text: str, name: str) -> tuple[float, ...]:

@@ -13,7 +13,8 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from types import NoneType
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -49,7 +50,7 @@ Posterior: TypeAlias = (
     Exact | Nystrom | StateSpace | ModelEnsemble | Literal["exact", "nystrom", "ensemble"]
 )
 Mean: TypeAlias = float | Literal["online"]
-Season: TypeAlias = float | Literal["find", "none"] | None
+Season: TypeAlias = float | Literal["find"] | None
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
 
@@ -128,6 +129,7 @@ def described(recipe: F) -> F:
     entries = [described_there.get(name) or _entry(name) for name in parameters]
     text = "\n".join([summary.rstrip(), "", "Parameters", "----------", *entries, ""])
     recipe.__doc__ = text + "".join(examples)
+    optional = optional_in(recipe)
 
     @functools.wraps(recipe)
     def called(*given: Any, **options: Any) -> Any:
@@ -139,12 +141,16 @@ def described(recipe: F) -> F:
                 )
                 raise TypeError(f"{recipe.__name__} has no parameter {name!r}; {hint}")
         for name, value in {**dict(zip(parameters, given, strict=False)), **options}.items():
-            optional = "None" in str(parameters[name].annotation)
-            if name in IN_COMMON and not (value is None and optional):
+            if name in IN_COMMON and not (value is None and name in optional):
                 IN_COMMON[name](value)
         return recipe(*given, **options)
 
     return cast(F, called)
+
+
+def optional_in(recipe: Callable[..., Any]) -> set[str]:
+    """Options that may be None, by their types."""
+    return {name for name, hint in get_type_hints(recipe).items() if NoneType in get_args(hint)}
 
 
 IN_COMMON: Mapping[str, Callable[[Any], object]] = {
@@ -310,9 +316,8 @@ FROM_THE_PROBLEM = ("domain", "kernel", "noise_variance", "expert", "seed")
 """What a comparison gives a recipe; everything else in its signature is for the user."""
 
 
-def nothing_more(setting: Setting) -> Mapping[str, Any]:  # noqa: ARG001 - one face for all
-    """No recommendation besides the defaults of the recipe."""
-    return {}
+Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
+"""The value of an option, out of a problem and what else is given."""
 
 
 @dataclass(frozen=True)
@@ -331,10 +336,11 @@ class Policy:
         Whose idea it is; an empty text, if nobody's.
     look : Look, optional
         In pictures; without one, the next that is free.
-    recommended : callable
-        `recommended(setting, **given)` returns the options that its authors recommend for a problem.
-        Those parameters of the user that stand in its signature go to it, and the others to the recipe;
-        so it may have words of its own, which only make sense where a problem is known.
+    recommended : mapping of str to callable
+        `recommended[name](setting, given)` is what its authors recommend for an option that is not given
+        (None: the recipe's default), out of the problem and what else is given.
+    words : tuple of inspect.Parameter
+        Options that only make sense where a problem is known: recommendations read them, not the recipe.
     widths : mapping of a name in `tvbandits.acquisition.confidence.WIDTHS` to callable
         `widths[name](setting)` is the width of that name on a problem: the delta of an experiment, or
         the theorem of its own paper for "theory", which elsewhere is SparQ-GP-UCB's.
@@ -354,7 +360,8 @@ class Policy:
     summary: str
     paper: str
     look: PlotStyle | None = None
-    recommended: Callable[..., Mapping[str, Any]] = field(default=nothing_more)
+    recommended: Mapping[str, Recommendation] = field(default_factory=dict)
+    words: tuple[inspect.Parameter, ...] = ()
     widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
     first_comparison: int | None = None
 
@@ -369,19 +376,22 @@ class Policy:
         return "expert" in inspect.signature(self.recipe).parameters
 
     @property
+    def learns_kernel(self) -> bool:
+        """Whether it learns a kernel where none is given."""
+        return "kernel" in optional_in(self.recipe)
+
+    @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """What a user may set, by name: options of the recipe, and words of the recommendation."""
         own = inspect.signature(self.recipe, eval_str=True).parameters
-        words = list(inspect.signature(self.recommended, eval_str=True).parameters.items())[1:]
         found = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
-        return found | {name: each for name, each in words if name not in own}
+        return found | {each.name: each for each in self.words}
 
     def make(self, setting: Setting, **given: Any) -> Player:
         """Make it for a problem; what is not given is as its authors recommend, or as in the recipe."""
         if self.asks and setting.expert is None:
             raise ValueError(f"{self.name} asks an expert, and none is given")
         known = inspect.signature(self.recipe).parameters
-        heard = inspect.signature(self.recommended).parameters
         from_problem = {
             "domain": setting.domain,
             "kernel": setting.kernel,
@@ -391,8 +401,15 @@ class Policy:
         options = {name: value for name, value in from_problem.items() if name in known}
         if self.asks and setting.expert is not None:
             options["expert"] = setting.expert()
-        options |= self.recommended(setting, **{k: v for k, v in given.items() if k in heard})
-        options |= {name: value for name, value in given.items() if name not in heard}
+        words = {each.name: each.default for each in self.words}
+        for name, recommend in self.recommended.items():
+            if given.get(name) is None:
+                options[name] = recommend(setting, words | given)
+        options |= {
+            name: value
+            for name, value in given.items()
+            if name not in words and not (value is None and name in options)
+        }
         width = given.get("confidence", setting.confidence)
         if width is not None and "confidence" in known:
             options["confidence"] = self._width_on(setting, as_confidence(width))

@@ -12,11 +12,6 @@ import math
 import numpy as np
 
 
-def reset_period(horizon: int, variation_budget: float, information_gain: float) -> int:
-    """H = ceil(gamma_T^(1/4) sqrt(T / B_T)) of R-GP-UCB (Zhou & Shroff 2021), at most T."""
-    return _window(horizon, variation_budget, information_gain)
-
-
 def reset_period_under_drift(horizon: int, epsilon: float) -> int:
     """H = ceil(min(T, 12 epsilon^(-1/4))) of R-GP-UCB for the SE kernel (Bogunovic 2016)."""
     if epsilon <= 0:
@@ -52,8 +47,11 @@ def elimination_period(
 
 
 def window_length(horizon: int, variation_budget: float, information_gain: float) -> int:
-    """W = ceil(gamma_T^(1/4) sqrt(T / B_T)) of SW-GP-UCB (Zhou & Shroff 2021), at most T."""
-    return _window(horizon, variation_budget, information_gain)
+    """ceil(gamma_T^(1/4) sqrt(T / B_T)), at most T (Zhou & Shroff 2021): of SW-GP-UCB and R-GP-UCB."""
+    if variation_budget <= 0:
+        return horizon
+    length = math.ceil(float(information_gain**0.25) * math.sqrt(horizon / variation_budget))
+    return max(1, min(horizon, length))
 
 
 def discount(horizon: int, variation_budget: float, information_gain: float) -> float:
@@ -64,13 +62,6 @@ def discount(horizon: int, variation_budget: float, information_gain: float) -> 
     """
     forgotten = information_gain**-0.25 * math.sqrt(max(variation_budget, 0.0) / horizon)
     return float(np.clip(1 - forgotten, 0.01, 1 - 1.0 / max(horizon, 2) ** 2))
-
-
-def _window(horizon: int, variation_budget: float, information_gain: float) -> int:
-    if variation_budget <= 0:
-        return horizon
-    length = math.ceil(float(information_gain**0.25) * math.sqrt(horizon / variation_budget))
-    return max(1, min(horizon, length))
 
 
 def regret_bound(

@@ -9,7 +9,6 @@ Bandits with Constant Exploration, 2026, arXiv 2608.18863. [BA] = Kelly et al., 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +33,6 @@ from tvbandits.policies.setting import (
     PlotStyle,
     Policy,
     Seed,
-    Setting,
     Width,
     as_rule,
     assembled,
@@ -107,16 +105,6 @@ def time_gp_ucb(
     return assembled(domain, start, noise_variance, common, learn=rule)
 
 
-def recommended_span(setting: Setting, span: float | None = None) -> Mapping[str, Any]:
-    """The horizon."""
-    return {"span": float(setting.horizon) if span is None else span}
-
-
-def recommended_time(setting: Setting, span: float | None = None) -> Mapping[str, Any]:
-    """A kernel of its own, and the horizon."""
-    return {"kernel": None, **recommended_span(setting, span)}
-
-
 def constant_width(epsilon: float) -> float:
     """The width of [MK] for a rate of change, in deviations.
 
@@ -166,11 +154,6 @@ def mk_gp_ucb(
     common = Common(width, "exact", mean, seed, minimise)
     drifting = space_time(kernel) * Drift(epsilon, "fixed")
     return assembled(domain, drifting, noise_variance, common)
-
-
-def recommended_epsilon(setting: Setting, epsilon: float | None = None) -> Mapping[str, Any]:
-    """The rate that was fitted to a first sample."""
-    return {"epsilon": setting.epsilon if epsilon is None else epsilon}
 
 
 @dataclass(frozen=True)
@@ -307,23 +290,26 @@ POLICIES = (
         time_gp_ucb,
         "GP-UCB to which time is one more input",
         paper="Bardou 2024",
-        look=PlotStyle("#225ea8", (0, (1, 1)), 2.0, "$\\heartsuit$"),
-        recommended=recommended_time,
+        look=PlotStyle("#2121a6", (0, (1, 1)), 2.0, "$\\heartsuit$"),
+        recommended={
+            "kernel": lambda *_: None,  # one of its own
+            "span": lambda setting, _: float(setting.horizon),
+        },
     ),
     Policy(
         "mk-gp-ucb",
         mk_gp_ucb,
         "TV-GP-UCB, the width decided by epsilon",
         paper="Mandl & Kekkonen 2026",
-        look=PlotStyle("#6a51a3", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
-        recommended=recommended_epsilon,
+        look=PlotStyle("#795ba6", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
+        recommended={"epsilon": lambda setting, _: setting.epsilon},
     ),
     Policy(
         "boba",
         boba,
         "near a desired outcome that must be known",
         paper="Kelly 2026",
-        look=PlotStyle("#238b45", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
-        recommended=recommended_span,
+        look=PlotStyle("#3057f2", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
+        recommended={"span": lambda setting, _: float(setting.horizon)},
     ),
 )

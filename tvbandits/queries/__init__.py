@@ -4,12 +4,10 @@ from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
-    GreedyVariance,
+    NextDecision,
     PlausibleMaximisers,
-    QualityKDPP,
     QueryPlan,
     RandomPoints,
-    UCBBatch,
 )
 from tvbandits.queries.pool import Choice, Pool
 
@@ -18,14 +16,12 @@ __all__ = [
     "Budget",
     "Choice",
     "Following",
-    "GreedyVariance",
     "JointPosterior",
     "LogSchedule",
+    "NextDecision",
     "OnAverage",
     "PlausibleMaximisers",
     "Pool",
-    "QualityKDPP",
     "QueryPlan",
     "RandomPoints",
-    "UCBBatch",
 ]

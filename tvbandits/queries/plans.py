@@ -4,11 +4,9 @@
 plan                   looks at                              asks about
 =====================  ====================================  =======================================
 `KDPP`                 inputs                                points that are far apart (the paper)
-`QualityKDPP`          inputs, the posterior                 far apart, and likely to be the best
+`NextDecision`         the posterior                         what helps the next decision most
 `PlausibleMaximisers`  the posterior                         what could be the best, until it is settled
-`GreedyVariance`       the posterior's deviations            what is least known
 `RandomPoints`         nothing                               points at random
-`UCBBatch`             the posterior                         what the bandit would play next
 =====================  ====================================  =======================================
 
 The guarantee of SparQ-GP-UCB rests on a choice that sees inputs only, never values: that is `KDPP`.
@@ -17,10 +15,9 @@ Which points to ask about: what the next decision hangs on, and what the model k
 
 Most questions go where an answer raises the best mean most, on average (the knowledge gradient of
 `JointPosterior.gains`). It looks one decision ahead and only where the model sees a chance, so that
-a peak
-that appears where all was low would never be found: every fourth question goes to the point of the
-largest deviation anywhere, in or outside of the plausible set. Values of answers over many decisions
-(lifetime knowledge gradient) instead of it did not do better on the networks it was tried on.
+a peak that appears where all was low would never be found: every fourth question goes to the point of
+the largest deviation anywhere, in or outside of the plausible set. Values of answers over many
+decisions (lifetime knowledge gradient) did not do better on the networks they were tried on.
 """
 
 from __future__ import annotations
@@ -32,7 +29,6 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from tvbandits.core.arrays import (
     Array,
@@ -51,14 +47,12 @@ from tvbandits.queries.pool import Choice, Pool
 __all__ = [
     "KDPP",
     "Choice",
-    "GreedyVariance",
     "LogSchedule",
+    "NextDecision",
     "PlausibleMaximisers",
     "Pool",
-    "QualityKDPP",
     "QueryPlan",
     "RandomPoints",
-    "UCBBatch",
 ]
 
 
@@ -145,116 +139,6 @@ class KDPP:
             steps = k_dpp.mixing_steps(N, k, self.accuracy)
         sample = k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng, jitter=self.jitter)
         return Choice(sample.indices, sample.acceptance)
-
-
-@dataclass(frozen=True)
-class QualityKDPP:
-    """A k-DPP weighted by the chance to be the maximiser: far apart, and worth asking about.
-
-    Its kernel is q_i K_ij q_j (Kulesza & Taskar 2012, section 3.1) with the prior covariance K and the
-    quality q_i = Phi((mu_i - max mu) / sigma_i), the chance that the reward at i exceeds the largest
-    posterior mean at the time of the next decision.
-
-    Parameters
-    ----------
-    budget : Budget or int
-        A number is a number per step.
-    sweeps, jitter
-        As for `KDPP`.
-
-    Examples
-    --------
-    >>> from tvbandits import Candidates, experts, policies
-    >>> from tvbandits.queries import QualityKDPP
-    >>> plan, sites = QualityKDPP(2), Candidates([[0.0], [1.0], [2.0]])
-    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
-    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
-    2
-    """
-
-    budget: Budget | int
-    sweeps: float = 0.5
-    jitter: float = 1e-8
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
-        KDPP(0, self.sweeps, jitter=self.jitter)
-
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
-        """Run the chain."""
-        N, k = _allowed(self.budget, pool)
-        if k >= N or k == 0:
-            return _all_or_none(N, k)
-        beliefs = pool.believed()
-        gap = beliefs.mean - beliefs.mean.max()
-        quality = ndtr(gap / np.maximum(beliefs.deviation, _smallest(beliefs.deviation)))
-        # A quality of nothing would make the matrix singular: it is kept above rounding.
-        quality = np.maximum(quality / quality.max(), 1e-6)
-        weighted = quality[:, None] * pool.covariance() * quality
-        steps = math.ceil(self.sweeps * k)
-        sample = k_dpp.sample_mcmc(weighted, k, steps=steps, rng=rng, jitter=self.jitter)
-        return Choice(sample.indices, sample.acceptance)
-
-
-@dataclass(frozen=True)
-class GreedyVariance:
-    """One after the other the point of the largest posterior deviation, as if those before were known.
-
-    Parameters
-    ----------
-    budget : Budget or int
-        A number is a number per step.
-
-    Examples
-    --------
-    >>> from tvbandits import Candidates, experts, policies
-    >>> from tvbandits.queries import GreedyVariance
-    >>> plan, sites = GreedyVariance(2), Candidates([[0.0], [1.0], [2.0]])
-    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
-    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
-    2
-    """
-
-    budget: Budget | int
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
-
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
-        """Ties are broken by `rng`."""
-        return _one_by_one(self.budget, pool, rng, lambda beliefs: beliefs.deviation)
-
-
-@dataclass(frozen=True)
-class UCBBatch:
-    """One after the other the point that the bandit would play next, as if those before were known.
-
-    Parameters
-    ----------
-    budget : Budget or int
-        A number is a number per step.
-
-    Examples
-    --------
-    >>> from tvbandits import Candidates, experts, policies
-    >>> from tvbandits.queries import UCBBatch
-    >>> plan, sites = UCBBatch(2), Candidates([[0.0], [1.0], [2.0]])
-    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
-    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
-    2
-    """
-
-    budget: Budget | int
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
-
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
-        """Ties are broken by `rng`."""
-        return _one_by_one(self.budget, pool, rng, lambda beliefs: beliefs.upper)
 
 
 PROMISE = 2.0
@@ -393,30 +277,8 @@ def _smallest(deviation: Array) -> float:
     return max(1e-9 * float(deviation.max(initial=0.0)), 1e-300)
 
 
-def _one_by_one(
-    budget: Budget | int,
-    pool: Pool,
-    rng: np.random.Generator,
-    score: Callable[[JointPosterior], Array],
-) -> Choice:
-    """The points of the largest score, each after the ones before it have been asked about."""
-    N, k = _allowed(budget, pool)
-    if k >= N or k == 0:
-        return _all_or_none(N, k)
-    beliefs = pool.believed()
-    rows: list[int] = []
-    while len(rows) < k:
-        values = score(beliefs).copy()
-        values[rows] = -np.inf
-        top = np.flatnonzero(values == values.max())
-        rows.append(int(top[rng.integers(len(top))]) if len(top) > 1 else int(top[0]))
-        if len(rows) < k:
-            beliefs = beliefs.after(rows[-1])
-    return Choice(np.array(rows))
-
-
 DISCOVER_EVERY = 4
-"""Deviations above its mean that a point may promise."""
+"""Each question of this number looks elsewhere."""
 
 LOOKED_AT = 40
 """At the most so many points are candidates for a question."""
@@ -438,6 +300,16 @@ class NextDecision:
         A number is a number per step.
     discover_every : int, optional
         Each question of this number goes to the point of the largest deviation of the pool; None: none.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, experts, policies
+    >>> from tvbandits.queries import NextDecision
+    >>> plan, sites = NextDecision(2), Candidates([[0.0], [1.0], [2.0]])
+    >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
+    >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
+    2
     """
 
     budget: Budget | int

@@ -10,12 +10,12 @@ import pytest
 
 from tests.attack.saved_files import good, members
 from tests.helpers.discovery import classes_with
-from tvbandits.core.files import words
-from tvbandits.core.files.values import KERNELS, name_of, parts_of
+from tvbandits.core.files import values as words
+from tvbandits.core.files.values import KERNELS, name_of
 from tvbandits.core.observations import Observations
-from tvbandits.experts import CallableExpert, Recording, Retrying
+from tvbandits.experts import CallableExpert, Recording
 
-PARTS = [kind for house in words.HOUSES for kind in words.parts_of(house).values()]
+PARTS = [kind for house in words.HOUSES for kind in words.parts_in(house).values()]
 
 
 def test_every_part_has_a_word_of_its_own() -> None:
@@ -33,7 +33,7 @@ def test_words_lead_to_classes() -> None:
 def test_two_parts_of_one_word_are_found(monkeypatch: Any) -> None:
     monkeypatch.setattr(Observations, "__word__", "Plays", raising=False)
     with pytest.raises(ValueError, match="and another module have a part 'Plays'"):
-        words.parts_of.__wrapped__("core")
+        words.parts_in.__wrapped__("core")
 
 
 def test_what_reaches_out_is_no_part() -> None:
@@ -41,20 +41,6 @@ def test_what_reaches_out_is_no_part() -> None:
     assert name_of(Recording) == "tvbandits:Recording"
     assert name_of(CallableExpert) == "CallableExpert"
     assert name_of(classes_with) == "tests.helpers.discovery:classes_with"
-
-
-def test_a_wrapper_keeps_what_it_is_made_of() -> None:
-    class Loose(Retrying):
-        def __init__(self, expert: Any) -> None:
-            super().__init__(expert)
-            del self._expert
-
-    assert words.is_wrapper(Loose)
-    assert not words.is_wrapper(CallableExpert)
-    with pytest.raises(
-        ValueError, match="Loose cannot be saved, since it has no attribute _expert"
-    ):
-        parts_of(Loose(CallableExpert(lambda X, _: X[:, 0], 1.0)))
 
 
 def test_a_file_names_no_module() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.ensemble.recent import WINDOW, Readings, Recent, faded, moved
-from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
 EVERYWHERE = SpatialSpec("matern12", 0.4)

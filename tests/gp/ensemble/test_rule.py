@@ -12,10 +12,10 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
-from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.ensemble.recent import Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
-from tvbandits.gp.ensemble.settings import ModelSpec, SpatialSpec
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -73,7 +73,7 @@ def test_what_is_new_at_every_place_is_widened_like_the_rest() -> None:
     made = rule.start(KERNEL, CandidateGrid(KERNEL, POINTS), 0.01).observed(
         observations(), NONE, 13.0
     )
-    wide = replace(made, recent=Recent(replace(made.bank, surprise=4.0)))
+    wide = replace(made, recent=Recent(replace(made.bank, innovation=4.0)))
     _, deviation = wide.view(wide.surface, inputs).reward(POINTS)
     np.testing.assert_allclose(deviation, wide.bank.predict(13.0).deviation)
 

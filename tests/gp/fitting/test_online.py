@@ -26,7 +26,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.policies.learning import LENGTH_SPREAD_WITHOUT_EXPERT
+from tvbandits.policies.expert import LENGTH_SPREAD_WITHOUT_EXPERT
 
 # --- when -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import lognorm, norm, yeojohnson
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import POWERS, FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import POWERS, FilterEnsemble
 from tvbandits.gp.fitting.powers import Transform
 
 Y = np.linspace(-9.0, 30.0, 79)

@@ -62,10 +62,6 @@ MAKERS: dict[str, dict[str, Maker]] = {
         "few points": Maker(lambda cls: cls(0.5), exact=False),
         "few fresh points": Maker(lambda cls: cls(0.5, keep=False), exact=False),
     },
-    "Growing": {
-        "every point": Maker(lambda cls: cls(1e12, 1e-12), kernels=("drift",)),
-        "few points": Maker(lambda cls: cls(0.5, 1e-9), exact=False, kernels=("drift",)),
-    },
     "StateSpace": {
         "": Maker(
             lambda cls: cls(),

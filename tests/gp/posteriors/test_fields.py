@@ -9,12 +9,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits import Box
+from tvbandits.core.parameters import PerParameter
 from tvbandits.gp.kernels.additive import box_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.predictions import Bound, SmoothPosterior
 
 BOX = Box(np.array([[-1.0, 1.0], [0.0, 10.0], [5.0, 6.0]]))
@@ -67,6 +69,34 @@ def test_slopes_are_those_of_differences() -> None:
         )
 
 
+@pytest.mark.parametrize("rule", [Exact(), Nystrom()], ids=["exact", "dictionary"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF([0.8, 3.0, 0.5]),
+        ConstantKernel(2.0) * Matern(1.5, nu=1.5),
+        Matern([0.8, 3.0, 0.5], nu=2.5),
+        PerParameter([0.8, 3.0], parts=(("a", 1), ("b", 2)), nu=np.inf),
+    ],
+)
+def test_kernels_over_points_and_posteriors_on_a_dictionary(kernel: Any, rule: Any) -> None:
+    rng = np.random.default_rng(1)
+    Z, Y = BOX.sample(30, rng), np.column_stack([rng.standard_normal(30), np.ones(30)])
+    given = rule.condition(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng)
+    field, X = SmoothPosterior.of(given, 0.0), BOX.sample(40, rng)
+    assert field is not None
+    means, variance = given.predict(X)
+    found = field.slopes(X)
+    for some in (field.predict(X), found[:2]):
+        np.testing.assert_allclose(some[0], means, atol=1e-9)
+        np.testing.assert_allclose(some[1], variance, atol=1e-9)
+    for j in range(3):
+        h = 1e-5 * np.eye(3)[j]
+        (m1, v1), (m0, v0) = field.predict(X + h), field.predict(X - h)
+        np.testing.assert_allclose(found[2][:, j], (m1 - m0) / 2e-5, atol=1e-6)
+        np.testing.assert_allclose(found[3][:, j], (v1 - v0) / 2e-5, atol=1e-6)
+
+
 def test_a_bound_may_take_its_variance_from_more_points() -> None:
     kernel = box_kernel(BOX)
     few, more = (field_of(posterior(kernel, n), 31.0) for n in (20, 30))
@@ -83,7 +113,7 @@ def test_a_bound_may_take_its_variance_from_more_points() -> None:
 @pytest.mark.parametrize(
     "kernel",
     [
-        OnSpace(RBF(1.0)) * OnTime(Matern(9.0, nu=1.5)),
+        OnSpace(Matern(1.0, nu=0.5)) * OnTime(Matern(9.0, nu=1.5)),
         OnSpace(Coordinates([1.0] * 3)) * OnTime(Matern(9.0, nu=1.5))
         + OnSpace(Coordinates([2.0] * 3)) * OnTime(Matern(9.0, nu=1.5)),
     ],

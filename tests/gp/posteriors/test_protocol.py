@@ -115,7 +115,6 @@ def test_who_has_lazy_bounds_and_inducing_points() -> None:
     ]
     assert [name for name, made in found.items() if made.dictionary_size is not None] == [
         "nystrom",
-        "nystrom, drifting",
         "nystrom, other kernels in time",
     ]
     shrunk = found["nystrom"].shrunk(POINTS[:1], 0.3, None)

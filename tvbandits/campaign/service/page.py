@@ -76,7 +76,8 @@ def sites_map(facts: Facts) -> Plot | None:
     data: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "markers+text", "name": "mean", "x": plane.x, "y": plane.y,
-            "text": texts, "textposition": "top center", "hovertext": facts.names,
+            "text": texts, "textposition": "top center", "cliponaxis": False,
+            "hovertext": facts.names,
             "customdata": np.stack([mean, deviation], axis=1),
             "hovertemplate": f"%{{hovertext}}: {believed}<extra></extra>",
             "marker": {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvbandits.core.files.archive import write_whole
+from tvbandits.core.files.saving import write_whole
 from tvbandits.core.tables import as_text
 
 if sys.platform != "win32":

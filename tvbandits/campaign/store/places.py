@@ -20,7 +20,7 @@ from tvbandits.campaign.store.errors import (
     StorageError,
 )
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files import limit_cells
+from tvbandits.core.files.reading import limit_cells
 from tvbandits.core.files.saving import put_in_place
 
 try:

@@ -9,17 +9,14 @@ Numbers are JSON's, which come back to the last bit; those that are not finite a
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tvbandits.campaign.store.errors import DamagedCampaignError, reading
 from tvbandits.core.arrays import Array
+from tvbandits.core.files.journal import as_text, digest_of, numbers
 
 DONE = ("asked", "told", "dropped", "questions", "answers", "corrected", "retracted")
 """Kinds of rows that are a whole operation by themselves, or end one."""
@@ -81,34 +78,9 @@ class Row:
         return as_text(self.body)
 
 
-def as_text(body: Mapping[str, Any]) -> str:
-    """A body in one form, the same for equal bodies."""
-    return json.dumps(_plain(body), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value
-
-
-def digest_of(before: str, row: tuple[Any, ...], text: str) -> str:
-    """The checksum of a row after another one's."""
-    whole = json.dumps([before, *row, text], separators=(",", ":"))
-    return hashlib.sha256(whole.encode()).hexdigest()
-
-
 def chained(before: str, row: Row, text: str) -> str:
     """The checksum that a row should have, after the one that has `before`."""
-    return digest_of(before, (row.seq, row.kind, row.key, row.who, row.at), text)
+    return digest_of(before, row.seq, row.kind, row.key, row.who, row.at, text)
 
 
 def checked_row(place: str, cells: tuple[Any, ...], last: int, before: str) -> Row:
@@ -140,11 +112,6 @@ def points_of(row: Row) -> list[Any]:
     """The points that a row speaks about: those it was given, or else those that were chosen."""
     found: list[Any] = row.body.get("X") or row.body.get("got") or []
     return found
-
-
-def numbers(values: Any) -> Array:
-    """A column out of a body, with NaN where it says so."""
-    return np.asarray(values, dtype=np.float64)
 
 
 def points(values: Any, dimension: int) -> Array:

@@ -35,7 +35,7 @@ from tvbandits.campaign.store.schema import (
     migrate,
     version_in,
 )
-from tvbandits.core.files import current_limits
+from tvbandits.core.files.reading import current_limits
 
 KEPT = 3
 """Snapshots that are kept besides the first."""

@@ -19,12 +19,8 @@ import hashlib
 import io
 import json
 import math
-import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,32 +188,3 @@ def _array(data: bytes, number: int) -> NDArray[Any]:
         )
     flat = np.frombuffer(data, dtype, offset=end)
     return flat.reshape(shape, order="F" if fortran else "C").copy(order="F" if fortran else "C")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of one's own wholly or not at all: beside it, to the disk, and then in its place.
-
-    Nobody else may read it: it is for what is saved, and for secrets.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; what was there before stays as it was.
-    """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-    if hasattr(os, "O_DIRECTORY"):  # the new name is on the disk, too
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

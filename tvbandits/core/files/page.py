@@ -64,7 +64,8 @@ th, td { padding: .25rem .8rem .25rem 0; text-align: left; border-bottom: 1px so
   vertical-align: top; white-space: nowrap; }
 td.number, th.number { text-align: right; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); }
-.plot { width: 100%; height: 26rem; } @media (max-width: 40rem) { .plot { height: 22rem; } }
+.plot { width: 100%; height: 26rem; }
+@media (max-width: 40rem) { .plot { height: calc(20rem + 1.6rem * var(--names)); } }
 .slider { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .5rem 0; }
 .slider input { flex: 1 1 14rem; min-width: 0; height: 2rem; accent-color: var(--accent); }
 .slider output { font-weight: bold; font-variant-numeric: tabular-nums; }
@@ -94,9 +95,15 @@ DRAW = """
     });
     return out;
   }
+  function lighter(quoted, hex) {
+    return '"#' + hex.replace(/../g, function (two) {
+      return Math.round(115 + 0.55 * parseInt(two, 16)).toString(16);
+    }) + '"';
+  }
   function inked(data) {
-    var c = colours();
-    return JSON.parse(JSON.stringify(data).replace(/"INK"/g, JSON.stringify(c.ink))
+    var c = colours(), text = JSON.stringify(data);
+    if (dark.matches) { text = text.replace(/"#([0-9a-f]{6})"/g, lighter); }
+    return JSON.parse(text.replace(/"INK"/g, JSON.stringify(c.ink))
       .replace(/"PAPER"/g, JSON.stringify(c.paper)).replace(/"LINE"/g, JSON.stringify(c.line)));
   }
   function draw(place) {
@@ -166,8 +173,10 @@ class Plot:
             else ""
         )
         moved = self._slider() if self.frames else ""
+        names = sum("name" in trace for trace in self.data)  # each needs a line on a phone
         return (
-            f'<figure><div class="plot" id="{self.name}" role="img" aria-label="{label}"></div>'
+            f'<figure><div class="plot" id="{self.name}" style="--names: {names}" role="img" '
+            f'aria-label="{label}"></div>'
             f'<script type="application/json" id="{self.name}-data">{as_json(found)}</script>'
             f"{moved}<figcaption>{escape(self.caption)}</figcaption>{fold}</figure>"
         )

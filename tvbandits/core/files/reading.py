@@ -52,7 +52,7 @@ class ReadLimits:
 
     Examples
     --------
-    >>> from tvbandits.core.files import ReadLimits
+    >>> from tvbandits.core.files.reading import ReadLimits
     >>> print(ReadLimits(rows=1000).rows)
     1000
     """
@@ -89,7 +89,7 @@ def current_limits() -> ReadLimits:
 
     Examples
     --------
-    >>> from tvbandits.core.files import current_limits
+    >>> from tvbandits.core.files.reading import current_limits
     >>> print(current_limits().columns)
     20000
     """
@@ -119,7 +119,7 @@ def reading_limits(**changes: int) -> Iterator[ReadLimits]:
 
     Examples
     --------
-    >>> from tvbandits.core.files import current_limits, reading_limits
+    >>> from tvbandits.core.files.reading import current_limits, reading_limits
     >>> with reading_limits(rows=50_000_000):
     ...     print(current_limits().rows)
     50000000
@@ -142,7 +142,7 @@ def limit_cells(connection: sqlite3.Connection) -> None:
     Examples
     --------
     >>> import sqlite3
-    >>> from tvbandits.core.files import limit_cells, reading_limits
+    >>> from tvbandits.core.files.reading import limit_cells, reading_limits
     >>> connection = sqlite3.connect(":memory:")
     >>> with reading_limits(unpacked_bytes=1000):
     ...     limit_cells(connection)
@@ -164,7 +164,7 @@ def naming(path: Path) -> Iterator[None]:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from tvbandits.core.files import naming
+    >>> from tvbandits.core.files.reading import naming
     >>> try:
     ...     with naming(Path("sites.csv")):
     ...         raise ValueError("no column id")
@@ -201,7 +201,7 @@ def check_regular(path: Path) -> None:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from tvbandits.core.files import check_regular
+    >>> from tvbandits.core.files.reading import check_regular
     >>> written = Path("sites.csv").write_text("id,x,y\n")
     >>> check_regular(Path("sites.csv"))  # says nothing; a device or a folder is refused
     """
@@ -221,7 +221,7 @@ class Counted(io.RawIOBase):
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files import Counted, ReadLimits
+    >>> from tvbandits.core.files.reading import Counted, ReadLimits
     >>> Counted(io.BytesIO(b"four"), ReadLimits(unpacked_bytes=4)).read(4)
     b'four'
     """
@@ -255,7 +255,7 @@ def bounded(stream: IO[bytes]) -> io.BufferedReader:
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files import bounded
+    >>> from tvbandits.core.files.reading import bounded
     >>> bounded(io.BytesIO(b"time,a\n")).readline()
     b'time,a\n'
     """
@@ -275,7 +275,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     --------
     >>> import gzip
     >>> from pathlib import Path
-    >>> from tvbandits.core.files import unpacked
+    >>> from tvbandits.core.files.reading import unpacked
     >>> with gzip.open("values.csv.gz", "wb") as file:
     ...     written = file.write(b"time,a\n1,0.5\n")
     >>> with unpacked(Path("values.csv.gz")) as stream:
@@ -313,7 +313,7 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files import read_csv
+    >>> from tvbandits.core.files.reading import read_csv
     >>> print(read_csv(io.BytesIO(b"id;x\n007;1.5\n"), separators=",;", dtype={"id": str}))
         id    x
     0  007  1.5
@@ -352,7 +352,7 @@ def is_parquet(path: Path) -> bool:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from tvbandits.core.files import is_parquet
+    >>> from tvbandits.core.files.reading import is_parquet
     >>> written = Path("sites.csv").write_text("id,x,y\n")
     >>> print(is_parquet(Path("sites.csv")))
     False
@@ -375,7 +375,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
     --------
     >>> from pathlib import Path
     >>> import pandas as pd
-    >>> from tvbandits.core.files import read_parquet
+    >>> from tvbandits.core.files.reading import read_parquet
     >>> pd.DataFrame({"x": [1.5]}).to_parquet("sites.parquet")
     >>> print(read_parquet(Path("sites.parquet")))
          x
@@ -399,3 +399,11 @@ def read_parquet(path: Path) -> pd.DataFrame:
         # Cells that are all alike take no room in the file, and 8 bytes each in memory.
         limits.check("unpacked_bytes", max(packed, 8 * about.num_rows * about.num_columns))
     return pd.read_parquet(path)
+
+
+def read_as_text(path: Path) -> pd.DataFrame:
+    """The table of a Parquet file; or of a csv, also a packed one, whose cells are texts."""
+    if is_parquet(path):
+        return read_parquet(path).rename(columns=str)
+    with unpacked(path) as stream:
+        return read_csv(stream, dtype=str, encoding_errors="replace")

@@ -19,7 +19,7 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure, write_whole
+from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure
 from tvbandits.core.files.reading import check_regular, current_limits
 from tvbandits.core.files.values import Decoder, Encoder, Trusted
 
@@ -90,8 +90,8 @@ def load(
         The user's own parts of it, such as its expert, by "module:name". A file is never believed about
         what to import: what it names and is not handed over is an error that says the name.
     rehearse : bool
-        Read it twice and play a step with the second one, without its expert: a file whose parts do not
-        fit together is refused now, and not in the middle of a run. False saves the time of that step.
+        Play a step with a twin of it, without its expert: a file whose parts do not fit together is
+        refused now, and not in the middle of a run. False saves the time of that step.
 
     Raises
     ------
@@ -116,7 +116,8 @@ def load(
         raise SavedFileError(f"{Path(path)}: it holds no bandit, but {type(found).__name__}")
     if flag("rehearse", rehearse):
         try:
-            _play_a_step(load_value(path, trusted))
+            # What has no recipe changes as it plays: of that a second one is read.
+            _play_a_step(found if hasattr(found, "recipe") else load_value(path, trusted))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise SavedFileError(f"{Path(path)}: it cannot play on: {reason}") from error
@@ -124,10 +125,12 @@ def load(
 
 
 def _play_a_step(bandit: Any) -> None:
-    """Let a bandit look at itself, ask and tell; its expert is not asked."""
+    """Let a bandit, or a twin of one with a recipe, look at itself, ask and tell, without its expert."""
     recipe: Any = getattr(bandit, "recipe", None)
-    if recipe is not None and recipe.asking is not None:
-        alone = replace(recipe, asking=replace(recipe.asking, expert=None))
+    if recipe is not None:
+        alone = recipe
+        if recipe.asking is not None:
+            alone = replace(recipe, asking=replace(recipe.asking, expert=None))
         bandit = type(bandit).from_state(alone, bandit.state)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -216,6 +219,24 @@ def put_in_place(
             _put_new(draft, path)
     if durable and hasattr(os, "O_DIRECTORY"):  # the new name is on the disk, too
         _sync(path.parent)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file of one's own wholly or not at all, to the disk.
+
+    Nobody else may read it: it is for what is saved, and for secrets.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; what was there before stays as it was.
+    """
+
+    def write(draft: Path) -> None:
+        draft.touch(mode=0o600)
+        draft.write_bytes(data)
+
+    put_in_place(path, write, durable=True)
 
 
 def is_plain(path: Path) -> bool:

@@ -3,32 +3,174 @@
 A value that is made of others is an entry of one flat list, and refers to entries before it by number.
 So what was shared is shared again, there are no circles, and reading needs no recursion.
 
-What can be read back is a list that the project itself makes: its own parts by their words (`words`),
-scikit-learn's kernels by name (`KERNELS`), arrays, and plain containers. Before anything is made, one
-pass over the table bounds how deep it nests and how large it is unfolded (`check_table`). Parts are made
-by their constructors, given only what these say that they take (`check_types`). A part of the user's is
-saved by its name, `module:name`, and what has that name must be handed over by whoever reads it: a file
-never says what is imported.
+What can be read back is a list that the project itself makes: its own parts by their words (`word_of`: a
+move of a module breaks no saved file), scikit-learn's kernels by name (`KERNELS`), arrays, and plain
+containers. Before anything is made, one pass over the table bounds how deep it nests and how large it is
+unfolded (`check_table`). Parts are made by their constructors, given only what these say that they take
+(`check_types`). A part of the user's is saved by its name, `module:name`, and what has that name must be
+handed over by whoever reads it: a file never says what is imported.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import pkgutil
 import re
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from functools import cache
+from importlib import import_module
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.gaussian_process import kernels as kernel_module
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.core.files.archive import KINDS, SavedFileError
-from tvbandits.core.files.types import check_types
-from tvbandits.core.files.words import is_named_tuple, is_part, part_by, word_of
+
+HOUSES = (
+    "core",
+    "gp",
+    "forgetting",
+    "acquisition",
+    "queries",
+    "bandit",
+    "policies",
+    "experts",
+    "datasets",
+)
+"""Packages whose values can be read back: frozen ones, and those that say what they are made of."""
+
+OUTSIDE = (
+    "core.files",
+    "core.tables",
+    "datasets.epa_ozone",
+    "datasets.regression",
+    "datasets.tables",
+    "experts.conformance",
+    "experts.records",
+    "experts.sensors",
+)
+"""But not those that reach out to files or hosts when they are made: who reads hands them
+over."""
+
+
+def word_of(kind: type) -> str:
+    """What a class is called in files."""
+    word: str = vars(kind).get("__word__", kind.__name__)
+    return word
+
+
+def is_part(kind: object) -> TypeGuard[type]:
+    """Whether this is a class of the project that can be made again from its parts."""
+    if not isinstance(kind, type):
+        return False
+    package, _, module = kind.__module__.partition(".")
+    if package != "tvbandits" or module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
+        return False
+    plain = is_dataclass(kind) or is_named_tuple(kind) or issubclass(kind, Kernel)
+    return "<" not in kind.__qualname__ and (hasattr(kind, "__saved__") or plain)
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Whether it is one."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def part_by(word: str) -> type | None:
+    """The class that has a word, if there is one."""
+    return next((found[word] for found in map(parts_in, HOUSES) if word in found), None)
+
+
+@cache
+def parts_in(house: str) -> dict[str, type]:
+    """The parts that a package defines, by their words.
+
+    Raises
+    ------
+    ValueError
+        If two of them have one word.
+    """
+    found: dict[str, type] = {}
+    for module in _modules(f"tvbandits.{house}"):
+        for kind in vars(import_module(module)).values():
+            mine = is_part(kind) and kind.__module__ == module
+            if mine and found.setdefault(word_of(kind), kind) is not kind:
+                raise ValueError(f"{module} and another module have a part {word_of(kind)!r}")
+    return found
+
+
+def _modules(name: str) -> Iterator[str]:
+    """A module, and those inside of it, but for what is `OUTSIDE`."""
+    if name.removeprefix("tvbandits.").startswith(OUTSIDE):
+        return
+    yield name
+    for inside in pkgutil.iter_modules(getattr(import_module(name), "__path__", ())):
+        yield from _modules(f"{name}.{inside.name}")
+
+
+def check_types(kind: type, parts: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` that names the first part of a value that is not of its annotated type."""
+    hints = _hints(kind)
+    for name, part in parts.items():
+        if name in hints and not fits(part, hints[name]):
+            raise ValueError(f"{name} of {kind.__name__} cannot be {str(part)[:80]!r}")
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    restored = getattr(kind, "__restored__", None)
+    if restored is not None:
+        return get_type_hints(restored)
+    if issubclass(kind, tuple):
+        return get_type_hints(kind)
+    # A dataclass's own names, not what its bases are given.
+    return get_type_hints(inspect.unwrap(kind.__init__))
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type; of what cannot be looked into, such as callables, that it is one."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, each) for each in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is np.ndarray:
+        kind = get_args(inside[1])[0]
+        return isinstance(value, np.ndarray) and (kind is Any or np.issubdtype(value.dtype, kind))
+    if origin is tuple and inside[-1:] != (...,):
+        alike = isinstance(value, tuple) and len(value) == len(inside)
+        return alike and all(map(fits, value, inside))
+    if origin in (tuple, list, deque, Sequence):
+        return isinstance(value, origin) and all(fits(each, inside[0]) for each in value)
+    if origin is not None and issubclass(origin, Mapping):
+        pairs = value.items() if isinstance(value, Mapping) else ((None, None),)
+        return all(fits(key, inside[0]) and fits(each, inside[1]) for key, each in pairs)
+    return _is_a(value, origin or hint)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    if kind is None or kind is types.NoneType:
+        return value is None
+    if kind is float:
+        return isinstance(value, float | int | np.floating) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if kind is bool:
+        return isinstance(value, bool | np.bool_)
+    if kind is Callable:
+        return callable(value)
+    if not isinstance(kind, type) or kind is Any:
+        return True
+    if getattr(kind, "_is_protocol", False):
+        named = {name for name in vars(kind) if not name.startswith("_") or name == "__call__"}
+        has = set(dir(type(value))) | getattr(value, "__dict__", {}).keys()
+        return not isinstance(value, type) and named <= has
+    return isinstance(value, kind)
+
 
 KERNELS = (
     "CompoundKernel",
@@ -133,7 +275,7 @@ class Encoder:
         if type(value) is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
-            return {"generator": self.ref(_plain(value.bit_generator.state))}
+            return {"generator": self.ref(dict(value.bit_generator.state))}
         return self._made(value)
 
     def _made(self, value: Any) -> dict[str, Any]:
@@ -177,22 +319,8 @@ def parts_of(value: Any) -> dict[str, Any]:
         return parts
     if is_named_tuple(type(value)):
         return dict(value._asdict())
-    if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
-    # An expert around others keeps what it was given under the same names; what it has learned is its
-    # state, which is kept with that of the bandit.
-    given = inspect.signature(type(value)).parameters.values()
-    if lost := [each.name for each in given if not hasattr(value, f"_{each.name}")]:
-        raise ValueError(
-            f"{type(value).__name__} cannot be saved, since it has no attribute _{lost[0]}: keep what "
-            "the constructor is given under its name with _ before it, or say it by __saved__()"
-        )
-    parts = {each.name: getattr(value, f"_{each.name}") for each in given}
-    return {each.name: parts[each.name] for each in given if parts[each.name] is not each.default}
-
-
-def _plain(state: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(state)
+    # What an expert around others has learned is its state, which is kept with that of the bandit.
+    return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
 
 
 def check_table(entries: list[Any], arrays: list[Any]) -> None:

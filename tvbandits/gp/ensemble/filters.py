@@ -1,4 +1,7 @@
-"""Kalman filters of several models at once, each with a scale of its own.
+"""Kalman filters of several models at once, each with a scale of its own, and the state they share.
+
+Models with the same correlations over points, and of the same order in time, have the same features.
+Their states lie side by side in one array, so that a step is a few operations on all of them (`Layout`).
 
 All variances of a model are known but for one factor, the square of its prior deviation. Its
 posterior under an inverse-gamma prior follows from the sum of squared standardised innovations, and
@@ -14,18 +17,351 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.special import gammaln
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.layout import Layout, kind
-from tvbandits.gp.ensemble.settings import ModelSpec, in_steps
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
+from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
+
+CONSTANT = 25.0
+"""Prior variance of the constant, in units of the squared prior deviation: next to unknown."""
+
+MOST_FEATURES = 96
+TOLERANCE = 1e-4
+"""Features end when no point keeps more than this share of its prior variance."""
+
+MOST_OF_A_SEASON = 12
+"""Features of a season at the most: each of them has two numbers for each harmonic."""
+
+ROUNDING = 1e-9
+"""Noise below this share of the prior variance would be lost, and the filter with it."""
+
+
+class Transition(NamedTuple):
+    """The expected state after some time: value' = own value + other derivative, and so on.
+
+    `own` (M, S) is what a number keeps of itself. For a smooth drift, `up` (M, 1) is what a value takes
+    of its derivative, and `down` (M, 1) what a derivative takes of its value. For a season, `turned`
+    (M, n) is what each of its n values takes of the other number of its pair, and that gives back.
+    Without both, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
+    """
+
+    own: Array
+    up: Array
+    down: Array
+    turned: Array
+    outer: Array | None = None
+    fresh: Array | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """States [constant, level, slow, drift, derivatives of a smooth drift, season] of M models.
+
+    A season is [values of all harmonics, the other numbers of the pairs that turn].
+
+    Attributes
+    ----------
+    settings : tuple of M Setting
+    basis : array of shape (A, c)
+        What observes the folded state [constant + level, slow, drift, season], where slow and drift are
+        added if they have the same features, and the harmonics of a season are added.
+    fold : array of shape (S, c)
+        Folds a state: its reward is basis @ fold.T @ state.
+    drift, derivative, season : int
+        Where these begin.
+    prior : array of shape (M, S, S)
+        Prior covariances, which are those of the stationary process.
+    left : array of shape (M, A)
+        Prior variance that the features leave out, at each point.
+    """
+
+    settings: tuple[ModelSpec, ...]
+    basis: Array
+    fold: Array
+    drift: int
+    derivative: int
+    season: int
+    prior: Array
+    left: Array
+    _latest: list[tuple[float, Transition]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    @classmethod
+    def of(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
+        """Of settings with the same `kind`, on points at distances (A, A)."""
+        first = settings[0]
+        if is_rough(first, len(distance)):
+            return cls._rough(settings, distance, extent)
+        slow, slow_left = features(first.slow_space, distance, extent)
+        same = first.slow_space == first.drift_space
+        made = (slow, slow_left) if same else features(first.drift_space, distance, extent)
+        drift, drift_left = made
+        prior = np.array(
+            [_prior(each, np.eye(slow.shape[1]), np.eye(drift.shape[1])) for each in settings]
+        )
+        left = np.array([s.slow * slow_left + s.drift * drift_left for s in settings])
+        seasonal = season_features(first, distance, extent)
+        return cls._with(settings, (slow,) if same else (slow, drift), seasonal, prior, left)
+
+    @classmethod
+    def _rough(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
+        """Each point is a feature of its own, so that settings with different spaces share a layout."""
+        prior = np.array(
+            [
+                _prior(
+                    each,
+                    each.slow_space.correlation(distance, extent),
+                    each.drift_space.correlation(distance, extent),
+                )
+                for each in settings
+            ]
+        )
+        left = np.zeros((len(settings), len(distance)))
+        seasonal = season_features(settings[0], distance, extent)
+        return cls._with(settings, (np.eye(len(distance)),), seasonal, prior, left)
+
+    @classmethod
+    def _with(
+        cls,
+        settings: Sequence[ModelSpec],
+        made: Sequence[Array],
+        seasonal: tuple[Array, Array],
+        prior: Array,
+        left: Array,
+    ) -> Layout:
+        """With features (A, r) of the slow part and (A, q) of the drift, or the same of both.
+
+        `seasonal` are features (A, s) of the season, and the share (A,) of its variance that they leave.
+        """
+        r, q = made[0].shape[1], made[-1].shape[1]
+        waves, unknown = seasonal
+        basis = np.column_stack([np.ones((len(made[0]), 1)), *made, waves])
+        season = 2 + r + (2 * q if settings[0].smooth else q)
+        fold = np.zeros((season, basis.shape[1]))
+        fold[:2, 0] = 1.0
+        fold[2 + np.arange(r), 1 + np.arange(r)] = 1.0
+        fold[2 + r + np.arange(q), (1 if len(made) == 1 else 1 + r) + np.arange(q)] = 1.0
+        s = waves.shape[1]
+        if settings[0].season is not None:
+            harmonics = settings[0].season.harmonics
+            value = np.zeros((s, basis.shape[1]))
+            value[np.arange(s), basis.shape[1] - s + np.arange(s)] = 1.0
+            other = np.zeros((harmonics * s, basis.shape[1]))
+            fold = np.vstack([fold, *[value] * harmonics, other])
+            prior = np.array(
+                [
+                    block_diag(own, np.diag(np.tile(np.repeat(variances, s), 2)))
+                    for own, variances in zip(prior, _harmonics(settings), strict=True)
+                ]
+            )
+            left = left + _harmonics(settings).sum(axis=1)[:, None] * unknown
+        return cls(tuple(settings), basis, fold, 2 + r, 2 + r + q, season, prior, left)
+
+    @property
+    def size(self) -> int:
+        """Numbers S of a state."""
+        return len(self.fold)
+
+    @cached_property
+    def white(self) -> Array:
+        """Variance (M,) of the white parts, in units of the squared scale."""
+        return np.array([each.white for each in self.settings])
+
+    @cached_property
+    def hazard(self) -> Array:
+        """Chances (M,) of a fresh start in a step."""
+        return np.array([each.hazard for each in self.settings])
+
+    @cached_property
+    def floor(self) -> Array:
+        """Least noise (M, 1) of a reading, in units of the squared scale."""
+        return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
+
+    @cached_property
+    def _observing(self) -> Array:
+        return np.asarray(self.basis @ self.fold.T)
+
+    def take(self, members: NDArray[Any]) -> Layout:
+        """Of some of the models, by their numbers or a mask."""
+        rows = np.arange(len(self.settings))[members]
+        return self._of(tuple(self.settings[i] for i in rows), self.prior[rows], self.left[rows])
+
+    def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
+        """Of other models with the same features."""
+        parts = self.basis, self.fold, self.drift, self.derivative, self.season
+        made = Layout(settings, *parts, prior, left)
+        made.__dict__["_observing"] = self._observing
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        names = ("settings", "basis", "fold", "drift", "derivative", "season", "prior", "left")
+        return {name: self.__dict__[name] for name in names} | {"_latest": []}
+
+    def joined(self, other: Layout) -> Layout:
+        """With other models of the same features."""
+        prior, left = (
+            np.concatenate([getattr(each, name) for each in (self, other)])
+            for name in ("prior", "left")
+        )
+        return self._of(self.settings + other.settings, prior, left)
+
+    def rows(self, points: Index) -> Array:
+        """What observes a state at some of the points, shape (n, S)."""
+        return np.asarray(self._observing[points])
+
+    def folded(self, states: Array) -> Array:
+        """fold.T @ states (S, n), without the product with zeros."""
+        slow, waves = self.drift - 2, self._waves
+        shared = self.basis.shape[1] - waves == 1 + slow
+        ends = self.drift if shared else self.derivative
+        values = states[self.season : self.season + (self.size - self.season) // 2]
+        season = values.reshape(-1, waves, states.shape[1]).sum(axis=0) if waves else values
+        out = np.concatenate([states[:1] + states[1:2], states[2:ends], season])
+        if shared:
+            out[1 : 1 + slow] += states[self.drift : self.derivative]
+        return np.asarray(out)
+
+    @property
+    def _waves(self) -> int:
+        """Features of the season."""
+        season = self.settings[0].season
+        return 0 if season is None else (self.size - self.season) // (2 * season.harmonics)
+
+    def transition(self, h: float) -> Transition:
+        """Over a time of h >= 0 steps; the latest is remembered, since most are equally long."""
+        if self._latest and self._latest[0][0] == h:
+            return self._latest[0][1]
+        own = np.ones(self.prior.shape[:2])
+        up, down = np.zeros((len(own), 1)), np.zeros((len(own), 1))
+        cosine, turned = self.transition_of_season(h)
+        own[:, self.season :] = np.tile(cosine, 2)
+        for m, each in enumerate(self.settings):
+            own[m, 1] = math.exp(-h / each.level_scale)
+            own[m, 2 : self.drift] = math.exp(-h / each.slow_scale)
+            if not each.smooth:
+                own[m, self.drift : self.season] = math.exp(-h / each.drift_scale)
+                continue
+            rate = matern32_rate(each.drift_scale)
+            value, up[m], down[m], slope = matern32_transition(rate, h, math.exp(-rate * h))
+            own[m, self.drift : self.derivative] = value
+            own[m, self.derivative : self.season] = slope
+        change = Transition(own, up, down, turned)
+        if self.derivative == self.size:
+            outer = own[:, :, None] * own[:, None, :]
+            change = Transition(own, up, down, turned, outer, (1.0 - outer) * self.prior)
+        self._latest[:] = [(h, change)]
+        return change
+
+    def transition_of_season(self, h: float) -> tuple[Array, Array]:
+        """What the values (M, n) of a season keep in h steps, and take of the others of their pairs."""
+        kept = np.ones((len(self.settings), (self.size - self.season) // 2), dtype=np.complex128)
+        for m, each in enumerate(self.settings):
+            if each.season is not None:
+                once = complex(-1.0 / each.season.lasts, 2.0 * math.pi) * h / each.season.period
+                turns = 1j * once.imag * np.arange(1, each.season.harmonics + 1) + once.real
+                kept[m] = np.repeat(np.exp(turns), self._waves)
+        return kept.real, kept.imag
+
+    def moved(self, states: Array, h: float) -> Array:
+        """States (M, S), or matrices (M, S, n) with states as columns, after h steps."""
+        change = self.transition(h)
+        if states.ndim == 2:
+            return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
+        out = change.own[:, :, None] * states
+        for part, much, of in self._taken(change):
+            out[:, part] += much[:, :, None] * states[:, of]
+        return np.asarray(out)
+
+    def _taken(self, change: Transition) -> list[tuple[slice, Array, slice]]:
+        """Which part of a state takes how much (M, n) or (M, 1) of which other part."""
+        middle = (self.season + self.size) // 2
+        value, slope = slice(self.drift, self.derivative), slice(self.derivative, self.season)
+        wave, other = slice(self.season, middle), slice(middle, None)
+        taken = []
+        if self.derivative < self.season:
+            taken += [(value, change.up, slope), (slope, change.down, value)]
+        if self.season < self.size:
+            taken += [(wave, change.turned, other), (other, -change.turned, wave)]
+        return taken
+
+    def moved_covariance(self, covariance: Array, h: float) -> Array:
+        """Covariances (M, S, S) after h steps, with what is new by then.
+
+        A covariance is the stationary prior less what is known: only the latter moves.
+        """
+        change = self.transition(h)
+        if change.outer is not None and change.fresh is not None:
+            return np.asarray(covariance * change.outer + change.fresh)
+        known, own = covariance - self.prior, change.own[:, :, None]
+        for _ in range(2):
+            # From the left; and, turned over, from the right.
+            moved = [
+                (part, much[:, :, None] * known[:, of]) for part, much, of in self._taken(change)
+            ]
+            known *= own
+            for part, much in moved:
+                known[:, part] += much
+            known = known.transpose(0, 2, 1)
+        return np.asarray(known + self.prior)
+
+
+def features(
+    space: SpatialSpec, distance: Array, extent: float, at_most: int = MOST_FEATURES
+) -> tuple[Array, Array]:
+    """Features (A, r) by pivoted Cholesky, and the variance (A,) that they leave out."""
+    K = space.correlation(distance, extent)
+    most = min(at_most, len(K))
+    made = linalg.pivoted_cholesky(np.diagonal(K).copy(), lambda i: K[i].copy(), most, TOLERANCE)
+    return np.asarray(made.G.T), np.asarray(made.residual)
+
+
+def season_features(setting: ModelSpec, distance: Array, extent: float) -> tuple[Array, Array]:
+    """Features (A, s) of a season of variance 1, half of it shared, and the variance they leave."""
+    points = len(distance)
+    if setting.season is None:
+        return np.zeros((points, 0)), np.zeros(points)
+    made, left = features(setting.season.space, distance, extent, MOST_OF_A_SEASON)
+    return math.sqrt(0.5) * np.column_stack([np.ones((points, 1)), made]), 0.5 * left
+
+
+def _harmonics(settings: Sequence[ModelSpec]) -> Array:
+    """Variances (M, harmonics) of settings that have seasons with as many of them."""
+    return np.array([each.season.variances for each in settings if each.season is not None])
+
+
+def is_rough(setting: ModelSpec, points: int) -> bool:
+    """Whether no features could be left out: each point would need nearly one of its own."""
+    rough = {"identity", "matern12"}
+    return (
+        points <= MOST_FEATURES and {setting.slow_space.shape, setting.drift_space.shape} <= rough
+    )
+
+
+def kind(setting: ModelSpec, points: int) -> object:
+    """Settings of one kind have the same features, and can share a layout."""
+    spaces = None if is_rough(setting, points) else (setting.slow_space, setting.drift_space)
+    season = setting.season
+    return spaces, setting.smooth, season and (season.space, season.harmonics)
+
+
+def _prior(setting: ModelSpec, slow: Array, drift: Array) -> Array:
+    """Covariance of a state whose slow part and drift have these correlations between features."""
+    parts = [np.diag([CONSTANT, setting.level]), setting.slow * slow, setting.drift * drift]
+    if setting.smooth:
+        parts.append(setting.drift * matern32_rate(setting.drift_scale) ** 2 * drift)
+    return np.asarray(block_diag(*parts))
+
 
 MEMORY = 400.0
 """How many innovations the scale remembers."""
@@ -130,12 +466,9 @@ class Filters:
 
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
-        return self.some(members, self.layout.take(members))
-
-    def some(self, members: NDArray[Any], layout: Layout) -> Filters:
-        """As `take`, of which the layout is known."""
         parts = (self.mean, self.covariance, self.squares, self.count)
         mean, covariance, squares, count = (each[members] for each in parts)
+        layout = self.layout.take(members)
         return Filters(layout, mean, covariance, squares, count, self.group)
 
     def joined(self, other: Filters) -> Filters:
@@ -191,15 +524,11 @@ class Filters:
         gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened)
         covariance = start.covariance - np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
         told = np.clip(1.0 - (noise - own) / seen.diagonal, 0.0, 1.0).mean(axis=1)
-        told_of = remembered(
-            self.squares + told[:, None] * squares, self.count + told * len(values)
-        )
-        after = self.like(start.mean + gain, covariance, *told_of)
+        squares, count = self.squares + told[:, None] * squares, self.count + told * len(values)
+        kept = np.minimum(1.0, MEMORY / count)
+        scale = squares * kept[:, None], count * kept
+        after = Filters(self.layout, start.mean + gain, covariance, *scale, self.group)
         return after, Innovations(errors, variances, log_density)
-
-    def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
-        """The same models, which know something else."""
-        return Filters(self.layout, mean, covariance, squares, count, self.group)
 
     def _afresh(
         self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
@@ -216,28 +545,17 @@ class Filters:
         starts = np.log(hazard)[:, None] + other.log_density(self)
         together = np.logaddexp(goes_on, starts)
         log_density = np.where(self.hazards, together, log_density)
-        kept = self.kept(goes_on, together)
+        # One covariance serves all transforms: they start afresh together.
+        on, off = (np.logaddexp.reduce(each, axis=1) for each in (goes_on, together))
+        chance = np.where(self.hazard > 0, np.exp(on - off), 1.0)
+        kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
         if (kept == 1.0).all():
             return self, log_density, squares
         squares = np.where(self.hazards, np.minimum(squares, other.squares), squares)
-        return self.drawn_to_prior(kept), log_density, squares
-
-    def kept(self, goes_on: Array, together: Array) -> Array:
-        """What is kept (M,) of the states by the chance that nothing started afresh.
-
-        By log densities (M, K) of what was read, if nothing did and whatever did. One covariance serves
-        all transforms: they start afresh together.
-        """
-        on, off = np.logaddexp.reduce(goes_on, axis=1), np.logaddexp.reduce(together, axis=1)
-        chance = np.where(self.hazard > 0, np.exp(on - off), 1.0)
-        return np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
-
-    def drawn_to_prior(self, kept: Array) -> Filters:
-        """With so much kept (M,) of the states, and the rest started afresh."""
-        fresh, own = self.restarted(), kept[:, None, None]
+        own = kept[:, None, None]
         mean = own * self.mean + (1.0 - own) * fresh.mean
         covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance
-        return replace(self, mean=mean, covariance=covariance)
+        return replace(self, mean=mean, covariance=covariance), log_density, squares
 
     def restarted(self) -> Filters:
         """At the prior, but for the constant."""
@@ -284,41 +602,14 @@ class _Seen:
 
     def log_density(self, filters: Filters) -> Array:
         """Student's, with as many degrees of freedom as the scale has innovations, (M, K)."""
-        n = self.errors.shape[1]
-        return student(n, filters.count, filters.squares, self.log_determinant, self.squares)
-
-
-def student(
-    n: int | Index, count: Array, squares: Array, log_determinant: Array, found: Array
-) -> Array:
-    """Student's log densities (..., M, K) of n readings.
-
-    Parameters
-    ----------
-    n : int, or an array that suits `count`
-    count : array of shape (..., M)
-        Degrees of freedom: how many innovations the scale has.
-    squares : array of shape (..., M, K)
-        Their sum of squares.
-    log_determinant : array of shape (..., M)
-        Of the covariance of the readings, in units of the squared scale.
-    found : array of shape (..., M, K)
-        Squared length of what they are off, standardised.
-    """
-    half = (count + n) / 2
-    constant = gammaln(half) - gammaln(count / 2) - log_determinant / 2
-    size = np.asarray(n / 2)[..., None]
-    return np.asarray(
-        constant[..., None]
-        - size * np.log(math.pi * squares)
-        - half[..., None] * np.log1p(found / squares)
-    )
-
-
-def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
-    """Sums of squares (M, K) and how many innovations (M,) they are of, the old ones forgotten."""
-    kept = np.minimum(1.0, MEMORY / count)
-    return squares * kept[:, None], count * kept
+        n, count = self.errors.shape[1], filters.count
+        half = (count + n) / 2
+        constant = gammaln(half) - gammaln(count / 2) - self.log_determinant / 2
+        return np.asarray(
+            constant[:, None]
+            - n / 2 * np.log(math.pi * filters.squares)
+            - half[:, None] * np.log1p(self.squares / filters.squares)
+        )
 
 
 def filters_of(

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.bank import FilterEnsemble
-from tvbandits.gp.ensemble.settings import elapsed
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.models import elapsed
+from tvbandits.gp.kernels.matern import matern12, matern32
 
 WINDOW = 8
 """A late observation counts at its own time while no more than so many later times were observed."""
@@ -53,7 +54,7 @@ class Recent:
     before: FilterEnsemble
     times: tuple[float, ...] = ()
     parts: tuple[tuple[Readings, ...], ...] = ()
-    # The bank after each of the times: made again where it is not there.
+    # The bank after each of the first times: made where it is needed.
     _after: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,13 +64,11 @@ class Recent:
     @property
     def latest(self) -> FilterEnsemble:
         """The bank with everything that was observed."""
-        return self._banks()[-1] if self.times else self.before
+        return self._after_times(len(self.times))
 
     def at(self, t: float) -> FilterEnsemble:
         """What was known at a time: the bank without what was observed later, as far back as is kept."""
-        later = sum(s > t for s in self.times)
-        known = len(self.times) - later
-        return self._banks()[known - 1] if known else self.before
+        return self._after_times(sum(s <= t for s in self.times))
 
     def observed(self, t: float, readings: Readings) -> Recent:
         """With readings of a time, late or not."""
@@ -91,19 +90,18 @@ class Recent:
         same: int,
     ) -> Recent:
         """With other observations from the time of number `at` on; `same`: it was there before."""
-        banks = self._banks()
-        known = banks[:at]
+        known = self._after[:at]
         if same and at == len(self.times) - 1:
             # The latest time goes on: nothing has to be taken twice.
             (fresh,) = parts[at][len(self.parts[at]) :]
-            known = [*known, banks[at].observe(*fresh, times[at])]
+            bank = self.latest
+            known = [*self._after[:at], bank.observe(*fresh, times[at])]
         out = Recent(self.before, times, parts, known)
         surplus = len(times) - WINDOW
         if surplus <= 0:
             return out
-        return Recent(
-            out._banks()[surplus - 1], times[surplus:], parts[surplus:], out._after[surplus:]
-        )
+        before = out._after_times(surplus)
+        return Recent(before, times[surplus:], parts[surplus:], out._after[surplus:])
 
     def _long_ago(self, t: float, readings: Readings) -> Recent:
         """With readings of a time before what is kept."""
@@ -115,15 +113,18 @@ class Recent:
         before = self.before.observe(rows, values, noise, self.before.time)
         return Recent(before, self.times, self.parts)
 
-    def _banks(self) -> list[FilterEnsemble]:
-        """The bank after each of the times."""
+    def _after_times(self, count: int) -> FilterEnsemble:
+        """The bank after the first so many of the times; those behind it wait until they are needed.
+
+        Of many late readings each moves all that came later: they are taken once, after the last one.
+        """
         known = self._after
-        while len(known) < len(self.times):
+        while len(known) < count:
             bank = known[-1] if known else self.before
             for each in self.parts[len(known)]:
                 bank = bank.observe(*each, self.times[len(known)])
             known.append(bank)
-        return known
+        return known[count - 1] if count else self.before
 
 
 def moved(bank: FilterEnsemble, t: float) -> FilterEnsemble:
@@ -134,27 +135,25 @@ def moved(bank: FilterEnsemble, t: float) -> FilterEnsemble:
     return replace(bank, time=t, filters=tuple(each.moved(h) for each in bank.filters))
 
 
-def faded(bank: FilterEnsemble, age: float, variance: Array) -> Array:
-    """Noise variances (n,) with which readings of some time ago speak about the present.
+def faded(bank: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+    """Noise variances (n,) with which readings of some time ago, or of times (n,) ago, speak about now.
 
     A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
     that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
     that of slow and drift together, over the members by their weights; infinite where nothing is left.
     """
     given = np.asarray(variance, dtype=np.float64)
-    if age <= 0 or not bank.filters:
+    ages = np.broadcast_to(age, given.shape)
+    if not bank.filters or not (ages > 0).any():
         return given
-    step = bank.step if math.isfinite(bank.step) else age
-    steps, weights = age / step, bank.weights
-    scale = bank.scales
-    shared = total = 0.0
-    for weight, unit, each in zip(weights, scale, bank.members, strict=True):
-        x = steps / each.drift_scale * (math.sqrt(3.0) if each.smooth else 1.0)
-        drift = (1.0 + x if each.smooth else 1.0) * math.exp(-x)
-        slow = math.exp(-steps / each.slow_scale)
+    steps = ages / bank.step if math.isfinite(bank.step) else np.ones(ages.shape)
+    shared, total = np.zeros(ages.shape), 0.0
+    for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
+        drift = (matern32 if each.smooth else matern12)(steps / each.drift_scale)
+        slow = np.exp(-steps / each.slow_scale)
         shared += weight * unit * (each.slow * slow + each.drift * drift)
         total += weight * unit * (each.slow + each.drift)
     r2 = (shared / total) ** 2
-    if r2 < 1e-6:
-        return np.full(given.shape, np.inf)
-    return np.asarray((total * (1.0 - r2) + given) / r2)
+    with np.errstate(divide="ignore", over="ignore"):
+        noise = np.where(r2 < 1e-6, np.inf, (total * (1.0 - r2) + given) / r2)
+    return np.where(ages > 0, noise, given)

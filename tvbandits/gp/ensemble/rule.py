@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -22,17 +22,17 @@ from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.bank import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
-from tvbandits.gp.ensemble.settings import (
+from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.mixture import Forecast
+from tvbandits.gp.ensemble.models import (
     SMALL_NETWORK,
     ModelSpec,
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.views import Forecast
+from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
 
@@ -183,6 +183,14 @@ class EnsemblePosterior:
     diary: seasons.Diary | None = None
     imagined: JointPosterior | None = field(default=None, repr=False, compare=False)
 
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
+    jitter: ClassVar[float] = 0.0
+    condition_number: ClassVar[float] = 1.0
+    log_det_ratio: ClassVar[float] = math.nan
+    """Widths that depend on it belong to theorems about one known kernel."""
+
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
         kept = ("kernel", "surface", "recent", "made_for", "told", "now", "diary")
@@ -290,20 +298,9 @@ class EnsemblePosterior:
 
     def noise_of(self, t: Array, variance: float) -> Array:
         """With what noise (n,) readings of times (n,) will speak about the time `now`."""
-        ages = np.maximum(self.now - t, 0.0)
-        return np.array([float(faded(self.bank, age, np.array(variance))) for age in ages])
+        return faded(self.bank, np.maximum(self.now - t, 0.0), np.full(len(t), variance))
 
     # --- the questions of `Posterior` -----------------------------------------------------------------
-
-    @property
-    def settled(self) -> bool:
-        """True: variances at the candidates are computed together."""
-        return True
-
-    @property
-    def dictionary_size(self) -> None:
-        """None: there are no inducing points."""
-        return None
 
     @property
     def size(self) -> int:
@@ -326,21 +323,6 @@ class EnsemblePosterior:
     def products(self) -> Array:
         """Not a number (1, 1): the mean is not linear in the values."""
         return np.full((1, 1), np.nan)
-
-    @property
-    def jitter(self) -> float:
-        """0: nothing is factored that could need it."""
-        return 0.0
-
-    @property
-    def condition_number(self) -> float:
-        """1, for the same reason."""
-        return 1.0
-
-    @property
-    def log_det_ratio(self) -> float:
-        """Not a number: widths that depend on it belong to theorems about one known kernel."""
-        return math.nan
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of what can be learned, at the candidates."""
@@ -378,10 +360,19 @@ class EnsemblePosterior:
         left = covariance[self.rows(Z1[:, :d])] if one is None else one @ covariance
         return np.asarray(left[:, self.rows(Z2[:, :d])] if other is None else left @ other.T)
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> EnsemblePosterior:  # noqa: ARG002
-        """The same with one more reading of a candidate `z` (1, p), its value unknown."""
-        (row,) = self.rows(z[:, : self.surface.points.shape[1]])
-        known = replace(self._now, noise_variance=noise + self.white).after(int(row))
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> EnsemblePosterior:
+        """The same with more readings of candidates `Z` (k, p), their values unknown."""
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.white)
+        readings, _ = Groups.of(Z).merge(readings)
+        rows = self.rows(readings.Z[:, : self.surface.points.shape[1]])
+        spread = np.zeros(len(self.surface.points))
+        spread[rows] = readings.variance
+        known = replace(self._now, noise_variance=spread).after(*rows.tolist())
         return replace(self, imagined=known)
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
@@ -389,6 +380,12 @@ class EnsemblePosterior:
         everyone = range(len(self.surface.points))
         root = linalg.square_root(self._now.among(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
+
+    def expansion(self, worst: float) -> None:
+        """None: it is no sum of kernel rows."""
+
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Not a number, as `log_det_ratio`."""

@@ -15,9 +15,9 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble import periods
-from tvbandits.gp.ensemble.bank import FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.recent import Readings, Recent
-from tvbandits.gp.ensemble.settings import SMALL_NETWORK
 
 LAST = 1024
 """After so many steps the diary is looked through for the last time: then a step costs the same."""

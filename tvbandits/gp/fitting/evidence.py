@@ -1,4 +1,4 @@
-"""The log evidence of a structured kernel and its exact gradient, at a bounded cost.
+"""The log evidence of a kernel and its exact gradient, at a bounded cost, and where it is largest.
 
 Kernels over points are evaluated at the distinct points alone, and those over time at the distinct
 times; the terms are put together from them. That is what makes learning cheap while a bandit runs:
@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core import linalg
@@ -27,6 +28,7 @@ from tvbandits.core.linalg import (
     solve_lower,
 )
 from tvbandits.core.observations import Observations
+from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, leaves_of
@@ -218,17 +220,13 @@ def _contracted(weighted: Array, which: Index | None, slopes: Array) -> Array:
     return np.asarray(flat @ slopes)
 
 
-FORMS = {0.5: "rough", 1.5: "smooth"}
-"""Matern kernels that are written out, by their nu."""
-
-
 @dataclass(frozen=True)
 class _Factor:
-    """A leaf, and the rows that it looks at; `form` is empty where scikit-learn computes it."""
+    """A leaf, and the rows that it looks at; `nu` is None where scikit-learn computes it."""
 
     leaf: Leaf
     rows: _Rows
-    form: str = ""
+    nu: float | None = None
 
     @classmethod
     def of(cls, leaf: Leaf, points: _Rows, times: _Rows) -> _Factor:
@@ -239,8 +237,8 @@ class _Factor:
             return cls(leaf, rows)
         if np.ndim(inner.length_scale):
             return cls(leaf, rows)
-        form = "rbf" if type(inner) is RBF else FORMS.get(inner.nu, "")
-        return cls(leaf, rows, form)
+        nu = math.inf if type(inner) is RBF else float(inner.nu)
+        return cls(leaf, rows, nu if nu in VALUES else None)
 
     def at(self, theta: Array) -> _Part:
         """Its amplitude, matrix and slopes."""
@@ -248,29 +246,20 @@ class _Factor:
         if type(kernel) is ConstantKernel:
             own = theta[self.leaf.where]
             return _Part(math.exp(own[0]) if len(own) else float(kernel.constant_value))
-        if self.form:
-            values, slope = _stationary(self.form, rows.distances, theta[self.leaf.where][0])
+        if self.nu is not None:
+            r = rows.distances * math.exp(-theta[self.leaf.where][0])
+            if self.nu in SLOPED:
+                values, slope = SLOPED[self.nu](r)
+                slope = r * r * slope
+            else:
+                values = VALUES[self.nu](r)
+                slope = r * values
             return _Part(1.0, _spread(values, rows.which, n), slope[:, None], rows.which)
         kernel = self.leaf.at(theta)
         inner = kernel if type(kernel) is Drift else kernel.kernel
         matrix, slopes = inner(rows.Z, eval_gradient=True)
         flat = np.asarray(slopes).reshape(len(rows.Z) ** 2, -1)
         return _Part(1.0, _spread(np.asarray(matrix), rows.pairs, n), flat, rows.pairs)
-
-
-def _stationary(form: str, distances: Array, log_scale: float) -> tuple[Array, Array]:
-    """A kernel matrix, and its slope with respect to the logarithm of the length scale."""
-    r = distances * math.exp(-log_scale)
-    if form == "rough":
-        matrix = np.exp(-r)
-        return matrix, r * matrix
-    if form == "smooth":
-        r *= math.sqrt(3.0)
-        decay = np.exp(-r)
-        return (1.0 + r) * decay, r * r * decay
-    r *= r
-    matrix = np.exp(-0.5 * r)
-    return matrix, r * matrix
 
 
 @dataclass(frozen=True)
@@ -322,9 +311,58 @@ def profiled_evidence(
     if not eval_gradient:
         return value, slopes, centre
     weights = solve_lower(L, white, transposed=True)
-    root = solve_lower(L, np.eye(len(y)))
-    inner = np.outer(weights, weights) - root.T @ root
+    inner = np.outer(weights, weights) - linalg.inverse(L)
     return value, 0.5 * np.einsum("ij,ijp->p", inner, slopes), centre
+
+
+class Fitted(NamedTuple):
+    """What `fit` found: the kernel, its log evidence, and the prior mean used."""
+
+    kernel: Any
+    log_evidence: float
+    mean: float
+
+
+def fit(
+    kernel: Kernel,
+    observations: Observations,
+    *,
+    mean: float | None = None,
+    max_iterations: int = 200,
+) -> Fitted:
+    """Maximise the log evidence over the free hyperparameters, within their bounds, by L-BFGS-B.
+
+    The result is never worse than the kernel as given (Rasmussen & Williams 2006, chapter 5). Without a
+    prior `mean`, the constant of generalised least squares, 1^T A^-1 y / 1^T A^-1 1, is profiled out of
+    the evidence.
+
+    Raises
+    ------
+    ValueError
+        If there are no observations.
+    FactorisationError
+        If the kernel as given has no factor on the observations.
+    """
+    if len(observations) == 0:
+        raise ValueError("a kernel cannot be fitted to no observations")
+    data = (inputs(kernel, observations.X, observations.t), observations.y, observations.variance)
+    initial, _, centre = profiled_evidence(kernel, *data, mean, False)
+    if len(kernel.theta) == 0:
+        return Fitted(kernel, initial, centre)
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        try:
+            value, slope, _ = profiled_evidence(kernel.clone_with_theta(theta), *data, mean, True)
+        except FactorisationError:
+            # A wall: the line search turns back.
+            return 1.0 + 2.0 * abs(initial), np.zeros_like(theta)
+        return -value, -slope
+
+    start, bounds = kernel.theta, kernel.bounds
+    found = minimize(loss, start, jac=True, bounds=bounds, options={"maxiter": max_iterations})
+    fitted = kernel.clone_with_theta(found.x if found.fun <= -initial else start)
+    value, _, centre = profiled_evidence(fitted, *data, mean, False)
+    return Fitted(fitted, value, centre)
 
 
 def information_gains(

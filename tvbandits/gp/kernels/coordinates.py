@@ -13,19 +13,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from tvbandits.core.arrays import Array
-
-ROOT = 5.0**0.5
-
-
-def matern(r: Array) -> tuple[Array, Array]:
-    """The Matern-5/2 correlation at scaled distances r, and -1/r times its derivative.
-
-    m(r) = (1 + sqrt5 r + 5/3 r^2) exp(-sqrt5 r), m'(r) = -5/3 r (1 + sqrt5 r) exp(-sqrt5 r).
-    """
-    s = ROOT * r
-    decay = np.exp(-s)
-    slope = (5.0 / 3.0) * (1.0 + s) * decay
-    return decay + s * decay + (s * s / 3.0) * decay, slope
+from tvbandits.gp.kernels.matern import matern52_and_slope
 
 
 class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
@@ -84,8 +72,8 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
         A = X / scales
         B = A if Y is None else np.atleast_2d(Y) / scales
         squares = (A.T[:, :, None] - B.T[:, None, :]) ** 2
-        joint, slope = matern(np.sqrt(squares.sum(axis=0)))
-        each, slopes = matern(np.sqrt(squares))
+        joint, slope = matern52_and_slope(np.sqrt(squares.sum(axis=0)))
+        each, slopes = matern52_and_slope(np.sqrt(squares))
         mean, a = each.mean(axis=0), float(self.additive)
         K = (joint + a * mean) / (1.0 + a)
         if not eval_gradient:

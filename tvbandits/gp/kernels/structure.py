@@ -1,12 +1,10 @@
-"""What a kernel sees of points and times, and what its structure allows: forgetting, separation.
+"""What a kernel sees of points and times, and what its structure allows: forgetting.
 
 Whether a kernel is a covariance, and fits the inputs that it will see.
 """
 
 from __future__ import annotations
 
-import operator
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from tvbandits.core.arrays import LARGEST_VARIANCE, SMALLEST_VARIANCE, Array, as
 from tvbandits.core.coercion import shown
 from tvbandits.core.linalg import eigenpairs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
-from tvbandits.gp.kernels.terms import children, parts_of, products_of
+from tvbandits.gp.kernels.terms import children, parts_of
 
 
 def is_space_time(kernel: Kernel) -> bool:
@@ -90,40 +88,6 @@ def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
             return None
         return first * second if kind is Product else (first if first == second else None)
     return None
-
-
-def separate(kernel: Kernel) -> Kernel | None:
-    """The part over points, where `kernel` is k(x, x') rho(t - t') with a Markov correlation rho.
-
-    That is a product of at least one kernel over points (`OnSpace`, possibly times constants) and at
-    least one over time (`Drift`, or `OnTime` of products and powers of Matern-1/2 kernels of
-    variance 1); None for anything else.
-    """
-    products = products_of(kernel)
-    if len(products) > 1:
-        return None
-    factors = [leaf.kernel for leaf in products[0]]
-    # Exact types: a subclass may have redefined the formula that is relied on here.
-    space = [f for f in factors if type(f) in (OnSpace, ConstantKernel)]
-    time = [f for f in factors if type(f) in (Drift, OnTime)]
-    if len(space) + len(time) < len(factors) or not time:
-        return None
-    if not any(type(f) is OnSpace for f in space) or not all(map(_is_correlation, time)):
-        return None
-    over_points = [f.kernel if type(f) is OnSpace else f for f in space]
-    return reduce(operator.mul, over_points)
-
-
-def _is_correlation(in_time: Kernel) -> bool:
-    """Whether a kernel over time is a Markov correlation, at all distances in time."""
-    # `advance` of a sum tells about one distance only.
-    if (
-        any(isinstance(part, Sum) for part in parts_of(in_time))
-        or float(in_time.diag(np.zeros((1, 2)))[0]) != 1.0
-    ):
-        return False
-    factor = advance(in_time, 1.0)
-    return factor is not None and factor <= 1.0
 
 
 CHECKED_POINTS = 64

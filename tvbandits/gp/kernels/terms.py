@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Product, Sum
 
 from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 
 
@@ -131,17 +132,15 @@ class Term:
         """Variance of the state of one feature: of its value, and for order 2 of its derivative."""
         if self.order == 1:
             return (self.amplitude,)
-        return self.amplitude, self.amplitude * 3.0 / self.time_scale**2
+        return self.amplitude, self.amplitude * matern32_rate(self.time_scale) ** 2
 
     def transition(self, h: float) -> Array:
         """Expected state after a time h >= 0, as a matrix (order, order) times the state now."""
-        scale = self.time_scale
         if self.order == 1:
-            return np.array([[math.exp(-h / scale) if h else 1.0]])
-        # Matern-3/2 as a stochastic differential equation (Hartikainen & Sarkka 2010, eq. 14).
-        rate = math.sqrt(3.0) / scale
-        fall = math.exp(-rate * h)
-        return fall * np.array([[1.0 + rate * h, h], [-(rate**2) * h, 1.0 - rate * h]])
+            return np.array([[math.exp(-h / self.time_scale) if h else 1.0]])
+        rate = matern32_rate(self.time_scale)
+        value, up, down, derivative = matern32_transition(rate, h, math.exp(-rate * h))
+        return np.array([[value, up], [down, derivative]])
 
 
 @dataclass(frozen=True)

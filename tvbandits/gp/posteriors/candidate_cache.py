@@ -185,15 +185,15 @@ class GridPosterior:
     explained: Array  # (A,): squared column lengths of V, without `shrink`
     prior: Array  # (A,)
 
-    def moved(self, kernel: Any, Z: Array, now: float) -> GridPosterior | None:
+    def moved(self, surface: CandidateGrid, Z: Array, now: float) -> GridPosterior | None:
         """The same for a later time, if the kernel allows it; `Z` are the inputs of the rows."""
         if now == self.now:
             return self
-        if not is_space_time(kernel):
+        if not surface.space_time:
             return replace(self, now=now)
         # Inputs that were in the future of `self.now` do not all shrink by one number.
         later = now > self.now and Z[:, -1].max(initial=-math.inf) <= self.now
-        factor = advance(kernel, now - self.now) if later else None
+        factor = advance(surface.kernel, now - self.now) if later else None
         if factor is None:
             return None
         moved = replace(self, now=now, shrink=self.shrink * factor)

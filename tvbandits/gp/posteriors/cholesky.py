@@ -22,16 +22,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.structure import advance, is_space_time
+from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion
 
 ROTATE_FROM = 96
 """Below this many rows a new factorisation is faster than rotating rows out."""
@@ -66,26 +66,20 @@ class ExactPosterior:
     merged: int = 0
     """Its number of rows when observations of one input were last looked for, to merge them."""
 
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = True
+
     @property
     def size(self) -> int:
         """Number of rows of the factor."""
-        return len(self.rows)
-
-    @property
-    def dictionary_size(self) -> None:
-        """None: there are no inducing points."""
-        return None
+        return len(self.rows.Z)
 
     @property
     def products(self) -> Array:
         """Y^T (K + Sigma)^-1 Y of the value columns of the rows, shape (c, c)."""
         W = self.weights.array
         return np.asarray(W.T @ W)
-
-    @property
-    def settled(self) -> bool:
-        """True: variances at the fixed points come with conditioning."""
-        return True
 
     @cached_property
     def _lower(self) -> Array:
@@ -114,17 +108,31 @@ class ExactPosterior:
         V1, V2 = (linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
         return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> ExactPosterior:
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(
+        self, Z: Array, noise: float | Array, surface: CandidateGrid | None
+    ) -> ExactPosterior:
+        """The same with more observations at inputs `Z` (k, p), their values unknown.
 
         Variances are those of the larger set; means are of no use.
         """
-        row = Data(z, np.zeros((1, self.data.Y.shape[1])), np.array([noise]))
-        appended = _append(self, row, surface)
+        rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
+        rows, _ = Groups.of(Z).merge(rows)
+        grow = _append if len(rows) == 1 else _append_together
+        appended = grow(self, rows, surface)
         if appended is not None:
             return appended
-        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, row, strict=True)))
+        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, rows, strict=True)))
         return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
+
+    def expansion(self, worst: float) -> Expansion | None:
+        """With (K + Sigma)^-1 and (K + Sigma)^-1 Y."""
+        if self.size == 0 or self.condition_number > worst:
+            return None
+        means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
+        return Expansion(self.rows.Z, linalg.inverse(self._lower), means)
+
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
@@ -249,10 +257,10 @@ def extend(
     dropped = _dropped(previous.data, data)
     if dropped is None or previous.jitter > 0:
         return None
-    on = None if surface is None or previous.surface is None else previous.surface
-    posterior: ExactPosterior | None = replace(
-        previous, surface=None if on is None else on.moved(previous.kernel, previous.rows.Z, now)
-    )
+    on = None
+    if surface is not None and previous.surface is not None:
+        on = previous.surface.moved(surface, previous.rows.Z, now)
+    posterior: ExactPosterior | None = replace(previous, surface=on)
     if dropped and posterior is not None:
         posterior = _rotate_out(posterior, dropped)
     for i in range(len(previous.data) - dropped, len(data)):
@@ -349,6 +357,40 @@ def _append(
     )
 
 
+def _append_together(
+    posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
+) -> ExactPosterior | None:
+    """Add several observations at once, whose own factor L2 is that of what the others leave of them."""
+    kernel, on, old = posterior.kernel, posterior.surface, posterior.rows
+    below = linalg.solve_lower(posterior._lower, np.asarray(kernel(old.Z, rows.Z)))
+    left = np.asarray(kernel(rows.Z) - below.T @ below) + np.diag(rows.variance)
+    made = linalg.cholesky(left, "what observations leave of others")
+    if made.jitter > 0 or np.square(np.diagonal(made.L)).min() < CANCELLED_IF_REPEATED * left.max():
+        return None
+    n, k = len(old), len(rows)
+    L = np.zeros((n + k, n + k))
+    L[:n, :n], L[n:, :n], L[n:, n:] = posterior.factor.array, below.T, made.L
+    weights = linalg.solve_lower(made.L, rows.Y - below.T @ posterior.weights.array)
+    if on is not None and surface is not None:
+        spread = surface.rows(rows.Z, on.now) - (below.T @ on.V.array) * on.shrink
+        V = linalg.solve_lower(made.L, spread) / on.shrink
+        on = replace(
+            on,
+            V=AppendBuffer.of(np.vstack([on.V.array, V])),
+            means=on.means + V.T @ weights,
+            explained=on.explained + (V**2).sum(axis=0),
+        )
+    log_det_ratio = linalg.log_determinant(made.L) - float(np.log(rows.variance).sum())
+    return replace(
+        posterior,
+        rows=Data(*(np.concatenate(pair) for pair in zip(old, rows, strict=True))),
+        factor=AppendBuffer.of(L, square=True),
+        weights=AppendBuffer.of(np.vstack([posterior.weights.array, weights])),
+        log_det_ratio=posterior.log_det_ratio + log_det_ratio,
+        surface=on,
+    )
+
+
 def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid | None) -> Array:
     """L^-1 k(Z, z) for one input z (1, p): at hand in V where z is one of the fixed points."""
     kernel, on = posterior.kernel, posterior.surface
@@ -358,7 +400,7 @@ def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid |
         # V speaks about the points at `on.now`; an observation that is not older than any in the
         # factor differs from that by one number.
         back: float | None = 1.0
-        if is_space_time(kernel):
+        if surface.space_time:
             newest = z[0, -1] >= posterior.rows.Z[:, -1].max(initial=-math.inf)
             back = advance(kernel, on.now - z[0, -1]) if newest and on.now >= z[0, -1] else None
         if where is not None and back is not None and back > 1e-3:

@@ -6,7 +6,6 @@ import warnings
 
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import terms_of
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
 FLOPS = 5e9
@@ -53,7 +52,7 @@ def forecast(posterior: Posterior, finite: bool) -> str | None:
     -------
     text : str or None
     """
-    if not isinstance(posterior, ExactPosterior):
+    if not posterior.dense:
         return None
     rows = 2 * posterior.size
     # A new factor, as when the scale of the reward is estimated again: the slowest of its steps.
@@ -67,7 +66,7 @@ def forecast(posterior: Posterior, finite: bool) -> str | None:
     )
 
 
-def _instead(posterior: ExactPosterior, finite: bool) -> str:
+def _instead(posterior: Posterior, finite: bool) -> str:
     """What to take."""
     window = "or forget: policies.sw_gp_ucb keeps a window, policies.w_gp_ucb discounts"
     if not is_space_time(posterior.kernel) or terms_of(posterior.kernel) is None:

@@ -68,6 +68,26 @@ class Features:
         root = np.asfortranarray(np.tril(made.G[:, made.pivots].T))
         return cls(kernel, points[made.pivots], root)
 
+    @classmethod
+    def in_order(cls, kernel: Any, points: Array, tolerance: float) -> Features:
+        """By those of `points` (n, d) that the ones before them leave more than that share of.
+
+        More points change nothing about the features so far, to the last bit.
+        """
+        pivots, root = points[:0], np.empty((0, 0))
+        for x in points[:, None]:
+            row, prior = np.empty(0), float(kernel.diag(x)[0])
+            if len(pivots):
+                row = linalg.solve_lower(root, np.asarray(kernel(pivots, x))[:, 0])
+            left = prior - float(row @ row)
+            if left > tolerance * prior:
+                grown = np.zeros((len(row) + 1, len(row) + 1), order="F")
+                grown[:-1, :-1], grown[-1, :-1], grown[-1, -1] = root, row, math.sqrt(left)
+                pivots, root = np.concatenate([pivots, x]), grown
+                if len(pivots) == LARGEST_RANK:
+                    break
+        return cls(kernel, pivots, root)
+
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Features (n, r), and the variance (n,) that they leave out."""
         if self.kernel is None:
@@ -126,6 +146,16 @@ class SpaceFeatures:
                 prior.append(np.full(rank, variance))
                 at += rank
         return cls(terms, features, tuple(starts), np.concatenate(prior))
+
+    def spans(self, X: Array, share: float) -> bool:
+        """Whether points (n, d) keep no more than a share of their prior variance.
+
+        True, too, where there are as many features as there may be: more would not be made.
+        """
+        if any(len(each.pivots) >= LARGEST_RANK for each in self.features):
+            return True
+        prior = sum(t.amplitude * np.asarray(t.space.diag(X)) for t in self.terms if t.space)
+        return bool((self.observe(X)[1] <= share * prior).all())
 
     def observe(self, X: Array) -> tuple[Array, Array]:
         """Rows (n, m) that observe the state at points (n, d), and the variance (n,) left out."""

@@ -14,10 +14,6 @@ log det(K + Sigma) = sum log spread.
 About the past it answers by fixed-point smoothing (Anderson & Moore 1979, chapter 7): values w^T s of
 the state at an earlier time are carried along while later rewards come in, with their covariance with
 the state of the present. No matrix is inverted.
-
-What later readings would tell about a state, and which part of its covariance that takes away.
-
-[LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
 """
 
 from __future__ import annotations
@@ -28,7 +24,6 @@ from typing import Protocol
 
 import numpy as np
 
-from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 
 ROUNDING = 1e-10
@@ -80,6 +75,12 @@ def lowest_noise(model: StateModel, H: Array) -> Array:
     return np.asarray(ROUNDING * (H**2 @ model.prior))
 
 
+def gain_of(P: Array, h: Array, noise: float) -> tuple[Array, float]:
+    """P h (m,), and the variance of a reward seen through h (m,) with its noise."""
+    reach = P @ h
+    return reach, max(float(h @ reach), 0.0) + noise
+
+
 @dataclass
 class Filter:
     """A filter at work; the arrays that it is given are its own, and change.
@@ -120,8 +121,7 @@ class Filter:
     def correct(self, rows: FeatureRows, i: int) -> tuple[Array, Array, float]:
         """Take in row i, of the present; returns P h / sqrt(spread) (m,), error (c,) and spread."""
         h, noise = rows.H[i], float(rows.noise[i])
-        reach = self.covariance @ h
-        spread = max(float(h @ reach), 0.0) + noise
+        reach, spread = gain_of(self.covariance, h, noise)
         error = rows.Y[i] - h @ self.mean
         self.mean += np.outer(reach, error / spread)
         reach /= math.sqrt(spread)
@@ -252,54 +252,3 @@ def _carried(
         values.correct(rows, i)
     values.move(math.inf)
     return values.means, values.D
-
-
-LATER = 32
-"""So many steps after a decision count as its future."""
-
-
-def told_by_later(F: Array, fresh: Array, H: Array, noise: float, steps: int = LATER) -> Array:
-    """What rewards of the steps after one tell about the state at it, as a precision (S, S).
-
-    From the last step backwards: a reading adds H' H / noise to what is told about a state, and a step
-    back with the transition F and fresh covariance Q makes F' (told^-1 + Q)^-1 F of it.
-
-    Parameters
-    ----------
-    F : array of shape (S, S)
-        Moves a state by a step.
-    fresh : array of shape (S, S)
-        Covariance Q of what is new in a step.
-    H : array of shape (A, S)
-        What observes a state at all points, which are all read.
-    noise : float
-        Noise variance of a reading, in the unit of `fresh`.
-    steps : int
-    """
-    reading, told = H.T @ H / noise, np.zeros((len(F), len(F)))
-    root = linalg.square_root(fresh)
-    for _ in range(steps):
-        told = told + reading
-        # (told^-1 + Q)^-1 with Q = C C' is told - told C (1 + C' told C)^-1 C' told.
-        told = told - _squared(root.T @ told @ root, root.T @ told)
-        told = F.T @ told @ F
-        told = (told + told.T) / 2
-    return np.asarray(told)
-
-
-def predictable(covariance: Array, told: Array) -> Array:
-    """How far (S, S) later rewards would move the expectation of a state: P - (P^-1 + told)^-1.
-
-    It is the covariance of what [LX] sample: what is forgotten at once is not in it.
-    """
-    root = linalg.square_root(covariance)
-    # P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
-    moved = root @ root.T - _squared(root.T @ told @ root, root.T)
-    return np.asarray((moved + moved.T) / 2)
-
-
-def _squared(M: Array, B: Array) -> Array:
-    """B' (1 + M)^-1 B for a positive semidefinite M."""
-    factor = linalg.cholesky(np.eye(len(M)) + (M + M.T) / 2, "what later rewards tell").L
-    half = linalg.solve_lower(factor, B)
-    return np.asarray(half.T @ half)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -120,25 +119,29 @@ class JointPosterior:
         variance = np.maximum(variance, 0.0) + noise
         return covariance / np.sqrt(variance)[:, None], variance, below
 
-    def after(self, row: int) -> JointPosterior:
-        """The beliefs once point `row` has been asked about: means stay, deviations shrink.
+    def after(self, *rows: int) -> JointPosterior:
+        """The beliefs once points `rows` have been asked about: means stay, deviations shrink.
 
         The observations so far and the points asked about together have a covariance matrix whose
-        Cholesky factor grows by one row; the variance at x falls by the square of the new entry.
+        Cholesky factor grows by these rows; the variance at x falls by the squares of the new entries.
         """
-        (fresh,), (variance,), below = self._answers([row])
-        n = len(self._rows)
-        factor = np.zeros((n + 1, n + 1))
-        factor[:n, :n], factor[n, :n] = self._factor, below[:, 0]
-        factor[n, n] = math.sqrt(float(variance))
-        known = np.vstack([self._known, fresh]) if n else fresh[None, :]
-        left = np.maximum(self.deviation**2 - fresh**2, 0.0)
+        fresh, variance, below = self._answers(rows)
+        root = np.sqrt(variance)[:, None]
+        if len(rows) > 1:
+            joint = self.among(rows, rows) - below.T @ below
+            np.fill_diagonal(joint, variance)
+            moved, root = fresh * root, linalg.cholesky(joint, "what is asked about").L
+            fresh = linalg.solve_lower(root, moved)
+        n, k = len(self._rows), len(rows)
+        factor = np.zeros((n + k, n + k))
+        factor[:n, :n], factor[n:, :n], factor[n:, n:] = self._factor, below.T, root
+        left = np.maximum(self.deviation**2 - (fresh**2).sum(axis=0), 0.0)
         return replace(
             self,
             deviation=np.sqrt(left),
-            _rows=(*self._rows, row),
+            _rows=(*self._rows, *rows),
             _factor=factor,
-            _known=known,
+            _known=np.vstack([self._known, fresh]) if n else fresh,
         )
 
     def gains(self, rows: Sequence[int], among: Index) -> Array:

@@ -24,20 +24,22 @@ Rudi et al. have one noise variance for all; here each input has its own.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number
-from tvbandits.gp.kernels.structure import is_space_time, separate
+from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored, embed
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
-from tvbandits.gp.posteriors.drifting import DriftPosterior
+from tvbandits.gp.posteriors.features import Features, SpaceFeatures
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
 STEP = 2.0
 """By what the noise falls from level to level, at the most."""
@@ -152,10 +154,6 @@ def _independent(kernel: Any, Z: Array, rows: Index) -> Index:
     return np.sort(rows[linalg.greedy_pivots(correlation, DEPENDENT)])
 
 
-AT_ONCE = 32
-"""Of more new observations than this, only the last one's effect on the fixed points is computed."""
-
-
 MANY = 500
 """With more new inputs at once than this, and than are known, what was known before says little about
 their leverage: it is found bottom up."""
@@ -207,11 +205,13 @@ class Nystrom:
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,
-    ) -> NystromPosterior | DriftPosterior:
+    ) -> NystromPosterior | StateSpacePosterior:
         """Condition on `data`, from `previous` where that is cheaper.
 
-        Under a kernel whose correlation in time is Markov, it is a filter
-        (`tvbandits.gp.posteriors.drifting`).
+        Under a kernel space * time whose correlation in time is Markov, it is a filter, and nothing is
+        drawn: its features are inducing points that leave no point more than `tolerance` of its prior
+        variance, taken from the fixed points, or else from those observed, and then made anew for an
+        observation beyond them.
 
         Parameters
         ----------
@@ -226,10 +226,18 @@ class Nystrom:
             there are many new ones at once (`tvbandits.gp.posteriors.nystrom`).
         """
         data = without_negligible(kernel, data)
-        if is_space_time(kernel) and separate(kernel) is not None:
-            drawn = np.random.default_rng(0) if rng is None else rng
-            filtered = Growing(self.oversampling, self.tolerance)
-            return filtered.condition(kernel, data, surface, now, previous, drawn)
+        drift = _markov(kernel)
+        if drift is not None:
+            grows = self.tolerance if surface is None else None
+            return filtered(
+                kernel,
+                data,
+                surface,
+                now,
+                previous,
+                lambda: self._state(drift, data, surface),
+                grows,
+            )
         previous = previous if isinstance(previous, NystromPosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
         rows, _ = groups.merge(data)
@@ -239,6 +247,14 @@ class Nystrom:
             rng = np.random.default_rng(0) if rng is None else rng
             dictionary = self._drawn(kernel, rows, surface, now, previous, rng)
         return assemble(kernel, data, groups, dictionary, previous, now, lowest=self.tolerance)
+
+    def _state(self, drift: Term, data: Data, surface: CandidateGrid | None) -> SpaceFeatures:
+        """Of a filter, on the fixed points or on those observed."""
+        if surface is not None:
+            return SpaceFeatures.of((drift,), surface.points, self.tolerance)
+        features = Features.in_order(drift.space, data.Z[:, :-1], self.tolerance)
+        prior = np.full(len(features.pivots), drift.amplitude)
+        return SpaceFeatures((drift,), (features,), (0,), prior)
 
     def _drawn(
         self,
@@ -258,7 +274,7 @@ class Nystrom:
             first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
             fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
             return _on_points(kernel, fresh, surface, now, None)
-        z = np.empty((len(rows), 0)) if previous is None else previous.embedding_of_rows(rows.Z)
+        z = np.empty((len(rows), 0)) if previous is None else embed(previous.dictionary, rows.Z)
         variance = prior if previous is None else previous.variances_of(rows.Z, z)
         # A new scale may have raised every noise since those variances: scores go by the lower noise.
         noise = rows.variance.copy()
@@ -292,6 +308,15 @@ class Nystrom:
         return np.asarray(Z[np.sort(made.pivots)])
 
 
+def _markov(kernel: Any) -> Term | None:
+    """A kernel as one term space * time whose state in time is a single number, if it is one."""
+    terms = terms_of(kernel) if is_space_time(kernel) else None
+    if terms is None or len(terms) > 1:
+        return None
+    single = terms[0].order == 1 and None not in (terms[0].space, terms[0].time)
+    return terms[0] if single else None
+
+
 def _on_points(
     kernel: Any,
     Z: Array,
@@ -310,114 +335,3 @@ def _moved(dictionary: ExactPosterior, surface: CandidateGrid | None, now: float
     return Factored().condition(
         dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
     )
-
-
-@dataclass(frozen=True)
-class Growing:
-    """Conditions a drifting process, growing its dictionary by leverage scores.
-
-    Parameters
-    ----------
-    oversampling : float
-        A new observation's point joins with probability min(1, oversampling variance / noise).
-    tolerance : float
-        Share of its prior variance below which a point depends on the dictionary, and does not join.
-    """
-
-    oversampling: float
-    tolerance: float
-
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        surface: CandidateGrid | None,
-        now: float,
-        previous: Posterior | None,
-        rng: np.random.Generator,
-    ) -> DriftPosterior:
-        """Condition on `data`: on its new rows, where none is older than those of `previous`.
-
-        Otherwise all rows are gone through again, in order of time, from an empty dictionary.
-        """
-        points = None if surface is None else surface.remember(_over_points)
-        times = data.Z[:, -1]
-        if (
-            isinstance(previous, DriftPosterior)
-            and (previous.means_at is None) == (points is None)
-            and data.starts_with(previous.data)
-            and (times[len(previous.data) :] >= previous.last).all()
-        ):
-            made, start = previous, len(previous.data)
-        else:
-            made, start = _nothing(kernel, data, points, now), 0
-        if len(data) - start > AT_ONCE:
-            # What is known at the fixed points follows from the weights at the end.
-            made = replace(made, means_at=None, spread_at=None)
-        joined = np.append(made.joined[:start], np.zeros(len(data) - start, dtype=np.int64))
-        for i in start + np.argsort(times[start:], kind="stable"):
-            made = self._observed(made, data.row(int(i)), points, rng)
-            joined[i] = made.dictionary.size
-        if points is not None and made.means_at is None:
-            made = made.with_fixed_points()
-        return replace(made, data=data, joined=joined, now=now)
-
-    def _observed(
-        self,
-        made: DriftPosterior,
-        row: Data,
-        points: CandidateGrid | None,
-        rng: np.random.Generator,
-    ) -> DriftPosterior:
-        """With one observation more, whose point may join the dictionary."""
-        x, t = row.Z[:, :-1], float(row.Z[0, -1])
-        prior = float(made.kernel.diag(row.Z)[0])
-        z = _embedding(made.dictionary, x, points)
-        decay = made._decay(t)
-        variance = prior - decay**2 * float(z @ z - z @ made.covariance @ z)
-        beyond = prior - float(z @ z)
-        drawn = rng.random() < self.oversampling * variance / float(row.variance[0])
-        if (drawn or made.dictionary.size == 0) and beyond > self.tolerance * prior:
-            joined = _joined(made.dictionary, x, points)
-            if joined is not None:
-                made = made.on_dictionary(joined)
-                z = _embedding(joined, x, points)
-        return made.observed(row, z)
-
-
-def _nothing(kernel: Any, data: Data, points: CandidateGrid | None, now: float) -> DriftPosterior:
-    """Before any observation, with an empty dictionary."""
-    space = separate(kernel)
-    none = Data(np.empty((0, data.Z.shape[1] - 1)), np.empty((0, 0)), np.empty(0))
-    empty = Factored().condition(space, none, surface=points)
-    return DriftPosterior.prior(kernel, space, data.Y.shape[1], empty, now)
-
-
-def _embedding(dictionary: ExactPosterior, x: Array, points: CandidateGrid | None) -> Array:
-    """z(x) for one point x (1, d), shape (m,): at hand where x is one of the fixed points."""
-    where = None if points is None else points.index(x[0])
-    if where is None or dictionary.surface is None:
-        return np.asarray(embed(dictionary, x)[0])
-    return np.ascontiguousarray(dictionary.surface.V.array[:, where])
-
-
-def _joined(
-    dictionary: ExactPosterior, x: Array, points: CandidateGrid | None
-) -> ExactPosterior | None:
-    """The dictionary with one point more; None where its root would not stay the same."""
-    noise = 1e-12 * np.asarray(dictionary.kernel.diag(x))
-    before = dictionary.data
-    data = Data(
-        np.concatenate([before.Z, x]),
-        np.empty((len(before) + 1, 0)),
-        np.concatenate([before.variance, noise]),
-    )
-    grown = Factored().condition(dictionary.kernel, data, surface=points, previous=dictionary)
-    m = dictionary.size
-    same = np.array_equal(grown.factor.array[:m, :m], dictionary.factor.array)
-    return grown if same and grown.size == m + 1 else None
-
-
-def _over_points(surface: CandidateGrid) -> CandidateGrid:
-    """The surface of the part over points."""
-    return CandidateGrid(separate(surface.kernel), surface.points)

@@ -1,14 +1,16 @@
 """What a posterior says at one time, in the user's unit.
 
-An exact posterior at one time as a smooth function of the point, with its slopes.
+A posterior at one time as a smooth function of the point, with its slopes.
 
-For kernels that are sums of amplitude * `Coordinates` * time, amplitude * time, and terms that have
-forgotten every observation by now, time is one number an observation, and what is left is a kernel
-over points: k_i(x) = S(x, x_i) w_i + u_i. With Q = (K + Sigma)^-1,
+For kernels that are sums of amplitude * space * time, amplitude * time, and terms that have forgotten
+every observation by now, time is one number an observation, and what is left is a kernel over points:
+k_i(x) = S(x, x_i) w_i + u_i. S is `Coordinates`, squared exponential, Matern-3/2 or Matern-5/2. With
+Q = (K + Sigma)^-1,
 
     mean(x) = k(x)^T Q y,       variance(x) = k(x, x) - k(x)^T Q k(x),
 
-and the slopes follow from those of S.
+and the slopes follow from those of S. On a dictionary of root R, with k(x) of its points, it is the same
+with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`sparse`).
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel
+from scipy.spatial.distance import cdist
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.coordinates import ROOT, Coordinates, matern
-from tvbandits.gp.kernels.space_time import OnSpace
-from tvbandits.gp.kernels.terms import leaves_of
+from tvbandits.core.parameters import PerParameter
+from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.matern import SLOPED, VALUES
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.kernels.terms import products_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
 WORST = 1e9
@@ -47,9 +51,10 @@ class SmoothPosterior:
 
     Attributes
     ----------
-    kernel : Coordinates
+    shape : Shape
+        Of S.
     points : array of shape (n, d)
-        Of the observations.
+        Of the observations, or of the dictionary.
     weights, levels : arrays of shape (n,)
         w and u: what of them has not been forgotten.
     prior : float
@@ -60,7 +65,7 @@ class SmoothPosterior:
         Q y.
     """
 
-    kernel: Coordinates
+    shape: Shape
     points: Array
     weights: Array
     levels: Array
@@ -70,20 +75,10 @@ class SmoothPosterior:
 
     @classmethod
     def of(cls, posterior: Posterior, now: float) -> SmoothPosterior | None:
-        """Of a posterior, if it is exact and of such a kernel."""
-        if not isinstance(posterior, ExactPosterior) or posterior.size == 0:
-            return None
-        if posterior.condition_number > WORST:
-            return None
-        points, times = posterior.rows.Z[:, :-1], posterior.rows.Z[:, -1:]
-        split = _at_time(posterior.kernel, times, now)
-        if split is None:
-            return None
-        L = posterior.factor.array
-        lower = linalg.inverse_lower(np.asfortranarray(L))
-        Q = lower + np.tril(lower, -1).T
-        answers = linalg.solve_lower(L, posterior.weights.array, transposed=True)
-        return cls(split[0], points, *split[1:], Q, answers)
+        """Of a posterior, if it is a sum of kernel rows, and of such a kernel."""
+        known = posterior.expansion(WORST)
+        split = None if known is None else _at_time(posterior.kernel, known.Z, now)
+        return None if known is None or split is None else cls(*split, known.less, known.means)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at points (m, d)."""
@@ -94,17 +89,19 @@ class SmoothPosterior:
 
     def slopes(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """Means (m, c), variances (m,), and their slopes (m, d, c) and (m, d)."""
-        scales, a = self.kernel.scales, float(self.kernel.additive)
+        scales, a, profile = self.shape.scales, self.shape.additive, SLOPED[self.shape.nu]
         apart = (X[:, None] - self.points) / scales
-        joint, slope = matern(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
-        each, slopes = matern(np.abs(apart))
-        d = len(scales)
-        S = (joint + a * each.mean(axis=2)) / (1.0 + a)
+        S, slope = profile(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
+        if a == 0.0:
+            slopes = slope[:, :, None] * apart
+        else:
+            each, slopes = profile(np.abs(apart))
+            S = (S + a * each.mean(axis=2)) / (1.0 + a)
+            slopes *= a / len(scales)
+            slopes += slope[:, :, None]
+            # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
+            slopes *= apart
         k = S * self.weights + self.levels
-        slopes *= a / d
-        slopes += slope[:, :, None]
-        # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
-        slopes *= apart
         slopes *= (-self.weights / (1.0 + a))[:, None]
         slopes /= scales
         Qk = k @ self.inverse
@@ -114,64 +111,98 @@ class SmoothPosterior:
 
     def _covariances(self, X: Array) -> Array:
         """With the observations, shape (m, n)."""
-        scales, a = self.kernel.scales, float(self.kernel.additive)
+        scales, a, profile = self.shape.scales, self.shape.additive, VALUES[self.shape.nu]
         there = self.points / scales
         out = np.empty((len(X), len(there)))
         # In pieces that stay in the cache of the processor.
         for start in range(0, len(X), CHUNK):
             here = X[start : start + CHUNK] / scales
-            square, added = (np.zeros((len(here), len(there))) for _ in range(2))
-            for j in range(len(scales)):
-                r = np.abs(here[:, j, None] - there[:, j])
-                square += r * r
-                added += _correlation(r)
-            added *= a / len(scales)
-            added += _correlation(np.sqrt(square, out=square))
-            added *= self.weights / (1.0 + a)
-            out[start : start + CHUNK] = added + self.levels
+            if a == 0.0:
+                S = profile(cdist(here, there))
+            else:
+                square, S = (np.zeros((len(here), len(there))) for _ in range(2))
+                for j in range(len(scales)):
+                    r = np.abs(here[:, j, None] - there[:, j])
+                    square += r * r
+                    S += profile(r)
+                S *= a / len(scales)
+                S += profile(np.sqrt(square, out=square))
+            S *= self.weights / (1.0 + a)
+            out[start : start + CHUNK] = S + self.levels
         return out
 
 
-def _correlation(r: Array) -> Array:
-    """The Matern-5/2 correlation at scaled distances r, which are used up."""
-    r *= ROOT
-    decay = np.exp(-r)
-    r *= 1.0 + r / 3.0
-    r += 1.0
-    r *= decay
-    return r
+@dataclass(frozen=True)
+class Shape:
+    """A correlation over points: a joint part, and `additive` times the mean of one a coordinate.
+
+    Attributes
+    ----------
+    scales : array of shape (d,)
+    nu : float
+        Smoothness of all parts: 1.5, 2.5 or infinity.
+    additive : float
+    """
+
+    scales: Array
+    nu: float
+    additive: float = 0.0
+
+    @classmethod
+    def of(cls, kernel: Any, dimension: int) -> Shape | None:
+        """Of a kernel over points, if it has one."""
+        if type(kernel) is Coordinates:
+            return cls(kernel.scales, 2.5, float(kernel.additive))
+        if type(kernel) is PerParameter:
+            widths = [width for _, width in kernel.parts]
+            scales, nu = np.repeat(np.atleast_1d(kernel.scales), widths), kernel.nu
+        elif type(kernel) in (RBF, Matern):
+            scales = np.broadcast_to(kernel.length_scale, (dimension,))
+            nu = kernel.nu if type(kernel) is Matern else math.inf
+        else:
+            return None
+        return cls(np.asarray(scales, dtype=np.float64), float(nu)) if nu in SLOPED else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shape) and (
+            (self.nu, self.additive) == (other.nu, other.additive)
+            and np.array_equal(self.scales, other.scales)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-def _at_time(
-    kernel: Any, times: Array, now: float
-) -> tuple[Coordinates, Array, Array, float] | None:
-    """The kernel over points, w, u and the prior variance; None where the kernel is another one."""
-    terms = leaves_of(kernel)
-    space: Coordinates | None = None
+def _at_time(kernel: Any, Z: Array, now: float) -> tuple[Shape, Array, Array, Array, float] | None:
+    """S, points, w, u and the prior variance for inputs (n, p); None where the kernel is another one."""
+    of_time = is_space_time(kernel)
+    points, times = (Z[:, :-1], Z[:, -1:]) if of_time else (Z, np.zeros((len(Z), 1)))
+    inputs, present = np.column_stack([np.zeros(len(times)), times]), np.array([[0.0, now]])
+    space: Shape | None = None
     weights, levels, prior = np.zeros(len(times)), np.zeros(len(times)), 0.0
-    for term in terms or ():
+    for term in products_of(kernel):
         amplitude, over_time, over_points = 1.0, np.ones(len(times)), None
         for leaf in term:
             if type(leaf.kernel) is ConstantKernel:
                 amplitude *= float(leaf.kernel.constant_value)
-            elif type(leaf.kernel) is OnSpace:
+            elif type(leaf.kernel) is OnSpace or not of_time:
                 if over_points is not None:
                     return None
-                over_points = leaf.kernel.kernel
+                over_points = leaf.kernel.kernel if of_time else leaf.kernel
+            elif type(leaf.kernel) in (OnTime, Drift):
+                over_time = over_time * leaf.kernel(inputs, present)[:, 0]
             else:
-                inputs = np.column_stack([np.zeros(len(times)), times])
-                over_time = over_time * leaf.kernel(inputs, np.array([[0.0, now]]))[:, 0]
+                return None
         prior += amplitude
         if over_time.max() < FORGOTTEN:
             continue
         if over_points is None:
             levels = levels + amplitude * over_time
-        elif type(over_points) is Coordinates and (space is None or space == over_points):
-            space = over_points
-            weights = weights + amplitude * over_time
-        else:
+            continue
+        shape = Shape.of(over_points, points.shape[1])
+        if shape is None or not (space is None or space == shape):
             return None
-    return None if space is None else (space, weights, levels, prior)
+        space, weights = shape, weights + amplitude * over_time
+    return None if space is None else (space, points, weights, levels, prior)
 
 
 @dataclass(frozen=True)
@@ -227,7 +258,7 @@ def worth_of_pending(
     """
     prior = np.asarray(kernel.diag(here))
     if space_time:
-        across = np.array([kernel(a[None], b[None])[0, 0] for a, b in zip(here, then, strict=True)])
+        across = np.diagonal(kernel(here, then))
         r2 = np.minimum((across / prior) ** 2, 1.0)
         with np.errstate(divide="ignore"):
             noise = (prior * (1.0 - r2) + noise) / r2
@@ -279,7 +310,7 @@ class View:
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at points (n, d), each of shape (n,)."""
-        if self._is_surface(X):
+        if self.surface is not None and X is self.surface.points:
             columns, variance = self.posterior.on_surface()
         else:
             columns, variance = self.posterior.predict(self.inputs(X))
@@ -287,7 +318,7 @@ class View:
 
     def mean(self, X: Array) -> Array:
         """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
-        if self._is_surface(X):
+        if self.surface is not None and X is self.surface.points:
             return self._in_units(self.posterior.means_on_surface())
         return self.predict(X)[0]
 
@@ -323,9 +354,6 @@ class View:
     def _bound_of(self, mean: SmoothPosterior, variance: SmoothPosterior, times: float) -> Bound:
         columns = np.array([1.0, self.origin - self.centre])
         return Bound(mean, variance, columns, self.centre, times)
-
-    def _is_surface(self, X: Array) -> bool:
-        return self.surface is not None and X is self.surface.points
 
     def _in_units(self, columns: Array) -> Array:
         shift = self.centre - self.origin

@@ -6,7 +6,7 @@ Nobody outside of this folder asks which posterior it has: all of them answer th
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,22 @@ from tvbandits.gp.posteriors.data import Data
 
 UNCONDITIONED = "this posterior was conditioned without fixed points"
 """The message where a question about the fixed points is put to a posterior that knows of none."""
+
+
+class Expansion(NamedTuple):
+    """A posterior as sums of kernel rows: means k(z)^T means, variances k(z, z) - k(z)^T less k(z).
+
+    Attributes
+    ----------
+    Z : array of shape (n, p)
+        The inputs of the rows k(z) = k(Z, z).
+    less : array of shape (n, n)
+    means : array of shape (n, c)
+    """
+
+    Z: Array
+    less: Array
+    means: Array
 
 
 class Posterior(Protocol):
@@ -102,18 +118,34 @@ class Posterior(Protocol):
         """Posterior covariance (n1, n2) between kernel inputs `Z1` and `Z2`."""
         ...
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> Posterior:
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Posterior:
+        """The same with more observations at inputs `Z` (k, p) of one time, their values unknown.
 
         Variances are those of the larger set; means are of no use.
 
         Parameters
         ----------
-        z : array of shape (1, p)
-        noise : float
-            Noise variance of the observation, in prior units.
+        Z : array of shape (k, p)
+        noise : float or array of shape (k,)
+            Noise variances of the observations, in prior units.
         surface : Surface or None
             That of conditioning.
+        """
+        ...
+
+    @property
+    def dense(self) -> bool:
+        """Whether a matrix of all its rows is factored."""
+        ...
+
+    def expansion(self, worst: float) -> Expansion | None:
+        """As sums of kernel rows; None where it is none, or one of a condition number beyond `worst`."""
+        ...
+
+    def continued(self, rows: Data, now: float) -> Posterior | None:
+        """What `condition` comes to with more observations, speaking about the time `now`.
+
+        None where that takes `condition` itself.
         """
         ...
 
@@ -154,20 +186,6 @@ class PosteriorRule(Protocol):
         FactorisationError
             If the kernel matrix is not positive definite.
         """
-        ...
-
-
-@runtime_checkable
-class Sequential(Protocol):
-    """A posterior that goes on from observation to observation, and comes to what `condition` does."""
-
-    @property
-    def last(self) -> float:
-        """Time of the latest observation; minus infinity where there is none."""
-        ...
-
-    def continued(self, rows: Data, now: float) -> Posterior | None:
-        """With observations more, speaking about the time `now`; None if that takes `condition`."""
         ...
 
 

@@ -14,32 +14,30 @@ never touch the embedding.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion
 
 
 @dataclass
 class _Bounds:
-    """Variances at the fixed points, brought up to date where they are looked at, and means.
+    """Variances at the fixed points, brought up to date where they are looked at.
 
     A conditioned posterior holds exact variances. One that was shrunk by a point without its value has
-    those from before, which are upper bounds; `fresh` tells which are exact. `means` stand where one
-    pass over the embedding gave them too. A cache: what it holds changes no result.
+    those from before, which are upper bounds; `fresh` tells which are exact. A cache: what it holds
+    changes no result.
     """
 
     upper: Array
     fresh: NDArray[np.bool_]
-    means: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -92,10 +90,12 @@ class NystromPosterior:
     exact: bool = False
     raised: float = 0.0
 
+    dense: ClassVar[bool] = False
+
     @property
     def size(self) -> int:
         """Number of observed inputs."""
-        return len(self.rows)
+        return len(self.rows.Z)
 
     @property
     def dictionary_size(self) -> int | None:
@@ -122,16 +122,6 @@ class NystromPosterior:
         z = embed(self.dictionary, Z)
         return z @ self.coefficients, self.variances_of(Z, z)
 
-    def begins(self, Z: Array) -> bool:
-        """Whether kernel inputs `Z` (n, p) begin with those of the rows."""
-        return self.size <= len(Z) and np.array_equal(Z[: self.size], self.rows.Z)
-
-    def embedding_of_rows(self, Z: Array) -> Array:
-        """Z of later rows (n, m), of which those that begin with the rows here are embedded already."""
-        if not self.begins(Z):
-            return embed(self.dictionary, Z)
-        return np.concatenate([self.embedded, embed(self.dictionary, Z[self.size :])])
-
     def variances_of(self, Z: Array, z: Array) -> Array:
         """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
         prior = np.asarray(self.kernel.diag(Z))
@@ -143,17 +133,36 @@ class NystromPosterior:
         half1, half2 = (linalg.solve_lower(self.factor, z.T) for z in (z1, z2))
         return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> NystromPosterior:  # noqa: ARG002
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> NystromPosterior:
+        """The same with more observations at inputs `Z` (k, p), their values unknown.
 
         Variances are those of the larger set; means stay.
         """
-        x = embed(self.dictionary, z)[0]
-        smaller = replace(self, factor=linalg.rank_one_update(self.factor, x / np.sqrt(noise)))
+        factor = self.factor
+        for x, own in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
+            factor = linalg.rank_one_update(factor, x / np.sqrt(own))
+        smaller = replace(self, factor=factor)
         if self.bounds is None:
             return smaller
         stale = np.zeros(len(self.bounds.upper), dtype=bool)
         return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
+
+    def expansion(self, worst: float) -> Expansion | None:
+        """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
+        root = self.dictionary
+        if self.size == 0 or root.size == 0 or root.condition_number > worst:
+            return None
+        half = linalg.solve_lower(root.factor.array, np.eye(root.size))
+        less = linalg.solve_lower(self.factor, half)
+        return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
+
+    def continued(self, rows: Data, now: float) -> None:
+        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance.
@@ -175,8 +184,6 @@ class NystromPosterior:
     def means_on_surface(self) -> Array:
         """Means (A, c) at the fixed points."""
         on = self._on
-        if self.bounds is not None and self.bounds.means is not None:
-            return self.bounds.means
         return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
 
     def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
@@ -221,7 +228,9 @@ class NystromPosterior:
 
     @property
     def _on(self) -> GridPosterior:
-        return self.dictionary.fixed_points
+        if self.dictionary.surface is None:
+            raise ValueError(UNCONDITIONED)
+        return self.dictionary.surface
 
     @property
     def _bounds(self) -> _Bounds:
@@ -258,7 +267,8 @@ def assemble(
     if len(rows):
         raised = np.maximum(given, lowest * np.asarray(kernel.diag(rows.Z)))
         rows = Data(rows.Z, rows.Y, raised)
-    embedded, V = _embedded(rows, dictionary, previous)
+    embedded = _embedding(rows.Z, dictionary, previous)
+    V = np.eye(dictionary.size) + embedded.T @ (embedded / rows.variance[:, None])
     made = linalg.cholesky(V, "sparse posterior's V")
     precision = 1.0 / rows.variance
     moment = embedded.T @ (precision[:, None] * rows.Y)
@@ -286,114 +296,19 @@ def assemble(
     )
     if dictionary.surface is None:
         return posterior
-    return replace(posterior, bounds=_next_bounds(posterior, previous))
+    variances = posterior.variances_with(posterior.factor, slice(None))
+    return replace(posterior, bounds=_Bounds(variances, np.ones(len(variances), dtype=bool)))
 
 
-def _embedded(
-    rows: Data, dictionary: ExactPosterior, previous: NystromPosterior | None
-) -> tuple[Array, Array]:
-    """Z of the rows, and V; what is known from before is not computed again.
-
-    Where the dictionary has kept its points and the inputs from before come first, the old block of
-    the embedding stays, whatever the weights are now.
-    """
-    m = dictionary.size
-    if previous is None or not _extends(previous, rows, dictionary):
-        embedded = embed(dictionary, rows.Z)
-    else:
-        u, before = len(previous.rows), previous.dictionary.size
-        embedded = np.empty((len(rows), m))
-        embedded[:u, :before] = previous.embedded
-        if before < m:
-            embedded[:u, before:] = _later_columns(dictionary, rows.Z[:u], previous.embedded)
-        embedded[u:] = embed(dictionary, rows.Z[u:])
-    weighted = embedded / rows.variance[:, None]
-    return embedded, np.eye(m) + embedded.T @ weighted
-
-
-def _later_columns(dictionary: ExactPosterior, Z: Array, z: Array) -> Array:
-    """The columns of z(Z) that belong to the last inducing points, from those before, O(u m k)."""
-    before, L = z.shape[1], dictionary.factor.array
-    cross = np.asarray(dictionary.kernel(dictionary.rows.Z[before:], Z)) - L[before:, :before] @ z.T
-    return np.asarray(linalg.solve_lower(np.asfortranarray(L[before:, before:]), cross).T)
-
-
-def _extends(previous: NystromPosterior, rows: Data, dictionary: ExactPosterior) -> bool:
-    """Whether dictionary, its root and inputs begin with those of `previous`."""
-    before, m = previous.dictionary, previous.dictionary.size
-    return (
-        m <= dictionary.size
-        and np.array_equal(dictionary.rows.Z[:m], before.rows.Z)
-        and np.array_equal(dictionary.factor.array[:m, :m], before.factor.array)
-        and previous.begins(rows.Z)
-    )
-
-
-def _next_bounds(posterior: NystromPosterior, previous: NystromPosterior | None) -> _Bounds:
-    """Variances and means at the fixed points, from those before where that is cheaper than a solve.
-
-    What new precision takes, what later inducing points give, and the means are products with the
-    embedding E of all points; one pass over E, which is large, serves all three.
-    """
-    everywhere = np.ones(len(posterior._on.prior), dtype=bool)
-    told = None
-    if previous is not None and previous.settled and _shrinks(posterior, previous):
-        told = _of_new_precision(posterior, previous)
-    if told is None or previous is None or previous.bounds is None:
-        return _Bounds(posterior.variances_with(posterior.factor, slice(None)), everywhere)
-    before, on = previous.dictionary.size, posterior._on
-    left = np.zeros((len(told) + posterior.dictionary.size - before, posterior.dictionary.size))
-    left[: len(told), :before] = told
-    left[len(told) :, :before] = _later_on_earlier(posterior.factor, before)
-    product = (np.vstack([left, posterior.coefficients.T]) * on.shrink) @ on.V.array
-    reach, earlier = product[: len(told)], product[len(told) : len(left)]
-    variance = previous.bounds.upper - np.einsum("ij,ij->j", reach, reach)
-    if len(earlier):
-        later = on.V.array[before:] * on.shrink
-        last = np.asfortranarray(posterior.factor[before:, before:])
-        gained = linalg.solve_lower(last, later - earlier)
-        variance += np.einsum("ij,ij->j", gained, gained) - np.einsum("ij,ij->j", later, later)
-    return _Bounds(np.maximum(variance, 0.0), everywhere, product[len(left) :].T)
-
-
-def _of_new_precision(posterior: NystromPosterior, previous: NystromPosterior) -> Array | None:
-    """Rows (k, m) whose products with z are what k inputs with more precision take off a variance.
-
-    With V' = V + U U^T, z^T V^-1 z loses |L^-1 U^T V^-1 z|^2, L the factor of I + U^T V^-1 U. None
-    where so many inputs have changed that a solve for all points is cheaper.
-    """
-    u, m = len(previous.rows), previous.dictionary.size
-    gained = 1.0 / posterior.rows.variance
-    gained[:u] -= 1.0 / previous.rows.variance
-    changed = np.flatnonzero(gained > 0)
-    if len(changed) > m // 2:
-        return None
-    U = (posterior.embedded[changed, :m] * np.sqrt(gained[changed])[:, None]).T
-    half = linalg.solve_lower(previous.factor, np.asfortranarray(U))
-    inner = linalg.cholesky(np.eye(len(changed)) + half.T @ half, "update of V").L
-    F = linalg.solve_lower(previous.factor, half, transposed=True)
-    return linalg.solve_lower(inner, np.asfortranarray(F.T))
-
-
-def _later_on_earlier(factor: Array, before: int) -> Array:
-    """Rows G L1^-1 (g, before) of the factor [[L1, 0], [G, L2]] of V.
-
-    Inducing points behind the first `before` add |L2^-1 (e - G L1^-1 z)|^2 to z^T V^-1 z, e being the
-    new coordinates of z, while the prior part loses e^2.
-    """
-    first, cross = factor[:before, :before], factor[before:, :before]
-    solved = linalg.solve_lower(
-        np.asfortranarray(first), np.asfortranarray(cross.T), transposed=True
-    )
-    return np.asarray(solved.T)
-
-
-def _shrinks(posterior: NystromPosterior, previous: NystromPosterior) -> bool:
-    """Whether, on the old inducing points, no variance has risen since `previous`."""
-    u = len(previous.rows)
-    return (
-        previous.bounds is not None
-        and (posterior._on.now == previous._on.now or not is_space_time(posterior.kernel))
-        and _extends(previous, posterior.rows, posterior.dictionary)
-        and bool((posterior.rows.variance[:u] <= previous.rows.variance).all())
-    )
+def _embedding(Z: Array, dictionary: ExactPosterior, previous: NystromPosterior | None) -> Array:
+    """Z of inputs (u, p); of those that come first as before, on the same root, it is known."""
+    known = 0 if previous is None else previous.size
+    if (
+        previous is None
+        or known > len(Z)
+        or not np.array_equal(Z[:known], previous.rows.Z)
+        or not np.array_equal(dictionary.rows.Z, previous.dictionary.rows.Z)
+        or not np.array_equal(dictionary.factor.array, previous.dictionary.factor.array)
+    ):
+        return embed(dictionary, Z)
+    return np.concatenate([previous.embedded, embed(dictionary, Z[known:])])

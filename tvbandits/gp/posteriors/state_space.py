@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -105,10 +105,12 @@ def filtered(
     now: float,
     previous: Posterior | None,
     space: Callable[[], SpaceFeatures],
+    grows: float | None = None,
 ) -> StateSpacePosterior:
     """Condition on `data`, in any order, from `previous` where it only has to be told the rest.
 
-    Parameters are those of `StateSpace.condition`; `space` makes the state, where a filter starts anew.
+    Parameters are those of `StateSpace.condition`; `space` makes the state, where a filter starts anew,
+    and `grows` is that of `ObservationModel`.
     """
     order = np.argsort(data.Z[:, -1], kind="stable")
     data = Data(data.Z[order], data.Y[order], data.variance[order])
@@ -122,7 +124,7 @@ def filtered(
     return StateSpacePosterior(
         kernel=kernel,
         data=Data(none, np.empty((0, columns)), np.empty(0)),
-        sight=ObservationModel(made, surface),
+        sight=ObservationModel(made, surface, grows),
         mean=prior.mean,
         covariance=prior.covariance,
         last=prior.time,
@@ -134,10 +136,24 @@ def filtered(
 
 @dataclass(frozen=True)
 class ObservationModel:
-    """What observes a state at points: looked up at the fixed points, where there are any."""
+    """What observes a state at points: looked up at the fixed points, where there are any.
+
+    Attributes
+    ----------
+    space : SpaceFeatures
+    surface : Surface or None
+    grows : float, optional
+        The state is to be made anew for an observation at a point whose features leave more than this
+        share of its prior variance. None: it stays as it is.
+    """
 
     space: SpaceFeatures
     surface: CandidateGrid | None
+    grows: float | None = None
+
+    def spans(self, X: Array) -> bool:
+        """Whether the state does for observations at points (n, d)."""
+        return self.grows is None or self.space.spans(X, self.grows)
 
     @cached_property
     def on_surface(self) -> tuple[Array, Array]:
@@ -199,6 +215,10 @@ class StateSpacePosterior:
     jitter: float = 0.0
     kept: tuple[StateSpacePosterior, ...] = field(default=(), repr=False, compare=False)
 
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
+
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
         return {**self.__dict__, "kept": ()}
@@ -214,16 +234,6 @@ class StateSpacePosterior:
         return len(self.data)
 
     @property
-    def dictionary_size(self) -> None:
-        """None: there are no inducing points."""
-        return None
-
-    @property
-    def settled(self) -> bool:
-        """True: variances at the fixed points are computed together."""
-        return True
-
-    @property
     def condition_number(self) -> float:
         """Largest over smallest variance of the state in units of its prior: a lower estimate."""
         return linalg.spread_of(np.diagonal(self.covariance) / self.space.prior)
@@ -233,8 +243,8 @@ class StateSpacePosterior:
         same = self.kernel is kernel or bool(self.kernel == kernel)
         if not same or self.sight.surface is not surface or not data.starts_with(self.data):
             return False
-        rest = data.Z[len(self.data) :, -1]
-        return len(rest) == 0 or bool(rest[0] >= self.last)
+        rest = data.Z[len(self.data) :]
+        return len(rest) == 0 or bool(rest[0, -1] >= self.last and self.sight.spans(rest[:, :-1]))
 
     def told(self, data: Data) -> StateSpacePosterior:
         """With the rows of `data` (sorted by time) that come after those known."""
@@ -259,13 +269,13 @@ class StateSpacePosterior:
         )
 
     def continued(self, rows: Data, now: float) -> StateSpacePosterior | None:
-        """With observations more, speaking about the time `now`; None if one is of the past."""
+        """With observations more, speaking about the time `now`; None if that takes a new start."""
         if len(rows) == 0:
             # What was computed for this time is not computed again.
             return self if now == self.now else replace(self, now=now)
         order = np.argsort(rows.Z[:, -1], kind="stable")
         rows = Data(rows.Z[order], rows.Y[order], rows.variance[order])
-        if rows.Z[0, -1] < self.last:
+        if rows.Z[0, -1] < self.last or not self.sight.spans(rows.Z[:, :-1]):
             return None
         return replace(self, now=now).told(self.data.append(rows))
 
@@ -311,6 +321,9 @@ class StateSpacePosterior:
         """Means (A, c) and variances (A,) at the fixed points, at the time `now`."""
         H, left = self.sight.on_surface
         mean, P = self._present
+        if len(self.data) == 0 and self.sight.surface is not None:
+            # Points that are alike tie then, to the last bit.
+            return H @ mean, self.sight.surface.prior_variance(self.now)
         variance = np.einsum("ij,ij->i", H @ P, H) + left
         return H @ mean, np.maximum(variance, 0.0)
 
@@ -353,14 +366,19 @@ class StateSpacePosterior:
                 out[np.ix_(one, other)] = block if s <= t else block.T
         return out + apart
 
-    def shrunk(self, z: Array, noise: float, surface: CandidateGrid | None) -> StateSpacePosterior:  # noqa: ARG002
-        """The same with one more observation at the input `z` (1, p), its value unknown.
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> StateSpacePosterior:
+        """The same with more observations at inputs `Z` (k, p) of one time, their values unknown.
 
         Variances are those of the larger set; means stay.
         """
-        expected = self.predict(z)[0]
-        at = int(np.searchsorted(self.data.Z[:, -1], z[0, -1], side="right"))
-        columns = zip(self.data, Data(z, expected, np.array([noise])), strict=True)
+        expected = self.predict(Z)[0]
+        at = int(np.searchsorted(self.data.Z[:, -1], Z[0, -1], side="right"))
+        columns = zip(self.data, Data(Z, expected, np.full(len(Z), noise)), strict=True)
         grown = Data(*(np.concatenate([old[:at], new, old[at:]]) for old, new in columns))
         if at == len(self.data):
             return self.told(grown)
@@ -375,6 +393,9 @@ class StateSpacePosterior:
             log_det_ratio=made.log_det_ratio,
             kept=(),
         )
+
+    def expansion(self, worst: float) -> None:
+        """None: it is no sum of kernel rows."""
 
     def effective_dimension(self) -> float:
         """How many numbers of the state the observations still determine."""

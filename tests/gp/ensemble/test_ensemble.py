@@ -1,4 +1,4 @@
-"""The bank of filters, against dense Gaussian processes and plain restatements of its rules."""
+"""The ensemble of filters, against dense Gaussian processes and plain restatements of its rules."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.bank import FORGETTING, THINNED_AT, FilterEnsemble
-from tvbandits.gp.ensemble.evidence import surprises
-from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of
-from tvbandits.gp.ensemble.layout import CONSTANT
-from tvbandits.gp.ensemble.settings import (
+from tvbandits.gp.ensemble.ensemble import (
+    FORGETTING,
+    THINNED_AT,
+    FilterEnsemble,
+    squared_innovations,
+    thinned,
+)
+from tvbandits.gp.ensemble.filters import CONSTANT, Filters, Innovations, filters_of
+from tvbandits.gp.ensemble.models import (
     ModelSpec,
     Season,
     SpatialSpec,
@@ -23,7 +27,6 @@ from tvbandits.gp.ensemble.settings import (
     network_settings,
     settings_for,
 )
-from tvbandits.gp.ensemble.sleeping import thinned
 from tvbandits.queries.plans import questions
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
@@ -159,10 +162,10 @@ def test_harmonics_are_those_of_the_periodic_kernel() -> None:
 
 @pytest.mark.parametrize("step", [None, 0.5])
 def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
-    bank = FilterEnsemble.of(POINTS, 0.04, [SEASONAL], step=step)
+    ensemble = FilterEnsemble.of(POINTS, 0.04, [SEASONAL], step=step)
     for t in range(6):
-        bank = bank.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
-    found = bank.members[0].season
+        ensemble = ensemble.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
+    found = ensemble.members[0].season
     assert found is not None
     assert found.period == pytest.approx(7.3 / 0.5)
     twin = FilterEnsemble.of(
@@ -170,20 +173,20 @@ def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
     )
     for t in range(6):
         twin = twin.observe([t], np.array([np.sin(t)]), None, float(t))
-    np.testing.assert_allclose(bank.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
+    np.testing.assert_allclose(ensemble.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
 
 
 def test_a_day_is_found_where_there_is_one_and_not_where_there_is_none() -> None:
     rng = np.random.default_rng(5)
     height, peak = rng.normal(2.0, 0.5, len(POINTS)), rng.uniform(0, 2 * np.pi, len(POINTS))
     for day, low, high in ((1.0, 0.95, 1.0), (0.0, 0.0, 0.5)):
-        bank = FilterEnsemble.of(POINTS, 0.01, season=12.0)
+        ensemble = FilterEnsemble.of(POINTS, 0.01, season=12.0)
         for t in range(72):
             truth = day * height * np.cos(2 * np.pi * t / 12 - peak) + rng.normal(0, 0.3, len(peak))
             rows = rng.choice(len(POINTS), 4, replace=False)
-            bank = bank.observe(rows, truth[rows], None, float(t))
-        seasonal = [each.season is not None for each in bank.members]  # of those awake
-        assert low <= bank.weights[seasonal].sum() <= high + 1e-9
+            ensemble = ensemble.observe(rows, truth[rows], None, float(t))
+        seasonal = [each.season is not None for each in ensemble.members]  # of those awake
+        assert low <= ensemble.weights[seasonal].sum() <= high + 1e-9
 
 
 def test_with_a_season_there_are_as_many_models_with_it_as_without() -> None:
@@ -195,86 +198,88 @@ def test_with_a_season_there_are_as_many_models_with_it_as_without() -> None:
 
 
 def played(
-    bank: FilterEnsemble, steps: int, jump_at: int | None = None, wander: float = 0.1
+    ensemble: FilterEnsemble, steps: int, jump_at: int | None = None, wander: float = 0.1
 ) -> FilterEnsemble:
-    """A bank that has read some places of a drifting field at every step."""
+    """A ensemble that has read some places of a drifting field at every step."""
     rng = np.random.default_rng(3)
-    field = rng.normal(0, 2, len(bank.points))
+    field = rng.normal(0, 2, len(ensemble.points))
     for t in range(1, steps + 1):
         # What was high is low from then on.
         if t == jump_at:
             field = rng.permutation(-field)
         field = field + wander * rng.normal(size=len(field))
         rows = rng.choice(len(field), min(3, len(field)), replace=False)
-        bank = bank.observe(rows[:1], field[rows[:1]], None, float(t))
-        bank = bank.observe(rows[1:], field[rows[1:]], None, float(t))
-    return bank
+        ensemble = ensemble.observe(rows[:1], field[rows[:1]], None, float(t))
+        ensemble = ensemble.observe(rows[1:], field[rows[1:]], None, float(t))
+    return ensemble
 
 
 def test_a_bank_of_one_is_its_filter() -> None:
     rows, times, y = history()
-    bank = FilterEnsemble.of(POINTS, 0.04, [ROUGH], step=1.0)
+    ensemble = FilterEnsemble.of(POINTS, 0.04, [ROUGH], step=1.0)
     for t in np.unique(times):
-        bank = bank.observe(rows[times == t], y[times == t], None, float(t))
+        ensemble = ensemble.observe(rows[times == t], y[times == t], None, float(t))
     first = times == times[0]
-    assert bank.origin == pytest.approx(float(y[first].mean()))
+    assert ensemble.origin == pytest.approx(float(y[first].mean()))
     (filters,) = filters_of([ROUGH], POINTS, max(float(y[first].var()), 0.16))
     now = times[0]
     for t in np.unique(times):
         filters, at = filters.moved(t - now), times == t
         filters, _ = filters.observed(
-            rows[at], (y[at] - bank.origin)[:, None], np.full(at.sum(), 0.04)
+            rows[at], (y[at] - ensemble.origin)[:, None], np.full(at.sum(), 0.04)
         )
         now = t
     ahead = filters.moved(2.0)
     H = ahead.layout.rows(np.arange(len(POINTS)))
-    forecast = bank.predict(float(times[-1]) + 2.0)
-    np.testing.assert_allclose(forecast.mean, bank.origin + H @ ahead.mean[0, :, 0])
+    forecast = ensemble.predict(float(times[-1]) + 2.0)
+    np.testing.assert_allclose(forecast.mean, ensemble.origin + H @ ahead.mean[0, :, 0])
     variance = np.einsum("ij,jk,ik->i", H, ahead.covariance[0], H) + ahead.layout.left[0]
     unit = float(ahead.variance[0, 0])
-    np.testing.assert_allclose(forecast.learnable, bank.widening * np.sqrt(unit * variance))
-    both = bank.widening * np.sqrt(unit * (variance + ROUGH.white))
+    np.testing.assert_allclose(forecast.learnable, ensemble.widening * np.sqrt(unit * variance))
+    both = ensemble.widening * np.sqrt(unit * (variance + ROUGH.white))
     np.testing.assert_allclose(forecast.deviation, both)
 
 
 def test_weights_are_the_plain_rule() -> None:
     rivals = [ROUGH, replace(ROUGH, white=0.4), replace(ROUGH, drift_scale=20.0)]
     rng = np.random.default_rng(5)
-    bank = FilterEnsemble.of(POINTS, 0.04, rivals)
+    ensemble = FilterEnsemble.of(POINTS, 0.04, rivals)
     filters: list[Filters] = []
     score, spread = np.zeros(3), 0.0
     for t in range(12):
         rows, y = rng.choice(len(POINTS), 3, replace=False), rng.normal(4, 2, 3)
-        bank = bank.observe(rows, y, None, float(t))
+        ensemble = ensemble.observe(rows, y, None, float(t))
         if t == 0:
             guess = max(float(y.var()), 0.16)
             filters = [filters_of([each], POINTS, guess)[0] for each in rivals]
         log_density, squares = [], []
         for i in range(3):
             moved = filters[i].moved(1.0 if t else 0.0)
-            errors = y - bank.origin - moved.layout.rows(rows) @ moved.mean[0, :, 0]
+            errors = y - ensemble.origin - moved.layout.rows(rows) @ moved.mean[0, :, 0]
             squares.append(((errors - errors.mean()) ** 2).sum())
-            filters[i], seen = moved.observed(rows, (y - bank.origin)[:, None], np.full(3, 0.04))
+            filters[i], seen = moved.observed(
+                rows, (y - ensemble.origin)[:, None], np.full(3, 0.04)
+            )
             log_density.append(float(seen.log_density[0, 0]))
         before = np.exp(score) / np.exp(score).sum()
         spread += max(0.02, 1 / (t + 1)) * (before @ np.array(squares) / 2 - spread)
         density = np.array(log_density) - np.array(squares) / (2 * (spread + 0.04))
         score = FORGETTING * score + density / 2
-        np.testing.assert_allclose(bank.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
+        np.testing.assert_allclose(ensemble.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
 
 
 def test_beliefs_are_the_dense_covariances() -> None:
     rows, times, y = history()
-    bank = FilterEnsemble.of(POINTS, TINY, [ROUGH], step=1.0)
+    ensemble = FilterEnsemble.of(POINTS, TINY, [ROUGH], step=1.0)
     for t in np.unique(times):
-        bank = bank.observe(rows[times == t], y[times == t], None, float(t))
-    unit = float(bank.filters[0].variance[0, 0])
+        ensemble = ensemble.observe(rows[times == t], y[times == t], None, float(t))
+    unit = float(ensemble.filters[0].variance[0, 0])
     asked, every = np.array([0, 4, 7]), np.arange(len(POINTS))
     n, now = len(rows), times[-1]
     K = dense(ROUGH, np.r_[rows, asked, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)])
     data = K[:n, :n] + ROUGH.white * np.eye(n)
     posterior = K[n:, n:] - K[n:, :n] @ np.linalg.solve(data, K[:n, n:])
-    beliefs = bank.beliefs(float(now) + 1.0)
+    beliefs = ensemble.beliefs(float(now) + 1.0)
     np.testing.assert_allclose(beliefs.among(asked, asked), unit * posterior[:3, :3], atol=1e-6)
     np.testing.assert_allclose(beliefs.reach(asked), unit * posterior[:3, 3:], atol=1e-6)
     noise = np.full(len(POINTS), unit * ROUGH.white)
@@ -295,25 +300,25 @@ def test_beliefs_know_the_variances_of_the_present() -> None:
 
 def test_mixture_counts_what_members_disagree_about() -> None:
     far = replace(ROUGH, slow_space=SpatialSpec("matern12", 0.5))
-    bank = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH, far]), 6)
+    ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH, far]), 6)
     means, variances = [], []
-    (both,) = bank.filters
+    (both,) = ensemble.filters
     ahead, H = both.moved(1.0), both.layout.rows(np.arange(len(POINTS)))
-    for i, setting in enumerate(bank.members):
+    for i, setting in enumerate(ensemble.members):
         means.append(H @ ahead.mean[i, :, 0])
         spread = np.einsum("ij,jk,ik->i", H, ahead.covariance[i], H) + ahead.layout.left[i]
         variances.append(float(both.variance[i, 0]) * (spread + setting.white))
-    w, m, v = bank.weights, np.array(means), np.array(variances)
-    forecast = bank.predict(bank.time + 1.0)
-    np.testing.assert_allclose(forecast.mean, bank.origin + w @ m)
-    expected = bank.widening * np.sqrt(w @ (v + (m - w @ m) ** 2))
+    w, m, v = ensemble.weights, np.array(means), np.array(variances)
+    forecast = ensemble.predict(ensemble.time + 1.0)
+    np.testing.assert_allclose(forecast.mean, ensemble.origin + w @ m)
+    expected = ensemble.widening * np.sqrt(w @ (v + (m - w @ m) ** 2))
     np.testing.assert_allclose(forecast.deviation, expected)
 
 
 def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
     stays = replace(ROUGH, slow=0.95, slow_scale=math.inf, drift=0.05, level=0.1, white=1e-4)
-    bank = FilterEnsemble.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
-    before, after = played(bank, 40, wander=0.0), played(bank, 44, jump_at=41, wander=0.0)
+    ensemble = FilterEnsemble.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
+    before, after = played(ensemble, 40, wander=0.0), played(ensemble, 44, jump_at=41, wander=0.0)
     assert before.weights[[each.hazard > 0 for each in before.members]].sum() < 0.6
     assert after.weights[[each.hazard > 0 for each in after.members]].sum() > 0.95
 
@@ -358,16 +363,16 @@ def test_a_surprise_is_held_against_the_mixture() -> None:
     errors, variances = np.array([[[1.0]], [[3.0]]]), np.array([[[1.0]], [[2.0]]])
     weights, seen = np.array([[0.25], [0.75]]), Innovations(errors, variances, np.zeros((2, 1)))
     # Mean 2.5, variance 1.75 within the models and 0.75 between them.
-    assert surprises(weights, [seen]) == pytest.approx((2.5**2 / 2.5,))
+    assert squared_innovations(weights, [seen]) == pytest.approx((2.5**2 / 2.5,))
 
 
 def test_large_innovations_widen_the_deviations() -> None:
-    bank = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
+    ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
     jumped = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
-    assert jumped.surprise > 1.5 * bank.surprise
-    wide, t = replace(bank, surprise=4.0), bank.time + 1.0
-    np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * bank.predict(t).deviation)
-    assert replace(bank, surprise=0.3).widening == 1.0
+    assert jumped.innovation > 1.5 * ensemble.innovation
+    wide, t = replace(ensemble, innovation=4.0), ensemble.time + 1.0
+    np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * ensemble.predict(t).deviation)
+    assert replace(ensemble, innovation=0.3).widening == 1.0
 
 
 def test_a_step_in_parts_is_the_step() -> None:
@@ -382,18 +387,18 @@ def test_a_step_in_parts_is_the_step() -> None:
 
 
 def test_a_bank_that_was_stored_goes_on_bit_for_bit() -> None:
-    bank = played(FilterEnsemble.of(POINTS, 0.04), 7)
-    again = pickle.loads(pickle.dumps(bank))
-    one, other = (each.observe([2], np.array([1.0]), None, 8.0) for each in (bank, again))
+    ensemble = played(FilterEnsemble.of(POINTS, 0.04), 7)
+    again = pickle.loads(pickle.dumps(ensemble))
+    one, other = (each.observe([2], np.array([1.0]), None, 8.0) for each in (ensemble, again))
     assert np.array_equal(one.predict(9.0).mean, other.predict(9.0).mean)
 
 
 def test_large_banks_are_thinned_and_cost_stops_growing() -> None:
     grid = np.linspace(0, 1, 101)[:, None]
-    bank = played(FilterEnsemble.of(grid, 0.04, capacity=60_000), THINNED_AT[-1] + 2)
-    numbers = sum(each.covariance.size for each in bank.filters)
+    ensemble = played(FilterEnsemble.of(grid, 0.04, capacity=60_000), THINNED_AT[-1] + 2)
+    numbers = sum(each.covariance.size for each in ensemble.filters)
     assert numbers <= 60_000
-    assert len(bank.weights) == len(bank.members)
+    assert len(ensemble.weights) == len(ensemble.members)
 
 
 @pytest.mark.parametrize(("share", "left"), [(1.0, 8), (0.8, 6), (0.1, 4)])
@@ -408,31 +413,31 @@ def test_what_does_not_fit_goes_but_no_more_than_half(share: float, left: int) -
 
 
 def test_the_range_of_readings_is_that_of_all() -> None:
-    bank = FilterEnsemble.of(POINTS, 0.04, [ROUGH])
+    ensemble = FilterEnsemble.of(POINTS, 0.04, [ROUGH])
     for t, y in enumerate((1.0, -4.0, 5.0, 2.0)):
-        bank = bank.observe([0], np.array([y]), None, float(t))
-    assert (bank.origin, bank.seen) == (1.0, (-5.0, 4.0))
+        ensemble = ensemble.observe([0], np.array([y]), None, float(t))
+    assert (ensemble.origin, ensemble.seen) == (1.0, (-5.0, 4.0))
 
 
 def test_no_reading_changes_nothing() -> None:
-    bank = played(FilterEnsemble.of(POINTS, 0.04), 3)
-    assert bank.observe([1, 2], np.array([np.nan, np.nan]), None, 9.0) is bank
+    ensemble = played(FilterEnsemble.of(POINTS, 0.04), 3)
+    assert ensemble.observe([1, 2], np.array([np.nan, np.nan]), None, 9.0) is ensemble
 
 
 def test_a_new_peak_is_found() -> None:
     x = np.linspace(-50, 50, 51)
     rng = np.random.default_rng(0)
-    bank, asked = FilterEnsemble.of(x[:, None], 0.01), 0
+    ensemble, asked = FilterEnsemble.of(x[:, None], 0.01), 0
     for t in range(1, 101):
         height = 2.0 * np.clip((t - 40) / 20, 0, 1)
         truth = np.exp(-0.05 * (x - 10) ** 2) + height * np.exp(-0.05 * (x + 35) ** 2)
-        row = int(bank.predict(float(t)).mean.argmax()) if asked else 0
-        bank = bank.observe([row], truth[[row]] + 0.1 * rng.normal(size=1), None, float(t))
-        chosen = questions(bank.beliefs(t + 1.0), 2, asked)
+        row = int(ensemble.predict(float(t)).mean.argmax()) if asked else 0
+        ensemble = ensemble.observe([row], truth[[row]] + 0.1 * rng.normal(size=1), None, float(t))
+        chosen = questions(ensemble.beliefs(t + 1.0), 2, asked)
         asked += len(chosen)
         answers = truth[chosen] + 0.1 * rng.normal(size=len(chosen))
-        bank = bank.observe(chosen, answers, None, float(t))
-    best = bank.predict(101.0).mean.argmax()
+        ensemble = ensemble.observe(chosen, answers, None, float(t))
+    best = ensemble.predict(101.0).mean.argmax()
     assert truth[best] > 1.8
 
 
@@ -454,15 +459,15 @@ def test_settings_suit_the_number_of_points() -> None:
 
 
 def test_errors_say_what_is_wrong() -> None:
-    bank = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 3)
+    ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 3)
     with pytest.raises(ValueError, match=r"times from t = 3\.0 on, got t = 2"):
-        bank.observe([0], np.ones(1), None, 2.0)
+        ensemble.observe([0], np.ones(1), None, 2.0)
     with pytest.raises(ValueError, match=r"rows must lie in 0 to 8, got \[9\]"):
-        bank.observe([9], np.ones(1), None, 4.0)
+        ensemble.observe([9], np.ones(1), None, 4.0)
     with pytest.raises(ValueError, match="a value for each of 2 rows, got 1"):
-        bank.observe([0, 1], np.ones(1), None, 4.0)
+        ensemble.observe([0, 1], np.ones(1), None, 4.0)
     with pytest.raises(ValueError, match="variances positive and finite"):
-        bank.observe([0], np.ones(1), -1.0, 4.0)
+        ensemble.observe([0], np.ones(1), -1.0, 4.0)
     with pytest.raises(ValueError, match="observe\\(\\) comes first"):
         FilterEnsemble.of(POINTS, 0.04).predict(1.0)
     with pytest.raises(ValueError, match="slow and drift must not both be 0"):
@@ -489,22 +494,22 @@ def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:
 def test_a_function_is_not_taken_for_flat_where_one_point_is_played() -> None:
     """Its first readings say how far it varies; 150 of its peak alone leave most of that."""
     x, rng = np.linspace(0.0, 1.0, 80)[:, None], np.random.default_rng(5)
-    bank = FilterEnsemble.of(x, 0.01)
+    ensemble = FilterEnsemble.of(x, 0.01)
     for t in range(170):
         row = int(rng.integers(80)) if t < 20 else 40
         truth = np.sin(9.0 * x[row, 0])
-        bank = bank.observe([row], np.array([truth + 0.1 * rng.standard_normal()]), None, t)
-    scale = math.sqrt(float(bank.weights @ bank.scales))
+        ensemble = ensemble.observe([row], np.array([truth + 0.1 * rng.standard_normal()]), None, t)
+    scale = math.sqrt(float(ensemble.weights @ ensemble.scales))
     assert 0.35 < scale < 1.5
 
 
 @pytest.mark.parametrize("noise", [1e-12, 0.01, 1e12])
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e3])
 def test_told_a_constant_it_expects_that_constant(noise: float, value: float) -> None:
-    bank = FilterEnsemble.of(POINTS, noise)
+    ensemble = FilterEnsemble.of(POINTS, noise)
     for t in range(40):
-        bank = bank.observe([t % 4], np.array([value]), None, float(t))
-        forecast = bank.predict(t + 1.0)
+        ensemble = ensemble.observe([t % 4], np.array([value]), None, float(t))
+        forecast = ensemble.predict(t + 1.0)
         off = np.abs(forecast.mean - value)
         assert (off <= 1e-6 * np.minimum(forecast.deviation, max(1.0, abs(value)))).all()
         assert (forecast.learnable > 0).all()

@@ -24,6 +24,7 @@ from scipy.special import ive
 
 from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.coercion import shown
+from tvbandits.gp.kernels import matern
 
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
 """Of a correlation over points; "identity": no two points share anything."""
@@ -274,33 +275,12 @@ def elapsed(since: float, until: float, step: float) -> float:
     return (until - since) / step if math.isfinite(step) else float(until > since)
 
 
-def _matern32(r: Array) -> Array:
-    return np.asarray((1.0 + math.sqrt(3.0) * r) * np.exp(-math.sqrt(3.0) * r))
-
-
-def _matern52(r: Array) -> Array:
-    z = math.sqrt(5.0) * r
-    return np.asarray((1.0 + z + z**2 / 3.0) * np.exp(-z))
-
-
-def _identity(r: Array) -> Array:
-    return np.asarray(r == 0, dtype=np.float64)
-
-
-def _matern12(r: Array) -> Array:
-    return np.asarray(np.exp(-r))
-
-
-def _rbf(r: Array) -> Array:
-    return np.asarray(np.exp(-(r**2) / 2.0))
-
-
 _CORRELATIONS = {
-    "identity": _identity,
-    "matern12": _matern12,
-    "matern32": _matern32,
-    "matern52": _matern52,
-    "rbf": _rbf,
+    "identity": matern.identity,
+    "matern12": matern.matern12,
+    "matern32": matern.matern32,
+    "matern52": matern.matern52,
+    "rbf": matern.rbf,
 }
 
 

@@ -1,6 +1,6 @@
-"""What the members of a bank say together, in the unit of reward.
+"""What the models of an ensemble say together, in the unit of reward.
 
-Members under one transform are a mixture of normal variables: their first two moments are taken together
+Models under one transform are a mixture of normal variables: their first two moments are taken together
 there, and carried to the unit of reward by quadrature; covariances by the mean slopes at both ends.
 """
 
@@ -26,7 +26,7 @@ class Mixture:
     transform : int
         Its number.
     weight : float
-        Of the models together, in the bank.
+        Of the models together, in the ensemble.
     basis : array of shape (A, c)
         What observes a folded state.
     now, ahead : arrays of shape (c,)
@@ -54,7 +54,7 @@ class Mixture:
 
 
 def mixtures_of(filters: Filters, weights: Array, h: float, present: bool = True) -> list[Mixture]:
-    """The models by their weights (M, K) in the bank, now and h steps ahead, for each transform.
+    """The models by their weights (M, K) in the ensemble, now and h steps ahead, for each transform.
 
     What a transform is not weighted with is left out. Without `present`, all that is not about the
     time ahead is left at 0.
@@ -97,7 +97,7 @@ def mixtures_of(filters: Filters, weights: Array, h: float, present: bool = True
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a bank says about all points at one time, in the unit of reward.
+    """What an ensemble says about all points at one time, in the unit of reward.
 
     Attributes
     ----------
@@ -130,8 +130,8 @@ class _Moments:
 
 
 @dataclass(frozen=True)
-class _Voice:
-    """All members under one transform: what they say of the time ahead, and of now if asked for."""
+class _Component:
+    """All models under one transform: what they say of the time ahead, and of now if asked for."""
 
     weight: float
     mixtures: tuple[Mixture, ...]
@@ -148,10 +148,10 @@ class _Voice:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """The voices of all transforms at one time."""
+class Components:
+    """The components of all transforms at one time."""
 
-    voices: tuple[_Voice, ...]
+    parts: tuple[_Component, ...]
     origin: float
     widening: float
 
@@ -163,14 +163,14 @@ class Heard:
         seen: tuple[float, float],
         origin: float,
         widening: float,
-    ) -> Heard:
+    ) -> Components:
         """Of mixtures; of rewards less the origin so much was seen (`Transform.moments`)."""
         groups: dict[int, list[Mixture]] = {}
         for each in mixtures:
             groups.setdefault(each.transform, []).append(each)
-        voices = []
+        parts = []
         for k, alike in groups.items():
-            spoken = [
+            moments = [
                 _moments(
                     alike,
                     [(m.ahead, m.spread) if ahead else (m.now, m.known) for m in alike],
@@ -180,17 +180,17 @@ class Heard:
                 for ahead in (True, False)
                 if ahead or alike[0].known.size
             ]
-            now = spoken[1] if len(spoken) > 1 else None
+            now = moments[1] if len(moments) > 1 else None
             weight = sum(m.weight for m in alike)
-            voices.append(_Voice(weight, tuple(alike), spoken[0], now))
-        return cls(tuple(voices), origin, widening)
+            parts.append(_Component(weight, tuple(alike), moments[0], now))
+        return cls(tuple(parts), origin, widening)
 
     def forecast(self) -> Forecast:
         """Of all points."""
-        mean = sum(v.weight * v.ahead.mean for v in self.voices)
-        apart = sum(v.weight * (v.ahead.mean - mean) ** 2 for v in self.voices)
-        learnable = sum(v.weight * v.ahead.slope**2 * v.ahead.learnable for v in self.voices)
-        variance = sum(v.weight * v.ahead.variance for v in self.voices)
+        mean = sum(v.weight * v.ahead.mean for v in self.parts)
+        apart = sum(v.weight * (v.ahead.mean - mean) ** 2 for v in self.parts)
+        learnable = sum(v.weight * v.ahead.slope**2 * v.ahead.learnable for v in self.parts)
+        variance = sum(v.weight * v.ahead.variance for v in self.parts)
         return Forecast(
             np.asarray(self.origin + mean),
             self.widening * np.sqrt(variance + apart),
@@ -201,7 +201,7 @@ class Heard:
         """About the time ahead, and what readings now, with the sensor's noise, would change."""
         forecast = self.forecast()
         mean = forecast.mean - self.origin
-        every = [(v, v.now, v.apart()) for v in self.voices if v.now is not None]
+        every = [(v, v.now, v.apart()) for v in self.parts if v.now is not None]
         mean_now = sum(v.weight * now.mean for v, now, _ in every)
         noise = noise_variance + sum(v.weight * now.white * now.slope**2 for v, now, _ in every)
         present = sum(
@@ -212,27 +212,27 @@ class Heard:
         def reach(rows: Sequence[int]) -> Array:
             r = list(rows)
             out = np.zeros((len(r), len(mean)))
-            for voice, now, apart in every:
+            for part, now, apart in every:
                 shared = sum(
                     m.weight * (m.basis[r] @ m.across @ m.basis.T + np.outer(here[r], there))
-                    for m, (here, there) in zip(voice.mixtures, apart, strict=True)
+                    for m, (here, there) in zip(part.mixtures, apart, strict=True)
                 )
-                rival = np.outer((now.mean - mean_now)[r], voice.ahead.mean - mean)
-                out += np.outer(now.slope[r], voice.ahead.slope) * shared + voice.weight * rival
+                rival = np.outer((now.mean - mean_now)[r], part.ahead.mean - mean)
+                out += np.outer(now.slope[r], part.ahead.slope) * shared + part.weight * rival
             return out
 
         def among(rows: Sequence[int], others: Sequence[int]) -> Array:
             r, s = list(rows), list(others)
             out, same = np.zeros((len(r), len(s))), np.equal.outer(r, s)
-            for voice, now, apart in every:
+            for part, now, apart in every:
                 shared = sum(
                     m.weight * (m.basis[r] @ m.known @ m.basis[s].T + np.outer(here[r], here[s]))
                     + np.where(same, m.weight * m.left[r][:, None], 0.0)
-                    for m, (here, _) in zip(voice.mixtures, apart, strict=True)
+                    for m, (here, _) in zip(part.mixtures, apart, strict=True)
                 )
                 off = now.mean - mean_now
                 rival = np.outer(off[r], off[s])
-                out += np.outer(now.slope[r], now.slope[s]) * shared + voice.weight * rival
+                out += np.outer(now.slope[r], now.slope[s]) * shared + part.weight * rival
             return out
 
         answers = np.asarray(noise), reach, among, np.asarray(present)

@@ -1,0 +1,644 @@
+"""Space-time models side by side instead of one fit: what is believed is what they say together.
+
+Every model is a Kalman filter, so that a step costs the same however long history is; no model is ever
+fitted again. Their weights follow from how well they have predicted lately: half from the density of
+what was observed, half from the squared errors of *differences* between places observed at one time,
+since a decision depends on which place is best and not on the trend that all share. The gain over the
+density alone was within noise on the networks it was tried on.
+
+Models that next to nothing speaks for are inactive: they keep their state as it was, and the steps
+since are a backlog. When the turn of their group comes, or a step was far off, they take it in and are
+judged by each step like any other model; then those become active that carry weight, and others of
+their group inactive. What is believed misses an inactive model for no more than `TURN` steps.
+
+Rewards may be skewed: each model stands under several transforms, which the densities weigh. Origin and
+unit of a transform, and the first guess of the scale, follow from the first steps, which are replayed.
+
+Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on random features [IE], BONE
+[BN]; that a Kalman filter is an exact Gaussian process in space and time is due to [Tod]
+(`docs/references.md`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of
+from tvbandits.gp.ensemble.mixture import Components, Forecast, mixtures_of
+from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
+from tvbandits.gp.fitting.powers import Transform
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+
+POWERS = (1.0, 0.5, 0.0)
+"""Of the transforms that a network's rewards may need, for a longer upper tail; the first says what the
+sensor's noise is. Powers of 3/2 and 2 did harm on ozone."""
+
+UNIT_LEARNED_AT = (4, 16)
+"""After so many steps an ensemble begins again, in the unit that the readings suggest."""
+
+GUESS_OF_A_FUNCTION = 30.0
+"""The unit of a smooth function counts for so many innovations: who plays near a peak alone sees little
+of how far the function varies, and would soon take all of it for as flat as the peak."""
+
+CAPACITY = 300_000
+"""Numbers in the covariances of all models, once an ensemble has been thinned."""
+
+THINNED_AT = (16, 32, 64, 128)
+"""After so many steps the lighter half of an ensemble above its capacity goes."""
+
+WATCHED = 0.05
+"""Weight of the latest step in the mean squared standardised innovation."""
+
+LARGEST_INNOVATION = 25.0
+"""A squared standardised innovation counts for at most this: one outlier is no bad model."""
+
+NEGLIGIBLE = 1e-2
+"""Models below this share of the largest weight are left out of what the ensemble says, not of it."""
+
+FORGETTING = 0.99
+"""What the weights keep of the evidence at each step."""
+
+ACTIVE = 1e-3
+"""A model is inactive below this share of the largest weight."""
+
+TURN = 16
+"""An inactive model catches up after so many steps."""
+
+STARTLING = 4.0
+"""After a step with a larger mean squared standardised innovation all models catch up."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was observed at one time, and how it judges a model.
+
+    Attributes
+    ----------
+    expected : tuple of arrays of shape (M, S, K)
+        The states of the active models that were expected.
+    rows : integer array of shape (n,)
+    values : array of shape (n, K)
+        Transformed rewards.
+    noise : array of shape (n,)
+        Variances of the sensor.
+    log_slopes : array of shape (K,)
+        What the densities gain by being in the unit of reward.
+    log_density : array of shape (sum of M, K)
+        Of the active models, in the unit of reward.
+    innovations : tuple of float
+        Squared standardised innovations of the ensemble.
+    """
+
+    expected: tuple[Array, ...]
+    rows: Index
+    values: Array
+    noise: Array
+    log_slopes: Array
+    log_density: Array
+    innovations: tuple[float, ...] = ()
+
+    @classmethod
+    def before(cls, filters: Sequence[Filters], transforms: int) -> Step:
+        """Before anything is observed."""
+        expected, none = tuple(each.mean for each in filters), np.empty(0)
+        density = np.zeros((sum(map(len, filters)), transforms))
+        return cls(
+            expected,
+            np.empty(0, np.int64),
+            np.empty((0, transforms)),
+            none,
+            np.zeros(transforms),
+            density,
+        )
+
+
+def checked(
+    rows: Sequence[int] | Index, values: Array, variance: Array | float, points: int
+) -> tuple[Index, Array, Array]:
+    """Rows, values and noise variances (n,) of what was read among so many points; NaN was not."""
+    index = np.asarray(rows, dtype=np.int64).reshape(-1)
+    y = np.asarray(values, dtype=np.float64).reshape(-1)
+    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), y.shape)
+    if index.shape != y.shape:
+        raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
+    if len(index) and (index.min() < 0 or index.max() >= points):
+        raise ValueError(f"rows must lie in 0 to {points - 1}, got {index.tolist()}")
+    if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
+        raise ValueError("values must not be infinite, and variances positive and finite")
+    read = ~np.isnan(y)
+    return index[read], y[read], noise[read]
+
+
+def squares_of_differences(filters: Filters, state: Array, rows: Index, values: Array) -> Array:
+    """Squared errors (M, K) of differences between places, of a reading itself where it is alone.
+
+    Parameters
+    ----------
+    filters : Filters
+    state : array of shape (M, S, K)
+        As it was expected.
+    rows : integer array of shape (n,)
+        The places.
+    values : array of shape (n, K)
+        Transformed rewards.
+    """
+    errors = values - np.matmul(filters.layout.rows(rows), state)
+    if len(rows) > 1:
+        errors = errors - errors.mean(axis=1, keepdims=True)
+    return np.asarray((errors**2).sum(axis=1))
+
+
+def evidence_of(log_density: Array, squares: Array, variance: Array) -> Array:
+    """Half the log density, and half that of the differences between places, (M, K).
+
+    The latter as if all members' errors were of the same variance.
+
+    Parameters
+    ----------
+    log_density : array of shape (M, K)
+        In the unit of reward.
+    squares : array of shape (M, K)
+        Of differences.
+    variance : array of shape (K,)
+        Of a reading of them.
+    """
+    return np.asarray(0.5 * (log_density - squares / (2.0 * variance)))
+
+
+def squared_innovations(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:
+    """Squared standardised innovations of the mixtures under each transform, on average."""
+    errors = np.concatenate([each.errors for each in seen])
+    variances = np.concatenate([each.variances for each in seen])
+    total = weights.sum(axis=0)
+    counts = total >= NEGLIGIBLE * total.max()
+    errors, variances, weights = errors[..., counts], variances[..., counts], weights[:, counts]
+    total = weights.sum(axis=0)
+    share = (weights / total)[:, None, :]
+    mean = (share * errors).sum(axis=0)
+    variance = (share * (variances + (errors - mean) ** 2)).sum(axis=0)
+    return tuple(
+        (np.minimum(mean**2 / variance, LARGEST_INNOVATION) @ (total / total.sum())).tolist()
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Models of the same features at the latest time they know, and their scores (M, K) then."""
+
+    filters: Filters
+    score: Array
+    time: float
+
+    def caught_up(self, backlog: Sequence[BacklogStep], step: float) -> Group:
+        """Once they know all steps since."""
+        filters, score, time = self.filters, self.score, self.time
+        for t, of, variance in backlog:
+            if t > time:
+                filters, time = filters.moved((t - time) / step), t
+                squares = squares_of_differences(filters, filters.mean, of.rows, of.values)
+                filters, observed = filters.observed(of.rows, of.values, of.noise)
+                density = observed.log_density + of.log_slopes
+                score = FORGETTING * score + evidence_of(density, squares, variance)
+        return Group(filters, score, time)
+
+    def carries(self, least: float) -> NDArray[np.bool_]:
+        """Which of them have a score of at least so much."""
+        return np.asarray(self.score.max(axis=1) >= least)
+
+    def take(self, models: NDArray[np.bool_]) -> Group:
+        """Some of them."""
+        return Group(self.filters.take(models), self.score[models], self.time)
+
+    def joined(self, other: Group) -> Group:
+        """With others of the same features and time."""
+        score = np.concatenate([self.score, other.score])
+        return Group(self.filters.joined(other.filters), score, self.time)
+
+
+BacklogStep = tuple[float, Step, Array]
+"""The time of a step, the step, and the variance (K,) of readings of differences between places."""
+
+
+@dataclass(frozen=True)
+class Inactive:
+    """The inactive models, at most one `Group` of the same features, and what some have not seen."""
+
+    groups: tuple[Group, ...] = ()
+    backlog: tuple[BacklogStep, ...] = ()
+
+    def turned(
+        self,
+        active: Sequence[Filters],
+        score: Array,
+        over: BacklogStep,
+        due: int | None,
+        step: float,
+    ) -> tuple[tuple[Filters, ...], Array, Inactive]:
+        """Who is active, their scores, and who is not, after a step.
+
+        Parameters
+        ----------
+        active : sequence of Filters
+            At the end of the step.
+        score : array of shape (models that are active, K)
+        over : BacklogStep
+        due : int, or None
+            The group whose turn it is to catch up; None: all.
+        step : float
+            Time that a step takes.
+        """
+        backlog = (*self.backlog, over) if self.groups else ()
+        parts = np.split(score, np.cumsum([len(each) for each in active])[:-1])
+        pairs = zip(active, parts, strict=True)
+        up = {each.group: Group(each, part, over[0]) for each, part in pairs}
+        down = {each.filters.group: each for each in self.groups}
+        turns = [group for group in sorted(up.keys() | down.keys()) if due in (None, group)]
+        down |= {g: down[g].caught_up(backlog, step) for g in turns if g in down}
+        best = max([float(score.max()), *(float(down[g].score.max()) for g in turns if g in down)])
+        for group in turns:
+            _split(group, up, down, best + math.log(ACTIVE))
+        groups = tuple(down[group] for group in sorted(down))
+        known = min((each.time for each in groups), default=math.inf)
+        backlog = tuple(each for each in backlog if each[0] > known)
+        on = [up[group] for group in sorted(up)]
+        scores = np.concatenate([each.score for each in on])
+        return tuple(each.filters for each in on), scores, Inactive(groups, backlog)
+
+
+def _split(group: int, up: dict[int, Group], down: dict[int, Group], least: float) -> None:
+    """Put the models of a group where they belong by their scores."""
+    here = [side[group] for side in (up, down) if group in side]
+    stays = group not in up or up[group].carries(least).all()
+    if stays and (group not in down or not down[group].carries(least).any()):
+        return
+    everyone = here[0] if len(here) == 1 else here[0].joined(here[1])
+    carries = everyone.carries(least)
+    for side, mask in ((up, carries), (down, ~carries)):
+        side.pop(group, None)
+        if mask.any():
+            side[group] = everyone.take(mask)
+
+
+def thinned(
+    filters: Sequence[Filters], score: Array, capacity: int
+) -> tuple[tuple[Filters, ...], Array]:
+    """Without the lighter half of the models, if their covariances hold more than so many numbers."""
+    numbers = np.concatenate([np.full(len(each), each.layout.size**2) for each in filters])
+    if numbers.sum() <= capacity:
+        return tuple(filters), score
+    order = np.argsort(-score.max(axis=1), kind="stable")
+    fits = np.cumsum(numbers[order]) <= capacity
+    kept = np.zeros(len(order), dtype=bool)
+    kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
+    parts = np.split(kept, np.cumsum([len(each) for each in filters])[:-1])
+    pairs = [(each, part) for each, part in zip(filters, parts, strict=True) if part.any()]
+    return tuple(each.take(part) for each, part in pairs), score[kept]
+
+
+@dataclass(frozen=True)
+class FilterEnsemble:
+    """Weighted Kalman filters on fixed points. `FilterEnsemble.of` makes it; changes make a new one.
+
+    Attributes
+    ----------
+    points : array of shape (A, d)
+    settings : tuple of Setting
+        As given; `members` are those that are awake.
+    noise_variance : float
+        Of a reading that comes without its own: the sensor's, a lower end of what is learned.
+    step : float
+        Time that the settings count in: by default that between the first two times observed.
+    capacity : int
+        Above so many numbers in all covariances, the lighter half of the members goes.
+    filters : tuple of Filters
+    origin : float
+        Values are kept relative to it, against cancellation.
+    time : float
+        Of the latest observation; NaN before the first.
+    steps : int
+        Times observed before the present one.
+    innovation : float
+        Mean squared standardised innovation; 1 for a model that knows what it does not know.
+    powers : tuple of float
+        Of the transforms that rewards may need.
+    transforms : tuple of Transform
+        The same, in the unit that is known so far.
+    guess : float
+        How many innovations the first guess of the scale is worth.
+    seen : tuple of 2 float
+        Lowest and highest reading, less the origin.
+    """
+
+    points: Array
+    settings: tuple[ModelSpec, ...]
+    noise_variance: float
+    step: float = float("nan")
+    capacity: int = CAPACITY
+    filters: tuple[Filters, ...] = ()
+    origin: float = 0.0
+    time: float = float("nan")
+    steps: int = 0
+    innovation: float = 1.0
+    powers: tuple[float, ...] = (1.0,)
+    transforms: tuple[Transform, ...] = ()
+    guess: float = 1.0
+    seen: tuple[float, float] = (0.0, 0.0)
+    _score: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    _error_variance: Array = field(default_factory=lambda: np.zeros(1))
+    _present: Step = field(default_factory=lambda: Step.before((), 1))
+    _early: tuple[tuple[Index, Array, Array, float], ...] = ()
+    _learned_at: int = 0
+    _inactive: Inactive = field(default_factory=Inactive)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def of(
+        cls,
+        points: Array,
+        noise_variance: float,
+        settings: Sequence[ModelSpec] | None = None,
+        *,
+        step: float | None = None,
+        capacity: int = CAPACITY,
+        powers: Sequence[float] | None = None,
+        season: float | None = None,
+    ) -> FilterEnsemble:
+        """Before any observation.
+
+        Parameters
+        ----------
+        points : array of shape (A, d)
+        noise_variance : float
+        settings : sequence of Setting, optional
+            None: `settings_for(points)`.
+        step : float, optional
+            Usual time between two decisions.
+        capacity : int
+            Numbers in the covariances of all members, once thinned: what a step costs.
+        powers : sequence of float, optional
+            Of the transforms that rewards may need (see `Transform`), tried side by side. None: `POWERS`
+            for a network whose models are not given, else rewards are taken as they are.
+        season : float, optional
+            Time after which a part of the reward comes again, for `settings_for`.
+        """
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim != 2 or len(points) == 0:
+            raise ValueError(f"points must have shape (A, d), A at least 1, got {points.shape}")
+        given = {"noise_variance": noise_variance, "step": step, "season": season}
+        for name, value in given.items():
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be positive and finite, got {value}")
+        chosen = settings_for(points, season) if settings is None else tuple(settings)
+        if not chosen:
+            raise ValueError("an ensemble needs at least one setting, got none")
+        network = settings is None and len(points) <= SMALL_NETWORK
+        tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
+        guess = 1.0 if network or settings is not None else GUESS_OF_A_FUNCTION
+        unit = float("nan") if step is None else step
+        return cls(points, chosen, float(noise_variance), unit, capacity, powers=tried, guess=guess)
+
+    @property
+    def members(self) -> tuple[ModelSpec, ...]:
+        """The models that are awake, in the order of `weights`."""
+        return tuple(each for filters in self.filters for each in filters.settings)
+
+    @property
+    def weights(self) -> Array:
+        """Weights of the members, of sum 1."""
+        return np.asarray(self._weights.sum(axis=1))
+
+    @property
+    def scales(self) -> Array:
+        """Squared scales of the members, in units of reward at the origin, where slopes are 1."""
+        variance = np.concatenate([each.variance for each in self.filters])
+        weights = self._weights
+        total = weights.sum(axis=1)
+        mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
+        return np.asarray(np.where(total > 0, mean, variance[:, 0]))
+
+    @cached_property
+    def _weights(self) -> Array:
+        """Of the members (rows) under each of the transforms, of sum 1."""
+        score = FORGETTING * self._score + self._evidence[0]
+        weights = np.exp(score - score.max())
+        return np.asarray(weights / weights.sum())
+
+    def _transformed(self, y: Array) -> Array:
+        """Rewards less the origin (n,) under each transform, (n, K)."""
+        return np.stack([each(y) for each in self.transforms], axis=1)
+
+    def _log_slopes(self, y: Array) -> Array:
+        """What the densities of readings gain by being in the unit of reward, (K,)."""
+        return np.array([each.log_slope(y).sum() for each in self.transforms])
+
+    @property
+    def widening(self) -> float:
+        """Factor on deviations: above 1 where innovations have been larger than they should be."""
+        return float(np.sqrt(max(self.innovation, 1.0)))
+
+    def observe(
+        self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
+    ) -> FilterEnsemble:
+        """With readings of some points at a time, not before the latest; NaN is no reading.
+
+        Parameters
+        ----------
+        rows : sequence of n int
+            Numbers of the points.
+        values : array of shape (n,)
+        variance : array of shape (n,) or float, optional
+            Noise variances of the readings. None: `noise_variance`.
+        t : float
+        """
+        if not np.isfinite(t) or t < self.time:
+            raise ValueError(f"a filter takes times from t = {self.time} on, got t = {t}")
+        given = self.noise_variance if variance is None else variance
+        index, y, noise = checked(rows, values, given, len(self.points))
+        if len(index) == 0:
+            return self
+        first = max(float(y.var()), 4.0 * float(noise.mean()))
+        ensemble = (self if self.filters else self._in_unit(float(y.mean()), first))._at(t)
+        weights, filters, seen, z = (
+            ensemble._weights,
+            [],
+            [],
+            ensemble._transformed(y - ensemble.origin),
+        )
+        for each in ensemble.filters:
+            after, innovations = each.observed(index, z, noise)
+            filters.append(after)
+            seen.append(innovations)
+        present = ensemble._present
+        slopes = ensemble._log_slopes(y - ensemble.origin)
+        grown = replace(
+            present,
+            rows=np.concatenate([present.rows, index]),
+            values=np.concatenate([present.values, z]),
+            noise=np.concatenate([present.noise, noise]),
+            log_slopes=present.log_slopes + slopes,
+            log_density=present.log_density
+            + np.concatenate([s.log_density for s in seen])
+            + slopes,
+            innovations=(*present.innovations, *squared_innovations(weights, seen)),
+        )
+        low, high = float((y - ensemble.origin).min()), float((y - ensemble.origin).max())
+        return replace(
+            ensemble,
+            filters=tuple(filters),
+            seen=(min(low, ensemble.seen[0]), max(high, ensemble.seen[1])),
+            _present=grown,
+            _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
+        )
+
+    def predict(self, t: float) -> Forecast:
+        """Of the reward at all points at a time, not before the latest observation."""
+        if not self.filters:
+            raise ValueError(
+                "an ensemble that has observed nothing cannot predict: observe() comes first"
+            )
+        return self._components(t, present=False).forecast()
+
+    def beliefs(self, t: float, beta: float = 2.0) -> JointPosterior:
+        """About the decision at the time t, and how readings now would change them.
+
+        The noise of a reading is the sensor's and the white part: neither tells about the next step.
+        """
+        if not self.filters:
+            raise ValueError(
+                "an ensemble that has observed nothing has no beliefs: observe() comes first"
+            )
+        return self._components(t, present=True).beliefs(self.noise_variance, beta)
+
+    def _in_unit(self, origin: float, variance: float) -> FilterEnsemble:
+        unit = math.sqrt(variance)
+        transforms = tuple(Transform(power, unit) for power in self.powers)
+        settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
+        filters = filters_of(settings, self.points, variance, len(transforms), self.guess)
+        score = np.zeros((len(self.settings), len(transforms)))
+        ensemble = replace(self, filters=filters, origin=origin, transforms=transforms)
+        ensemble = replace(
+            ensemble, seen=(0.0, 0.0), _score=score, _error_variance=score.sum(axis=0)
+        )
+        return replace(ensemble, _present=Step.before(ensemble.filters, len(ensemble.transforms)))
+
+    def _is_early(self) -> bool:
+        learns = len(self.powers) > 1 or self.guess > 1
+        return learns and self.steps < UNIT_LEARNED_AT[-1]
+
+    def _anew(self) -> FilterEnsemble:
+        """Begun again in a unit and around an origin that all readings so far suggest."""
+        y = np.concatenate([values for _, values, _, _ in self._early])
+        noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
+        empty = replace(
+            self,
+            time=float("nan"),
+            steps=0,
+            innovation=1.0,
+            _early=(),
+            _learned_at=self.steps + 1,
+        )
+        ensemble = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise))
+        for index, values, variances, t in self._early:
+            ensemble = ensemble.observe(index, values, variances, t)
+        return ensemble
+
+    def _at(self, t: float) -> FilterEnsemble:
+        """Moved to a time; what was observed before becomes evidence."""
+        if t == self.time:
+            return self
+        if np.isnan(self.time):
+            return replace(self, time=t)
+        known_later = self._is_early() and self._learned_at <= self.steps
+        if known_later and self.steps + 1 in UNIT_LEARNED_AT:
+            return self._anew()._at(t)
+        step = self.step if np.isfinite(self.step) else t - self.time
+        evidence, error_variance = self._evidence
+        innovation = self.innovation
+        if self._present.innovations:
+            innovation += WATCHED * (float(np.mean(self._present.innovations)) - innovation)
+        ensemble = replace(
+            self,
+            step=step,
+            time=t,
+            steps=self.steps + 1,
+            innovation=innovation,
+            _score=FORGETTING * self._score + evidence,
+            _error_variance=error_variance,
+        )
+        ensemble = ensemble._thinned()._reactivated(self, error_variance)
+        h = (t - self.time) / step
+        if not np.isfinite(self.step):
+            ensemble = replace(
+                ensemble, filters=tuple(each.counted_in(step) for each in ensemble.filters)
+            )
+        ensemble = replace(ensemble, filters=tuple(each.moved(h) for each in ensemble.filters))
+        return replace(ensemble, _present=Step.before(ensemble.filters, len(ensemble.transforms)))
+
+    @cached_property
+    def _evidence(self) -> tuple[Array, Array]:
+        """What the present step says about each member, and the variance of errors that it shows."""
+        if not len(self._present.rows):
+            return np.zeros_like(self._score), self._error_variance
+        of = self._present
+        squares = np.concatenate(
+            [
+                squares_of_differences(each, state, of.rows, of.values)
+                for state, each in zip(of.expected, self.filters, strict=True)
+            ]
+        )
+        weights = np.exp(self._score - self._score.max(axis=0))
+        mean = (weights * squares).sum(axis=0) / weights.sum(axis=0)
+        latest = mean / max(len(of.rows) - 1, 1)
+        share = max(0.02, 1.0 / (self.steps + 1))
+        variance = self._error_variance + share * (latest - self._error_variance)
+        evidence = evidence_of(of.log_density, squares, variance + self.noise_variance)
+        return evidence, np.asarray(variance)
+
+    def _thinned(self) -> FilterEnsemble:
+        """Without its lighter half, if it is too large and the time has come."""
+        if self.steps not in THINNED_AT:
+            return self
+        filters, score = thinned(self.filters, self._score, self.capacity)
+        return replace(self, filters=filters, _score=score)
+
+    def _reactivated(self, before: FilterEnsemble, error_variance: Array) -> FilterEnsemble:
+        """With the models that count active; `before` is it at the end of the step that is over."""
+        if self.steps < UNIT_LEARNED_AT[-1]:
+            return self
+        due = None if np.mean(before._present.innovations) > STARTLING else self.steps % TURN
+        # What the active models were is of no use to the others.
+        over = replace(before._present, expected=(), log_density=np.empty(0))
+        past = before.time, over, error_variance + self.noise_variance
+        filters, score, inactive = self._inactive.turned(
+            self.filters, self._score, past, due, self.step
+        )
+        return replace(self, filters=filters, _score=score, _inactive=inactive)
+
+    def _components(self, t: float, present: bool) -> Components:
+        """What the models that count say of the time t, and of now if asked for."""
+        if t < self.time:
+            raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
+        h = elapsed(self.time, t, self.step)
+        weights = self._weights
+        weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
+        weights /= weights.sum()
+        ends = np.cumsum([len(each) for each in self.filters])
+        parts = np.split(weights, ends[:-1])
+        mixtures = [
+            mixture
+            for each, part in zip(self.filters, parts, strict=True)
+            if part.any()
+            for mixture in mixtures_of(each, part, h, present)
+        ]
+        return Components.of(mixtures, self.transforms, self.seen, self.origin, self.widening)
