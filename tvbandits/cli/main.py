@@ -280,7 +280,7 @@ def frontier_command(
 
 @app.command("board")
 def board_command(
-    suite: Annotated[str, typer.Argument(help="quick or paper.")],
+    suite: Annotated[str, typer.Argument(help="quick, paper or peaks.")],
     policy: Annotated[
         list[str] | None,
         typer.Option("--policy", help="One more policy, or package.module:maker; once for each."),
