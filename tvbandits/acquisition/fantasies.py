@@ -153,6 +153,7 @@ class LazyFantasy(FantasyModel):
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
         for look in range(len(self.bound) + 1):
             top = np.flatnonzero(self.bound == self.bound.max())
+            # [BB] Algorithm 1, L8: of the stale bounds only those that lead are computed again.
             stale = top[~self.fresh[top]]
             if len(stale) == 0:
                 chosen = top[rng.integers(len(top))] if len(top) > 1 else top[0]
