@@ -183,8 +183,7 @@ class Allowed:
 
     def __init__(self, domain: Domain, available: Available | None, taken: Array) -> None:
         self._domain, self._available = domain, available
-        bounds = domain.bounds if isinstance(domain, Box) else np.zeros((domain.dimension, 2))
-        self._apart = APART * (bounds[:, 1] - bounds[:, 0])
+        self._apart = APART * np.ptp(domain.bounds, axis=1) if isinstance(domain, Box) else 0.0
         self._taken: list[Array] = []
         for x in taken:
             self.exclude(x)

@@ -96,7 +96,7 @@ class Decision:
     @property
     def crowded(self) -> bool:
         """Whether there are fewer points than are asked for, so that some have to be played again."""
-        if not isinstance(self.domain, Candidates) or self.n is None:
+        if self.n is None or not isinstance(self.domain, Candidates):
             return False
         free = len(self.domain) if self.available is None else self.available(self.domain.X).sum()
         return bool(self.n > free) and len(self.domain) <= LARGEST_JOINT

@@ -355,10 +355,11 @@ class Bandit:
             whole_number("n", n, at_most=MOST_POINTS)
         free = available(self._recipe.domain, among, context)
         rng = self._generator(state)
+        asks = self._recipe.asking is not None
         # Questions about a decision keep to what was available; nobody else looks at that.
-        kept = None if self._recipe.asking is None else free
+        kept = free if asks else None
         state = replace(state, questions=replace(state.questions, available=kept))
-        about = consulting.about_before_ask(self._recipe, state, now)
+        about = consulting.about_before_ask(self._recipe, state, now) if asks else None
         if about is not None:
             state = consulting.with_answers_of_the_expert(
                 self._recipe, self._model, state, about, rng

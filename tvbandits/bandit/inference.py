@@ -165,10 +165,11 @@ class Model:
             return None
         for known in self._known:
             was, posterior = known.of, known.made.posterior
+            continued = None if posterior is None else posterior.continued
             if (
-                known.made.model is not state.model
+                continued is None
+                or known.made.model is not state.model
                 or was.since != (0, 0)
-                or posterior is None
                 or not state.rewards.begins_with(was.rewards)
                 or not state.answers.begins_with(was.answers)
             ):
@@ -179,7 +180,7 @@ class Model:
                 continue
             fresh = told.append(state.answers.take(slice(len(was.answers), None)))
             rows = self._data(state, self._signed(fresh), fresh.variance)
-            made = posterior.continued(rows, now)
+            made = continued(rows, now)
             if made is not None:
                 return made
         return None

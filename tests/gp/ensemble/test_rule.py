@@ -130,6 +130,11 @@ def test_one_more_reading_is_conditioning() -> None:
     left = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
     np.testing.assert_allclose(twice, left, rtol=1e-8)
     np.testing.assert_array_equal(posterior.on_surface()[1], before)  # nothing changed it
+    # Together they are one after the other, also where a candidate is read again.
+    rows = inputs(POINTS[[3, 5, 3]])
+    again = once.shrunk(rows[1:2], 0.2, None).shrunk(rows[2:], 0.1, None)
+    together = posterior.shrunk(rows, np.array([0.04, 0.2, 0.1]), None)
+    np.testing.assert_allclose(together.on_surface()[1], again.on_surface()[1], rtol=1e-8)
 
 
 def test_draws_have_the_covariance() -> None:

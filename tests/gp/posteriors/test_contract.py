@@ -402,6 +402,21 @@ def test_an_imagined_observation_never_widens(case: Any) -> None:
         assert (after >= 0.0).all()
 
 
+@every_case
+def test_several_without_their_values_are_one_after_the_other(case: Any) -> None:
+    setting = Setting(case)
+    made = one_by_one = setting.condition(setting.data)
+    Z, noise = setting.at(NOW)[[3, 7, 3, 1, 7, 3]], np.array([0.2, 0.05, 0.3, 1.0, 0.4, 0.1])
+    for row in range(len(Z)):
+        one_by_one = one_by_one.shrunk(Z[row : row + 1], float(noise[row]), setting.surface)
+    together = made.shrunk(Z, noise, setting.surface)
+    for found, expected in (
+        (together.on_surface()[1], one_by_one.on_surface()[1]),
+        (together.predict(setting.at(NOW))[1], one_by_one.predict(setting.at(NOW))[1]),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-11)
+
+
 # --- numbers --------------------------------------------------------------------------------------
 
 

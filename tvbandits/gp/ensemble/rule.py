@@ -384,7 +384,8 @@ class EnsemblePosterior:
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
 
-    def continued(self, rows: Data, now: float) -> None:
+    @property
+    def continued(self) -> None:
         """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:

@@ -131,7 +131,8 @@ class ExactPosterior:
         means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
         return Expansion(self.rows.Z, linalg.inverse(self._lower), means)
 
-    def continued(self, rows: Data, now: float) -> None:
+    @property
+    def continued(self) -> None:
         """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:

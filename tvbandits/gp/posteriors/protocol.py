@@ -6,6 +6,7 @@ Nobody outside of this folder asks which posterior it has: all of them answer th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -142,10 +143,11 @@ class Posterior(Protocol):
         """As sums of kernel rows; None where it is none, or one of a condition number beyond `worst`."""
         ...
 
-    def continued(self, rows: Data, now: float) -> Posterior | None:
-        """What `condition` comes to with more observations, speaking about the time `now`.
+    @property
+    def continued(self) -> Callable[[Data, float], Posterior | None] | None:
+        """Maps more observations and a time to what `condition` comes to, speaking about that time.
 
-        None where that takes `condition` itself.
+        None, or None for some observations, where that takes `condition` itself.
         """
         ...
 

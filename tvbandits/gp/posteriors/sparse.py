@@ -161,7 +161,8 @@ class NystromPosterior:
         less = linalg.solve_lower(self.factor, half)
         return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
 
-    def continued(self, rows: Data, now: float) -> None:
+    @property
+    def continued(self) -> None:
         """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
