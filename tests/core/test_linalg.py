@@ -234,6 +234,7 @@ NAMED = r"\w.* of shape \(.*\).*: is the kernel a valid .*larger noise variance"
     [
         linalg.eigenpairs,
         linalg.square_root,
+        lambda A: linalg.whitening_each(A[None]),
         lambda A: linalg.whitened_each(A[None], A[None]),
         lambda A: linalg.predict_each(A[None], A[:1], A[:1]),
         lambda A: linalg.greedy_pivots(A, 0.0),
@@ -271,3 +272,8 @@ def test_a_stack_is_whitened_as_each_is() -> None:
         np.testing.assert_allclose(w.T @ w, b.T @ np.linalg.inv(a) @ b, atol=1e-10)
     with pytest.raises(linalg.FactorisationError, match="not positive definite"):
         linalg.whitened_each(-A, B)
+    factors, inverses = linalg.whitening_each(A)
+    np.testing.assert_allclose(np.matmul(factors, inverses), [np.eye(4)] * 3, atol=1e-12)
+    np.testing.assert_allclose(factors @ np.swapaxes(factors, 1, 2), A, atol=1e-12)
+    with pytest.raises(linalg.FactorisationError, match="not positive definite"):
+        linalg.whitening_each(-A)

@@ -309,12 +309,28 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
     FactorisationError
         If one of them is not positive definite.
     """
-    what = "a covariance of innovations"
-    _check_finite(what, A)
-    try:
-        factors = np.asarray(np.linalg.cholesky(A))
-    except np.linalg.LinAlgError:
-        raise _failed(what, A, "is not positive definite") from None
+    factors = _factors_each(A)
     if A.shape[1] == 1:
         return factors, np.asarray(B / factors)
     return factors, np.asarray(np.linalg.solve(factors, B))
+
+
+def whitening_each(A: Array) -> tuple[Array, Array]:
+    """Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
+
+    Raises
+    ------
+    FactorisationError
+        If one of them is not positive definite.
+    """
+    factors = _factors_each(A)
+    return factors, np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
+
+
+def _factors_each(A: Array) -> Array:
+    what = "a covariance of innovations"
+    _check_finite(what, A)
+    try:
+        return np.asarray(np.linalg.cholesky(A))
+    except np.linalg.LinAlgError:
+        raise _failed(what, A, "is not positive definite") from None

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of
 from tvbandits.gp.ensemble.mixture import Components, Forecast, mixtures_of
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
@@ -199,15 +200,16 @@ class Group:
 
     def caught_up(self, backlog: Sequence[BacklogStep], step: float) -> Group:
         """Once they know all steps since."""
-        filters, score, time = self.filters, self.score, self.time
-        for t, of, variance in backlog:
-            if t > time:
-                filters, time = filters.moved((t - time) / step), t
-                squares = squares_of_differences(filters, filters.mean, of.rows, of.values)
-                filters, observed = filters.observed(of.rows, of.values, of.noise)
-                density = observed.log_density + of.log_slopes
-                score = FORGETTING * score + evidence_of(density, squares, variance)
-        return Group(filters, score, time)
+        since = [each for each in backlog if each[0] > self.time]
+        if not since:
+            return self
+        reads = [Read((t - self.time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
+        filters, said = after(self.filters, reads)
+        density = said.log_density + np.array([of.log_slopes for _, of, _ in since])[:, None]
+        variance, score = np.array([each for _, _, each in since])[:, None], self.score
+        for each in evidence_of(density, said.squares, variance):
+            score = FORGETTING * score + each
+        return Group(filters, score, since[-1][0])
 
     def carries(self, least: float) -> NDArray[np.bool_]:
         """Which of them have a score of at least so much."""

@@ -159,6 +159,14 @@ class Layout:
         return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
 
     @cached_property
+    def independent(self) -> bool:
+        """Whether all features are independent, and those of a part, but a season, vary as much."""
+        numbers = np.einsum("mii->mi", self.prior)
+        parts = np.split(numbers, [1, 2, self.drift, self.derivative, self.season], axis=1)
+        same = all((each == each[:, :1]).all() for each in parts[:-1])
+        return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
+
+    @cached_property
     def _observing(self) -> Array:
         return np.asarray(self.basis @ self.fold.T)
 
@@ -166,6 +174,12 @@ class Layout:
         """Of some of the models, by their numbers or a mask."""
         rows = np.arange(len(self.settings))[members]
         return self._of(tuple(self.settings[i] for i in rows), self.prior[rows], self.left[rows])
+
+    @cached_property
+    def restarting(self) -> tuple[Index, Layout]:
+        """Which of the models may start afresh (m,), and the layout of these."""
+        rows = np.flatnonzero(self.hazard > 0)
+        return rows, self.take(rows)
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
@@ -202,6 +216,11 @@ class Layout:
         if shared:
             out[1 : 1 + slow] += states[self.drift : self.derivative]
         return np.asarray(out)
+
+    @property
+    def waves(self) -> slice:
+        """The values of a season in a state."""
+        return slice(self.season, (self.season + self.size) // 2)
 
     @property
     def _waves(self) -> int:
@@ -274,7 +293,18 @@ class Layout:
         change = self.transition(h)
         if change.outer is not None and change.fresh is not None:
             return np.asarray(covariance * change.outer + change.fresh)
-        known, own = covariance - self.prior, change.own[:, :, None]
+        known = covariance - self.prior
+        self.move_known(known, h)
+        known += self.prior
+        return np.asarray(known)
+
+    def move_known(self, known: Array, h: float) -> None:
+        """Put F known F^T in place of symmetric matrices (M, S, S), F moving a state by h steps."""
+        change = self.transition(h)
+        if change.outer is not None:
+            known *= change.outer
+            return
+        own = change.own[:, :, None]
         for _ in range(2):
             # From the left; and, turned over, from the right.
             moved = [
@@ -284,7 +314,6 @@ class Layout:
             for part, much in moved:
                 known[:, part] += much
             known = known.transpose(0, 2, 1)
-        return np.asarray(known + self.prior)
 
 
 def features(
@@ -415,16 +444,14 @@ class Filters:
         """Squared scales (M, K), in units of reward squared."""
         return np.asarray(self.squares / self.count[:, None])
 
-    @property
-    def hazards(self) -> NDArray[np.bool_]:
-        """Which members may start afresh, (M, 1)."""
-        return np.asarray(self.layout.hazard[:, None] > 0)
-
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
+        return self.some(members, self.layout.take(members))
+
+    def some(self, members: NDArray[Any], layout: Layout) -> Filters:
+        """As `take`, of which the layout is known."""
         parts = (self.mean, self.covariance, self.squares, self.count)
         mean, covariance, squares, count = (each[members] for each in parts)
-        layout = self.layout.take(members)
         return Filters(layout, mean, covariance, squares, count, self.group)
 
     def joined(self, other: Filters) -> Filters:
@@ -476,15 +503,19 @@ class Filters:
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
-                squares = np.where(self.hazards, np.minimum(squares, seen.squares), squares)
+                least = np.minimum(squares, seen.squares)
+                squares = np.where(self.layout.hazard[:, None] > 0, least, squares)
         gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened)
-        covariance = start.covariance - np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
+        covariance = np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
+        np.subtract(start.covariance, covariance, out=covariance)
         told = np.clip(1.0 - (noise - own) / seen.diagonal, 0.0, 1.0).mean(axis=1)
         squares, count = self.squares + told[:, None] * squares, self.count + told * len(values)
-        kept = np.minimum(1.0, MEMORY / count)
-        scale = squares * kept[:, None], count * kept
-        after = Filters(self.layout, start.mean + gain, covariance, *scale, self.group)
+        after = self.like(start.mean + gain, covariance, *remembered(squares, count))
         return after, Innovations(errors, variances, log_density)
+
+    def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
+        """The same models, which know something else."""
+        return Filters(self.layout, mean, covariance, squares, count, self.group)
 
     def _afresh(
         self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
@@ -494,24 +525,42 @@ class Filters:
         The soft reset towards the prior of arXiv 2411.10153: with the chance nu that it has not, the
         state becomes nu mean, nu^2 covariance + (1 - nu^2) prior; and the prior itself below 1/2.
         """
-        fresh = self.restarted()
-        other = _Seen.of(fresh, H, values, noise)
-        hazard = np.maximum(self.layout.hazard, 1e-300)
-        goes_on = np.log1p(-self.layout.hazard)[:, None] + log_density
-        starts = np.log(hazard)[:, None] + other.log_density(self)
+        rows, layout = self.layout.restarting
+        some = self.some(rows, layout)
+        fresh = some.restarted()
+        other = _Seen.of(fresh, H, values, noise[rows])
+        goes_on = np.log1p(-layout.hazard)[:, None] + log_density[rows]
+        starts = np.log(layout.hazard)[:, None] + other.log_density(some)
         together = np.logaddexp(goes_on, starts)
-        log_density = np.where(self.hazards, together, log_density)
-        # One covariance serves all transforms: they start afresh together.
-        on, off = (np.logaddexp.reduce(each, axis=1) for each in (goes_on, together))
-        chance = np.where(self.layout.hazard > 0, np.exp(on - off), 1.0)
-        kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
+        log_density[rows] = together
+        kept = some.kept(goes_on, together)
         if (kept == 1.0).all():
             return self, log_density, squares
-        squares = np.where(self.hazards, np.minimum(squares, other.squares), squares)
-        own = kept[:, None, None]
+        squares[rows] = np.minimum(squares[rows], other.squares)
+        drawn, mean, covariance = (
+            some.drawn_to_prior(kept),
+            self.mean.copy(),
+            self.covariance.copy(),
+        )
+        mean[rows], covariance[rows] = drawn.mean, drawn.covariance
+        return replace(self, mean=mean, covariance=covariance), log_density, squares
+
+    def kept(self, goes_on: Array, together: Array) -> Array:
+        """What is kept (M,) of the states by the chance that nothing started afresh.
+
+        By log densities (M, K) of what was read, if nothing did and whatever did. One covariance serves
+        all transforms: they start afresh together.
+        """
+        on, off = np.logaddexp.reduce(goes_on, axis=1), np.logaddexp.reduce(together, axis=1)
+        chance = np.where(self.layout.hazard > 0, np.exp(on - off), 1.0)
+        return np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
+
+    def drawn_to_prior(self, kept: Array) -> Filters:
+        """With so much kept (M,) of the states, and the rest started afresh."""
+        fresh, own = self.restarted(), kept[:, None, None]
         mean = own * self.mean + (1.0 - own) * fresh.mean
         covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance
-        return replace(self, mean=mean, covariance=covariance), log_density, squares
+        return replace(self, mean=mean, covariance=covariance)
 
     def restarted(self) -> Filters:
         """At the prior, but for the constant."""
@@ -558,14 +607,41 @@ class _Seen:
 
     def log_density(self, filters: Filters) -> Array:
         """Student's, with as many degrees of freedom as the scale has innovations, (M, K)."""
-        n, count = self.errors.shape[1], filters.count
-        half = (count + n) / 2
-        constant = gammaln(half) - gammaln(count / 2) - self.log_determinant / 2
-        return np.asarray(
-            constant[:, None]
-            - n / 2 * np.log(math.pi * filters.squares)
-            - half[:, None] * np.log1p(self.squares / filters.squares)
-        )
+        n = self.errors.shape[1]
+        return student(n, filters.count, filters.squares, self.log_determinant, self.squares)
+
+
+def student(
+    n: int | Index, count: Array, squares: Array, log_determinant: Array, found: Array
+) -> Array:
+    """Student's log densities (..., M, K) of n readings.
+
+    Parameters
+    ----------
+    n : int, or an array that suits `count`
+    count : array of shape (..., M)
+        Degrees of freedom: how many innovations the scale has.
+    squares : array of shape (..., M, K)
+        Their sum of squares.
+    log_determinant : array of shape (..., M)
+        Of the covariance of the readings, in units of the squared scale.
+    found : array of shape (..., M, K)
+        Squared length of what they are off, standardised.
+    """
+    half = (count + n) / 2
+    constant = gammaln(half) - gammaln(count / 2) - log_determinant / 2
+    size = np.asarray(n / 2)[..., None]
+    return np.asarray(
+        constant[..., None]
+        - size * np.log(math.pi * squares)
+        - half[..., None] * np.log1p(found / squares)
+    )
+
+
+def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
+    """Sums of squares (M, K) and how many innovations (M,) they are of, the old ones forgotten."""
+    kept = np.minimum(1.0, MEMORY / count)
+    return squares * kept[:, None], count * kept
 
 
 def filters_of(

@@ -1,0 +1,123 @@
+"""Readings of several steps taken in at once, against the filter that takes them one after the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvbandits.gp.ensemble.catching_up import Read, Said, after
+from tvbandits.gp.ensemble.filters import Filters, filters_of
+from tvbandits.gp.ensemble.models import ModelSpec, Season, SpatialSpec
+
+POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
+TINY = 1e-13
+"""Noise in units of the scale must not matter: a filter divides it by the scale of its time."""
+
+ROUGH = ModelSpec(
+    SpatialSpec("identity"), SpatialSpec("matern12", 0.3), 0.5, 0.4, 0.6, 0.1, 50.0, 2.0, 3.0
+)
+SMOOTH = ModelSpec(
+    SpatialSpec("rbf", 0.4),
+    SpatialSpec("rbf", 0.4),
+    0.4,
+    0.6,
+    0.1,
+    0.05,
+    math.inf,
+    6.0,
+    8.0,
+    smooth=True,
+)
+MIXED = ModelSpec(
+    SpatialSpec("matern52", 0.2), SpatialSpec("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0
+)
+DAY = Season(7.3, 0.6, SpatialSpec("matern32", 0.4), harmonics=2, lasts=3.0)
+GROUPS = {
+    "rough": [ROUGH, replace(ROUGH, drift_space=SpatialSpec("matern12", 0.9), drift_scale=7.0)],
+    "smooth": [SMOOTH, replace(SMOOTH, drift_scale=2.5, level=0.4)],
+    "mixed": [MIXED, replace(MIXED, white=0.4, slow_scale=math.inf)],
+    "seasonal": [
+        replace(ROUGH, season=DAY),
+        replace(ROUGH, season=replace(DAY, period=4.0, variance=0.2, lasts=9.0)),
+    ],
+    "smooth and seasonal": [
+        replace(SMOOTH, season=DAY),
+        replace(SMOOTH, season=replace(DAY, length=0.4)),
+    ],
+}
+
+
+def reads(seed: int, start: float = 0.0) -> list[Read]:
+    """Uneven times and numbers of places, some of them twice, under two transforms."""
+    rng = np.random.default_rng(seed)
+    times = start + np.cumsum(rng.choice([0.5, 1.0, 2.5], 6))
+    return [
+        Read(float(t), rng.integers(0, 9, n), rng.normal(0, 2, (n, 2)), np.full(n, TINY))
+        for t, n in zip(times, (1, 3, 4, 1, 2, 3), strict=True)
+    ]
+
+
+def one_by_one(filters: Filters, told: list[Read]) -> tuple[Filters, Said]:
+    now, density, squares = 0.0, [], []
+    for h, rows, values, noise in told:
+        filters, seen = filters.moved(h - now).observed(rows, values, noise)
+        density.append(seen.log_density)
+        off = seen.errors - (seen.errors.mean(axis=1, keepdims=True) if len(rows) > 1 else 0.0)
+        squares.append((off**2).sum(axis=1))
+        now = h
+    return filters, Said(np.array(density), np.array(squares))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_at_once_is_one_after_the_other(name: str) -> None:
+    (filters,) = filters_of(GROUPS[name], POINTS, 3.0, 2)
+    filters, _ = one_by_one(filters, reads(1))
+    one, said = after(filters, reads(2))
+    other, expected = one_by_one(filters, reads(2))
+    for field in ("mean", "covariance", "squares", "count"):
+        found, right = getattr(one, field), getattr(other, field)
+        np.testing.assert_allclose(found, right, rtol=1e-7, atol=1e-9, err_msg=field)
+    np.testing.assert_allclose(said.log_density, expected.log_density, rtol=1e-7)
+    np.testing.assert_allclose(said.squares, expected.squares, rtol=1e-7, atol=1e-9)
+    assert one.settings == filters.settings
+
+
+def never_afresh(filters: Filters) -> Filters:
+    settings = tuple(replace(each, hazard=0.0) for each in filters.settings)
+    return replace(filters, layout=replace(filters.layout, settings=settings))
+
+
+@pytest.mark.parametrize(("jump", "hazard"), [(0.0, 0.01), (0.0, 0.2), (4.0, 0.1), (30.0, 0.01)])
+def test_members_start_afresh_before_all_of_it_or_not_at_all(jump: float, hazard: float) -> None:
+    """The soft reset written down for one member, beside a twin that never starts afresh."""
+    lasting = replace(MIXED, slow=0.95, drift=0.05, slow_scale=math.inf, white=0.02)
+    (filters,) = filters_of([lasting, replace(lasting, hazard=hazard)], POINTS, 3.0, 2)
+    filters, _ = one_by_one(never_afresh(filters), reads(1))
+    told = [each._replace(values=jump + each.values) for each in reads(2)]
+    stays, on = one_by_one(filters, told)
+    _, off = one_by_one(fresh := never_afresh(filters.restarted()), told)
+    going = (1.0 - hazard) ** len(told)
+    mixed = np.logaddexp(
+        math.log(going) + on.log_density.cumsum(axis=0)[:, 1],
+        math.log(1.0 - going) + off.log_density.cumsum(axis=0)[:, 1],
+    )
+    chance = going * np.exp(on.log_density.sum(axis=0)[1] - mixed[-1].max()).sum()
+    chance /= np.exp(mixed[-1] - mixed[-1].max()).sum()
+    kept = 1.0 if chance >= 0.99 else chance if chance > 0.5 else 0.0
+    expected = stays
+    if kept < 1.0:
+        mean = kept * filters.mean + (1.0 - kept) * fresh.mean
+        covariance = kept**2 * filters.covariance + (1.0 - kept**2) * fresh.covariance
+        expected, _ = one_by_one(replace(filters, mean=mean, covariance=covariance), told)
+    settings = (lasting, replace(lasting, hazard=hazard))
+    known = replace(filters, layout=replace(filters.layout, settings=settings))
+    found, said = after(known, told)
+    np.testing.assert_allclose(said.log_density[:, 0], on.log_density[:, 0], rtol=1e-7)
+    np.testing.assert_allclose(said.log_density[:, 1].cumsum(axis=0), mixed, rtol=1e-7)
+    np.testing.assert_allclose(found.mean[0], stays.mean[0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.mean[1], expected.mean[1], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.covariance[1], expected.covariance[1], rtol=1e-6, atol=1e-8)
+    assert found.settings == settings
