@@ -300,7 +300,7 @@ BAD: list[tuple[str, str]] = [
     ("--budgets inf", "got inf"),
     ("--budgets x", "Invalid value for '--budgets': .*number"),
     ("--budgets", "Option '--budgets' requires an argument"),
-    ("--plan nope", 'unknown plan "nope"; there are: next, plausible, ucb, '),
+    ("--plan nope", 'unknown plan "nope"; there are: next, plausible, kdpp, '),
     ("--confidence abc", '--confidence must be "theory" or .*abc'),
     ("--out=", '--out must name a folder, got ""'),
 ]

@@ -278,8 +278,18 @@ SUITES: Mapping[str, Suite] = {
         POLICIES,
         20,
     ),
+    "peaks": Suite(
+        {
+            "moving-peaks:dimension=2": 200,
+            "moving-peaks": 500,
+            "gmpb:dimension=2": 200,
+            "gmpb": 500,
+        },
+        ("uniform", "gp-ucb", "time-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "adaptive-gp-ucb", "w-dbo"),
+        10,
+    ),
 }
-"""By name: "quick" takes minutes on two cores, "paper" a night."""
+"""By name: "quick" takes minutes on two cores, "paper" a night, "peaks" is played on boxes."""
 
 
 GREY = "#444444"
