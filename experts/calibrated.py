@@ -314,7 +314,7 @@ class Calibrated(Wrapper):
                     self._newest = (point.copy(), t)
                 reward = (float(rewards.y[row]), float(rewards.variance[row]))
                 meet = _Meeting(self._rewards, self._answers, self.within, self._pairs)
-                meet(_key(point, t), reward, lambda answer, reward=reward: _pair(answer, reward))
+                meet(_key(point, t), reward, partial(_pair, reward=reward))
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""

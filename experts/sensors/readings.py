@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tvbandits.core.arrays import (
-    LARGEST_TIME,
-    LARGEST_VALUE,
-    LARGEST_VARIANCE,
-    SMALLEST_VARIANCE,
     Array,
+    as_time,
+    check_sizes,
+    finite_number,
     is_finite_number,
+    noise_variance_number,
 )
 from tvbandits.core.coercion import cleaned, shown
 
@@ -55,26 +57,15 @@ class Reading:
 
 def wrong_with(reading: Reading) -> str:
     """What makes a reading useless, whatever the time; empty if nothing does."""
-    if not is_finite_number(reading.value):
-        if isinstance(reading.note, str) and reading.note:
-            return clipped(cleaned(reading.note))
-        return f"its value must be a finite number, got {shown_briefly(reading.value)}"
-    if not is_finite_number(reading.time):
-        return f"its time must be a finite number, got {shown_briefly(reading.time)}"
-    if abs(reading.value) > LARGEST_VALUE:
-        return f"its value must be at most {LARGEST_VALUE:g} in size, got {reading.value:g}"
-    if abs(reading.time) >= LARGEST_TIME:
-        return f"its time must be smaller than 2^53 in size, got {reading.time:g}"
-    variance = reading.variance
-    if variance is None:
-        return ""
-    if not (is_finite_number(variance) and variance > 0):
-        return f"its variance must be positive and finite, got {shown_briefly(variance)}"
-    if not SMALLEST_VARIANCE <= variance <= LARGEST_VARIANCE:
-        return (
-            f"its variance must lie in [{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}], "
-            f"got {variance:g}"
-        )
+    if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
+        return clipped(cleaned(reading.note))
+    try:
+        check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
+        as_time(reading.time, "its time")
+        if reading.variance is not None:
+            noise_variance_number("its variance", reading.variance)
+    except ValueError as error:
+        return str(error)
     return ""
 
 

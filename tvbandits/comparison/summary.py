@@ -92,7 +92,7 @@ def half_interval(values: pd.Series[float]) -> float:
     """Half of a 95% t-interval of the mean; NaN of one value alone."""
     n = len(values)
     spread = float(values.std(ddof=1)) if n > 1 else math.nan
-    return spread * float(student.ppf(0.975, max(n - 1, 1))) / n**0.5
+    return float(spread * student.ppf(0.975, max(n - 1, 1)) / n**0.5)
 
 
 def by_run(rows: pd.DataFrame, column: str = "regret") -> pd.DataFrame:

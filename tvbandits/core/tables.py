@@ -140,12 +140,12 @@ def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _rows(seen: Observations | Plays, source: str, kind: str) -> dict[str, Any]:
     n = len(seen)
     none = np.full(n, np.nan)
-    told = isinstance(seen, Observations)
+    y, variance = (seen.y, seen.variance) if isinstance(seen, Observations) else (none, none)
     return {
         "time": seen.t,
         "X": seen.X,
-        "reward": seen.y if told else none,
-        "variance": seen.variance if told else none,
+        "reward": y,
+        "variance": variance,
         "source": np.full(n, source, dtype=object),
         "kind": np.full(n, kind, dtype=object),
     }
