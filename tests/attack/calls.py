@@ -36,7 +36,8 @@ INSIDE = frozenset(
     forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
     forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
     gp.kernels.additive.box_kernel gp.kernels.additive.extent_of
-    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern policies.baselines gp.kernels.structure
+    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern gp.kernels.structure
+    policies.baselines
     gp.kernels.terms policies.PlotStyle policies.Policy policies.Setting
     policies.budgeted.program_of_bbkb policies.budgeted.theory_of_bbkb
     policies.budgeted.theory_of_bkb policies.elimination policies.expert.box_width
