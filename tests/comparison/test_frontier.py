@@ -293,6 +293,54 @@ def test_what_is_played_by_default(command: Command, monkeypatch: pytest.MonkeyP
     assert calls == [([1, 2, 4, 8], list(PLANS)), ([3, 5], ["kdpp"])]
 
 
+BAD: list[tuple[str, str]] = [
+    ("--budgets 0", "budgets must be positive and finite, got 0"),
+    ("--budgets 1 -2", "budgets must be positive and finite, got -2"),
+    ("--budgets nan", "budgets must be positive and finite, got nan"),
+    ("--budgets inf", "got inf"),
+    ("--budgets x", "Invalid value for '--budgets': .*number"),
+    ("--budgets", "Option '--budgets' requires an argument"),
+    ("--plan nope", 'unknown plan "nope"; there are: next, plausible, kdpp, '),
+    ("--confidence abc", '--confidence must be "theory" or .*abc'),
+    ("--out=", '--out must name a folder, got ""'),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_a_bad_argument_is_one_line_and_status_2(
+    command: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = [] if arguments == "--out=" else ["--out", tmp_path / "new"]
+    said = command(*GIVEN, *out, *arguments.split())
+    assert said.status == 2
+    assert said.out == ""
+    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
+    assert re.search(message, said.err), said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["nope"], 'unknown problem "nope"; there are: '),
+        ([SMALL, "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        ([SMALL, "--jobs", "0"], "--jobs must be at least 1 .*, or -1 .*, got 0"),
+        ([SMALL, "--horizon", "0"], "--horizon must be a whole number of at least 1, got 0"),
+        ([], "Missing argument"),
+    ],
+)
+def test_other_bad_arguments(command: Command, given: list[str], message: str) -> None:
+    said = command("frontier", *given, "--budgets", 1)
+    assert (said.status, said.out) == (2, "")
+    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
+    assert re.search(message, said.err), said.err
+
+
 def test_a_frontier_that_is_interrupted(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

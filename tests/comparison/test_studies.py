@@ -187,7 +187,7 @@ def test_unknown_suites_are_named(capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "slow"])
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert 'SUITE must be one of quick, paper, got "slow"' in capsys.readouterr().err
+    assert 'SUITE must be one of quick, paper, peaks, got "slow"' in capsys.readouterr().err
 
 
 def test_suites_name_what_there_is() -> None:
