@@ -50,7 +50,8 @@ INSIDE = frozenset(
     queries.JointPosterior queries.Pool queries.asking.QueryResult queries.asking.show
     queries.asking.warn_of queries.budgets.as_budget queries.budgets.check_number
     queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.questions
-    tvbandits.Info tvbandits.Played tvbandits.State
+    tvbandits.Info
+    tvbandits.Observations.checked tvbandits.Played tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
 """What the package makes and hands out, or uses within: nobody calls it with values of their own."""
@@ -203,7 +204,8 @@ def calls() -> list[Call]:
 
 def _class_methods(name: str, cls: type) -> Iterator[Call]:
     for each, raw in vars(cls).items():
-        if isinstance(raw, classmethod) and not each.startswith("_"):
+        hidden = each.startswith("_") or _is_inside(f"{name}.{each}")
+        if isinstance(raw, classmethod) and not hidden:
             call = _call(f"{name}.{each}", getattr(cls, each), lambda e=each: getattr(cls, e))  # type: ignore[misc]
             if call is not None:
                 yield call
