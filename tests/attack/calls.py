@@ -36,7 +36,8 @@ INSIDE = frozenset(
     forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
     forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
     gp.kernels.additive.box_kernel gp.kernels.additive.extent_of
-    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern policies.baselines gp.kernels.structure
+    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern gp.kernels.structure
+    policies.baselines
     gp.kernels.terms policies.PlotStyle policies.Policy policies.Setting
     policies.budgeted.program_of_bbkb policies.budgeted.theory_of_bbkb
     policies.budgeted.theory_of_bkb policies.elimination policies.expert.box_width
@@ -49,7 +50,8 @@ INSIDE = frozenset(
     queries.JointPosterior queries.Pool queries.asking.QueryResult queries.asking.show
     queries.asking.warn_of queries.budgets.as_budget queries.budgets.check_number
     queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.questions
-    tvbandits.Info tvbandits.Played tvbandits.State
+    tvbandits.Info
+    tvbandits.Observations.checked tvbandits.Played tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
 """What the package makes and hands out, or uses within: nobody calls it with values of their own."""
@@ -202,7 +204,8 @@ def calls() -> list[Call]:
 
 def _class_methods(name: str, cls: type) -> Iterator[Call]:
     for each, raw in vars(cls).items():
-        if isinstance(raw, classmethod) and not each.startswith("_"):
+        hidden = each.startswith("_") or _is_inside(f"{name}.{each}")
+        if isinstance(raw, classmethod) and not hidden:
             call = _call(f"{name}.{each}", getattr(cls, each), lambda e=each: getattr(cls, e))  # type: ignore[misc]
             if call is not None:
                 yield call

@@ -113,6 +113,7 @@ def folder() -> Path:
     make_recording(path / "recording.db")
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
+    log().rename(columns={"value": "reward"}).to_csv(path / "rewards.csv", index=False)
     ozone().to_csv(path / "ozone.csv", index=False)
     regression(
         ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
@@ -260,6 +261,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
     "datasets.from_long.rows": long_rows,
+    "datasets.table.file": at("rewards.csv"),
     "datasets.from_long.time": lambda: "when",
     "datasets.from_long.sensor": lambda: "who",
     "datasets.from_long.value": lambda: "what",
