@@ -187,7 +187,7 @@ def test_smaller_is_better_is_larger_turned_round() -> None:
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
     assert isinstance(recipe.acquisition, LastingBound)
-    assert recipe.posterior == ModelEnsemble("both", season=None)
+    assert recipe.posterior == ModelEnsemble("both", season="find")
     assert recipe.learn is None
     assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
