@@ -56,7 +56,7 @@ TOPICS = (
         "drifting",
         "Policies that forget",
         "GP-UCB and its descendants: resets, windows, weights, drift.",
-        ("tvbandits.policies.forgetting", "tvbandits.policies.drifting"),
+        ("tvbandits.policies.forgetting",),
     ),
     Topic(
         "budgeted",

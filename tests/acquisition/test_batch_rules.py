@@ -29,7 +29,6 @@ from tvbandits.acquisition.batch_rules import (
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
@@ -95,12 +94,6 @@ def test_the_local_rule_is_a_sum_everywhere_once_the_global_one_is_broken(
         assert asked == list(range(length(LocalRatio(bound), steps)))[: len(asked) // 2] * 2
 
 
-def test_each_monitor_watches_a_batch_of_its_own() -> None:
-    for rule in (GlobalRatio(2.0), LocalRatio(2.0), ProductRatio(2.0)):
-        step = BatchStep(0.6, 0.6, lambda: np.array([0.6]))
-        assert [length(rule, [step] * 3) for _ in range(2)] == [2, 2]
-
-
 def test_what_reaches_the_bound_exactly_does_not_exceed_it() -> None:
     half = BatchStep(0.5, 0.0, lambda: np.array([0.5, 0.25]))
     assert length(GlobalRatio(2.0), [half] * 4) == 3
@@ -123,12 +116,6 @@ def test_bounds_below_one_are_named(rule: Any, bound: float) -> None:
         ValueError, match=re.escape(f"ratio_bound must lie in [1, 1e+06], got {bound}")
     ):
         rule(bound)
-
-
-def test_a_bound_of_one_is_one_point_at_a_time() -> None:
-    for rule in (GlobalRatio(1.0), LocalRatio(1.0), ProductRatio(1.0)):
-        step = BatchStep(1e-6, 1e-6, lambda: np.array([1e-6]))
-        assert length(rule, [step] * 3) == 1
 
 
 # --- whole batches --------------------------------------------------------------------------------
@@ -211,19 +198,6 @@ def test_a_batch_ends_with_the_point_that_breaks_its_rule(
     assert max(sizes) > (1 if C < 2 else 4)
 
 
-def test_local_batches_are_longer() -> None:
-    sizes = {}
-    for rule in (GlobalRatio(2.0), LocalRatio(2.0)):
-        sizes[type(rule)] = len(informed(bandit(rule, Nystrom(2.0))).ask())
-    assert sizes[LocalRatio] > sizes[GlobalRatio] + 1
-
-
-def test_a_moving_reward_in_batches() -> None:
-    kernel = OnSpace(Matern(0.35, nu=2.5)) * Drift(0.05)
-    b = informed(bandit(LocalRatio(2.0), Exact(), kernel=kernel))
-    assert len(b.ask()) > len(b.ask(100.0)) == 1  # what was known has drifted away
-
-
 def test_largest_batch() -> None:
     for posterior in (Exact(), Nystrom(2.0)):
         b = bandit(GlobalRatio(1e6), posterior, largest=7)
@@ -232,16 +206,6 @@ def test_largest_batch() -> None:
     b = bandit(GlobalRatio(2.0), Exact(), largest=4, smallest=9)
     with pytest.warns(BatchLimitWarning, match="limit of 4 points"):
         assert len(b.ask()) == 4
-
-
-def test_a_box_takes_batches_too() -> None:
-    for posterior in (Exact(), Nystrom(2.0)):
-        box = Box([(0.0, 1.0)], samples=32, starts=1)
-        b = informed(bandit(GlobalRatio(3.0), posterior, domain=box))
-        for _ in range(2):
-            batch = b.ask()
-            b.tell(batch, np.cos(3 * batch[:, 0]))
-        assert len(batch) > 1
 
 
 def test_the_local_rule_needs_candidates() -> None:
@@ -274,16 +238,6 @@ def test_uncertainty_sampling_until_batches_are_long_enough(
         y = 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch))
         b.tell(batch, y)
     assert sampled >= 2
-
-
-def test_a_batch_width_is_inflated_by_the_bound() -> None:
-    """Where a wide bound and a narrow one disagree, the wide one is followed."""
-    X = np.array([[0.0], [10.0]])
-    for C, expected in ((1.0, 10.0), (3.0, 0.0)):
-        b = bandit(GlobalRatio(C), Exact(), domain=Candidates(X), kernel=RBF(0.1))
-        # The second point is known to be worth 2.5, the first nothing is known about: mean 0, sd 1.
-        b.tell(np.repeat(X[1:], 400, axis=0), np.full(400, 2.5))
-        assert b.ask()[0, 0] == expected
 
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0)])

@@ -68,12 +68,6 @@ def test_logarithmic_is_never_negative() -> None:
     assert Logarithmic(c2=0.1)(Situation(0.0, 20, None)) > 0.0
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-def test_fixed(situation: Situation) -> None:
-    assert Fixed(1.25)(situation) == 1.25
-    assert Fixed(0.0)(situation) == 0.0
-
-
 @pytest.mark.parametrize("noise_variance", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize(("delta", "F", "accuracy"), [(0.05, 1.0, 0.5), (0.5, 7.0, 0.2)])
 def test_bkb_is_theorem_2_in_its_own_units(

@@ -11,11 +11,11 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Box, Candidates, policies
+from tvbandits import Bandit, Candidates, policies
 from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
 from tvbandits.acquisition.rules import Decision
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
@@ -209,15 +209,6 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
         batch = np.concatenate([batch, x[None, :]])
 
 
-def test_the_posterior_is_as_it_was() -> None:
-    setting = Setting(KERNELS["matern"])
-    before = [part.copy() for part in setting.made.on_surface()]
-    for kind in (LazyFantasy, PlainFantasy):
-        built(setting.fantasy(kind), 10)
-        for part, old in zip(setting.made.on_surface(), before, strict=True):
-            np.testing.assert_array_equal(part, old)
-
-
 @pytest.mark.parametrize("part", [Exact(), Nystrom(100.0)])
 def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     """A linear reward is known at the origin from the start."""
@@ -232,53 +223,6 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     shares = fantasy.add(domain.X[2]).local()
     assert shares[0] == 0.0
     assert shares[2] == pytest.approx(4.0 / NOISE)
-
-
-def test_which_fantasy_suits() -> None:
-    setting = Setting(KERNELS["matern"])
-    box = Box([(0.0, 1.0), (0.0, 1.0)])
-    exact = Factored().condition(setting.kernel, setting.data, surface=setting.surface)
-    surface, domain = setting.surface, setting.domain
-    for p, where, on, kind in (
-        (setting.made, domain, surface, LazyFantasy),
-        (setting.made, box, None, PlainFantasy),
-        (exact, domain, surface, PlainFantasy),
-        (exact, box, None, PlainFantasy),
-    ):
-        made = fantasise(p, where, on, setting.inputs, NOISE, setting.width)
-        assert type(made) is kind
-
-
-def test_a_drifting_reward() -> None:
-    kernel = OnSpace(RBF(0.3)) * Drift(0.02)
-    setting_domain = Candidates(np.random.default_rng(0).random((30, 2)))
-    surface = CandidateGrid(kernel, setting_domain.X)
-    rng = np.random.default_rng(1)
-    Z = inputs(kernel, setting_domain.X[rng.integers(30, size=20)], np.arange(20.0))
-    p = Exact().condition(
-        kernel, Data(Z, np.zeros((20, 2)), np.full(20, NOISE)), surface=surface, now=21.0
-    )
-    at = surface.at(21.0)
-    fantasy = fantasise(
-        p,
-        setting_domain,
-        surface,
-        lambda X: inputs(kernel, X, np.full(len(X), 21.0)),
-        NOISE,
-        Width(lambda X: np.zeros(len(X)), 1.0),
-    )
-    chosen = np.empty((0, 3))
-    for _ in range(6):
-        variance = Dense(
-            kernel,
-            np.concatenate([Z, chosen]),
-            np.zeros((20 + len(chosen), 1)),
-            np.full(20 + len(chosen), NOISE),
-        ).variance(at)
-        x = fantasy.best(rng)
-        assert variance[setting_domain.index(x)[0]] >= variance.max() - 1e-9
-        fantasy.add(x)
-        chosen = np.concatenate([chosen, inputs(kernel, x[None, :], np.array([21.0]))])
 
 
 def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:

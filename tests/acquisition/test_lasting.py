@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Bandit, Candidates, Recipe, load, policies
+from tests.helpers.players import SITES
+from tests.helpers.players import tides as value
+from tvbandits import Bandit, Candidates, Recipe, policies
 from tvbandits.acquisition.rules import LastingBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
@@ -90,22 +92,6 @@ def test_before_any_observation_everything_lasts() -> None:
     np.testing.assert_array_equal(lasting_share(FilterEnsemble.of(POINTS, NOISE), 3.0), np.ones(5))
 
 
-def test_points_of_the_same_bytes_in_another_shape_are_others() -> None:
-    model = MODELS["rough"]
-    for shape in ((6, 1), (3, 2)):
-        bank = FilterEnsemble.of(np.arange(6.0).reshape(shape), NOISE, [model])
-        for t in range(4):
-            bank = bank.observe([t % 3], [1.0 * t], None, float(t))
-        assert lasting_share(bank, 4.0).shape == shape[:1]
-
-
-SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
-
-
-def value(X: Array, t: float) -> Array:
-    return np.asarray(5.0 + np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
-
-
 def bandit(**more: object) -> Bandit:
     return policies.adaptive_gp_ucb(SITES, None, 0.01, **more)  # type: ignore[arg-type]
 
@@ -144,46 +130,6 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     assert mattered.all()
 
 
-def test_points_that_are_out_spread_and_those_in_maintenance_are_left_out() -> None:
-    made = bandit()
-    played(made, 20)
-    assert len(np.unique(made.ask(21, n=4), axis=0)) == 4
-    mask = np.zeros(10, dtype=bool)
-    mask[[2, 7]] = True
-    asked = made.ask(22, among=mask)
-    assert SITES.index(asked)[0] in (2, 7)
-    assert len(made.ask(23)) == 1
-    everything = made.ask(24, n=10)
-    assert len(np.unique(everything, axis=0)) == 10
-
-
-def test_late_rewards_and_readings_of_others_are_welcome() -> None:
-    made = bandit()
-    played(made, 20)
-    X = made.ask(21)
-    made.tell(SITES.X, value(SITES.X, 20.0), 20)
-    made.tell(X, [np.nan], 21)
-    assert len(made.pending) == 0
-    assert made.ask(22).shape == (1, 2)
-
-
-def test_it_goes_on_from_a_file_bit_for_bit(tmp_path: object) -> None:
-    made = bandit()
-    played(made, 18)
-    made.save(tmp_path / "a.tvb")  # type: ignore[operator]
-    again = load(tmp_path / "a.tvb")  # type: ignore[operator]
-    np.testing.assert_array_equal(played(again, 15, 19), played(made, 15, 19))
-
-
-def test_smaller_is_better_is_larger_turned_round() -> None:
-    up, down = bandit(), bandit(minimise=True)
-    for t in range(1, 31):
-        x, y = up.ask(t), down.ask(t)
-        np.testing.assert_array_equal(x, y)
-        up.tell(x, value(x, t), t)
-        down.tell(y, -value(y, t), t)
-
-
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
     assert isinstance(recipe.acquisition, LastingBound)
@@ -196,15 +142,6 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(65.0)[:, None])):
         made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
-
-
-@pytest.mark.parametrize("X", [[[1.0, 2.0]], [[0.0], [1.0]]])
-def test_very_few_candidates(X: list[list[float]]) -> None:
-    made = policies.adaptive_gp_ucb(Candidates(X), None, 0.01)
-    for t in range(1, 40):
-        x = made.ask(t)
-        made.tell(x, x[:, 0] + 0.1 * math.sin(t), t)
-    assert np.isfinite(made.predict(np.array(X))[0]).all()
 
 
 def test_both_are_a_networks_models_and_a_functions() -> None:

@@ -1,8 +1,7 @@
 """Every attack: `python -m tests.attack [--count N] [--seed N] [--quick] [--only NAME]...`.
 
-Modules of this folder with a function `attack(count, seed) -> Tally` are found by themselves. A module
-may say how many attempts it takes by default (`COUNT`) and with --quick (`QUICK`). What is printed is a
-table of counts and examples of what was found; the exit status is 1 if something was.
+A module of this folder with a function `attack(count, seed) -> Tally` is found by itself. A table of
+counts and examples of what was found are printed; the exit status is 1 if something was.
 """
 
 from __future__ import annotations
@@ -19,23 +18,21 @@ from types import ModuleType
 import tests.attack
 from tests.attack.report import CRASHED, Tally, show
 
-COUNT, QUICK = 1000, 20
-
 
 def attacks() -> dict[str, ModuleType]:
     """Every module of this folder that attacks, by its name."""
-    names = [each.name for each in pkgutil.iter_modules(tests.attack.__path__)]
+    names = sorted(each.name for each in pkgutil.iter_modules(tests.attack.__path__))
     modules = {
         name: importlib.import_module(f"tests.attack.{name}")
-        for name in sorted(names)
-        if name != "__main__"
+        for name in names
+        if name != "__main__" and not name.startswith("test_")
     }
     return {name: each for name, each in modules.items() if callable(getattr(each, "attack", None))}
 
 
 def run(name: str, module: ModuleType, count: int | None, seed: int, quick: bool) -> Tally:
     """One attack, in a folder of its own; an attack that fails itself has found something."""
-    usual = getattr(module, "QUICK", QUICK) if quick else getattr(module, "COUNT", COUNT)
+    usual = getattr(module.attack, "usual", (1000, 20))[quick]
     try:
         with TemporaryDirectory(prefix="attack") as folder, contextlib.chdir(folder):
             tally = module.attack(usual if count is None else count, seed)
@@ -48,7 +45,12 @@ def run(name: str, module: ModuleType, count: int | None, seed: int, quick: bool
 def main(arguments: list[str] | None = None) -> int:
     """Run what was named, or all; how many faults were found."""
     known = attacks()
-    parser = argparse.ArgumentParser(prog="python -m tests.attack")
+    about = [f"  {name:15}{str(each.__doc__).splitlines()[0]}" for name, each in known.items()]
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.attack",
+        epilog="\n".join(["attacks:", *about]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--count", type=int, help="attempts of each attack")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="a few attempts of each")

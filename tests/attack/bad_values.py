@@ -8,42 +8,62 @@ import math
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 NAN, INF = math.nan, math.inf
+NODATA = (-1.7976931348623157e308, -3.4028234663852886e38, 1e308, 1e200, 9.969209968386869e36)
+"""What file formats write for "no data": of GDAL in double and single precision, of NetCDF."""
+
+NUMBERS = (NAN, INF, -INF, 10**400, -(10**400), 2**63, 2**53, 2**40, -1, 0, 2.5, 3.0, -0.5)
+SIZES = (1e300, 1e150, 1e100, 1e60, 1e51, 1e-51, 1e-60, 1e-300, 5e-324, NODATA[0])
+TEXTS = ("9", "0.5", "ten", "", "a\0b", "a\nb\tc", "\x1b[31mred\x1b]0;title\x07", "\u202e\u2066")
+"""Texts of numbers, and texts with what a terminal would obey."""
+
+JSON = (
+    *NUMBERS[3:],
+    *SIZES,
+    *TEXTS,
+    None,
+    True,
+    False,
+    "x" * 100_000,
+    [],
+    {},
+    [[]],
+    [1.0],
+    {"a": 1},
+)
+"""What a message may hold where it should not."""
+
+OTHER_SCALARS = (
+    *(None, True, False, np.True_, b"9", 1 + 2j, np.complex128(0.5), pd.NaT, pd.NA, np.ma.masked),
+    *(np.datetime64("2024-01-01"), np.timedelta64(3, "h"), pd.Timestamp("2024-01-01")),
+    *(datetime.date(2024, 1, 1), datetime.timedelta(hours=1), Decimal("NaN"), Decimal("sNaN")),
+    *(Fraction(1, 3), ..., int, math, object(), Path("/nowhere/at/all")),
+)
 
 
-@dataclass(frozen=True)
-class Bad:
+class Bad(NamedTuple):
     """A value by name; made anew for each call, so that no call can spoil it for the next."""
 
     name: str
     make: Callable[[], Any]
 
 
-def _const(value: Any) -> Callable[[], Any]:
-    return lambda: value
-
-
-def _raising(*_: Any, **__: Any) -> Any:
-    raise LookupError("a part of somebody else")
-
-
-class _Odd:
+class Odd:
     """An object that is nothing in particular, and cannot even be shown."""
 
     def __repr__(self) -> str:
         raise RuntimeError("not to be shown")
 
 
-class _OddLength:
+class OddLength:
     """Looks like a sequence, and is none."""
 
     def __len__(self) -> int:
@@ -53,124 +73,79 @@ class _OddLength:
         raise LookupError(i)
 
 
-def _nested() -> list[Any]:
+def raising(*_: Any, **__: Any) -> Any:
+    """A function that fails."""
+    raise LookupError("a part of somebody else")
+
+
+def nested(depth: int = 200) -> list[Any]:
+    """Lists within lists."""
     inner: list[Any] = [1.0]
-    for _ in range(200):
+    for _ in range(depth):
         inner = [inner]
     return inner
 
 
-def _itself() -> list[Any]:
+def of_itself() -> list[Any]:
+    """A list of itself."""
     loop: list[Any] = []
     loop.append(loop)
     return loop
 
 
-SCALARS: dict[str, Any] = {
-    "None": None,
-    "True": True,
-    "False": False,
-    "numpy True": np.True_,
-    "text of a number": "9",
-    "text of a fraction": "0.5",
-    "text": "ten",
-    "no text": "",
-    "text with an escape": "\x1b[31mred\x1b[0m\n",
-    "text with a zero": "a\0b",
-    "bytes": b"9",
-    "complex": 1 + 2j,
-    "numpy complex": np.complex128(0.5),
-    "datetime64": np.datetime64("2024-01-01"),
-    "timedelta64": np.timedelta64(3, "h"),
-    "date": datetime.date(2024, 1, 1),
-    "timedelta": datetime.timedelta(hours=1),
-    "Timestamp": pd.Timestamp("2024-01-01"),
-    "NaT": pd.NaT,
-    "NA": pd.NA,
-    "NaN": NAN,
-    "inf": INF,
-    "-inf": -INF,
-    "10**400": 10**400,
-    "-10**400": -(10**400),
-    "2**63": 2**63,
-    "2**40": 2**40,
-    "-1": -1,
-    "0": 0,
-    "2.5": 2.5,
-    "3.0": 3.0,
-    "-0.5": -0.5,
-    "1e300": 1e300,
-    "1e150": 1e150,
-    "1e100": 1e100,
-    "1e60": 1e60,
-    "1e-60": 1e-60,
-    "1e-300": 1e-300,
-    "5e-324": 5e-324,
-    "nodata": -1.7976931348623157e308,
-    "masked": np.ma.masked,
-    "ellipsis": ...,
-    "Decimal NaN": Decimal("NaN"),
-    "Decimal signalling NaN": Decimal("sNaN"),
-    "Fraction": Fraction(1, 3),
-    "a type": int,
-    "a module": math,
-}
+SEQUENCES: tuple[Any, ...] = (
+    *(
+        [],
+        (),
+        {},
+        [10**400],
+        [[True]],
+        [None],
+        ["a", "a"],
+        [[1.0], [1.0, 2.0]],
+        {1: NAN, None: "x"},
+    ),
+    *({1.0}, {"a": 1.0}, pd.DataFrame({"a": ["x"]})),
+)
+ARRAYS: tuple[Any, ...] = (
+    *([["1.0"]], [b"1.0"], [[1j]], [True, False], [[NAN]], [INF], [[NODATA[0]]], NAN),
+    *(np.zeros((1, 1, 1, 1, 1)), np.empty(0), np.empty((0, 2)), np.array([None, {}], dtype=object)),
+    *(np.array(["2024-01-01"], "M8[D]"), np.array([[3]], "m8[h]")),
+    np.array([(1.0, 2)], dtype=[("a", "f8"), ("b", "i4")]),
+)
+RETURNED = (NAN, INF, -1, "ten", None, 10**400, np.zeros((2, 3, 4)), np.array([0, 0]))
+"""What a function of anything gives."""
 
 OTHERS: dict[str, Callable[[], Any]] = {
-    "empty list": list,
-    "empty tuple": tuple,
-    "empty dict": dict,
-    "empty array": lambda: np.empty(0),
-    "empty table": lambda: np.empty((0, 2)),
-    "zero-dimensional NaN": lambda: np.array(NAN),
-    "array of texts": lambda: np.array([["1.0"]]),
-    "array of bytes": lambda: np.array([b"1.0"]),
-    "array of complex": lambda: np.array([[1j]]),
-    "array of truth values": lambda: np.array([True, False]),
-    "array of datetime64": lambda: np.array(["2024-01-01"], dtype="M8[D]"),
-    "array of timedelta64": lambda: np.array([[3]], dtype="m8[h]"),
-    "array of objects": lambda: np.array([None, {}], dtype=object),
-    "structured array": lambda: np.array([(1.0, 2)], dtype=[("a", "f8"), ("b", "i4")]),
     "masked array": lambda: np.ma.array([[0.5], [1e6]], mask=[[False], [True]]),
     "masked flat array": lambda: np.ma.array([0.5, 1e6], mask=[False, True]),
-    "array of NaN": lambda: np.array([[NAN]]),
-    "array of inf": lambda: np.array([INF]),
-    "array of nodata": lambda: np.array([[-1.7976931348623157e308]]),
-    "array of five dimensions": lambda: np.zeros((1, 1, 1, 1, 1)),
-    "ragged": lambda: [[1.0], [1.0, 2.0]],
-    "list with a huge number": lambda: [10**400],
-    "list with a truth value": lambda: [[True]],
-    "list with None": lambda: [None],
-    "list of texts": lambda: ["a", "a"],
-    "deeply nested": _nested,
-    "a list of itself": _itself,
-    "set": lambda: {1.0},
+    "deeply nested": nested,
+    "a list of itself": of_itself,
     "generator": lambda: (each for each in (1.0, 2.0)),
-    "dict": lambda: {"a": 1.0},
-    "dict of odd keys": lambda: {1: NAN, None: "x"},
     "Series of NA": lambda: pd.Series([1, None], dtype="Int64"),
-    "frame of texts": lambda: pd.DataFrame({"a": ["x"]}),
     "categorical": lambda: pd.Categorical(["a"]),
-    "object": object,
-    "object that cannot be shown": _Odd,
-    "object of a wrong length": _OddLength,
+    "object that cannot be shown": Odd,
+    "object of a wrong length": OddLength,
     "RandomState": lambda: np.random.RandomState(0),
     "SeedSequence": lambda: np.random.SeedSequence(1),
-    "path": lambda: Path("/nowhere/at/all"),
-    "function of NaN": lambda: lambda *_a, **_k: NAN,
-    "function of inf": lambda: lambda *_a, **_k: INF,
-    "function of -1": lambda: lambda *_a, **_k: -1,
-    "function of a text": lambda: lambda *_a, **_k: "ten",
-    "function of None": lambda: lambda *_a, **_k: None,
-    "function of a huge number": lambda: lambda *_a, **_k: 10**400,
-    "function of a wrong shape": lambda: lambda *_a, **_k: np.zeros((2, 3, 4)),
-    "function of rows twice": lambda: lambda *_a, **_k: np.array([0, 0]),
-    "function that raises": lambda: _raising,
+    "function that raises": lambda: raising,
     "function without parameters": lambda: lambda: 1.0,
 }
 
+
+def _copied(value: Any) -> Callable[[], Any]:
+    return value.copy if hasattr(value, "copy") else lambda: value
+
+
+def _giving(value: Any) -> Callable[[], Any]:
+    return lambda: lambda *_a, **_k: value
+
+
 BAD: tuple[Bad, ...] = (
-    *(Bad(name, _const(value)) for name, value in SCALARS.items()),
+    *(Bad(str(each)[:30], _copied(each)) for each in (*NUMBERS, *SIZES)),
+    *(Bad(repr(each)[:40], _copied(each)) for each in (*TEXTS, *OTHER_SCALARS, *SEQUENCES)),
+    *(Bad(f"array of {each!r}"[:40], np.array(each).copy) for each in ARRAYS),
+    *(Bad(f"function of {each!r}"[:40], _giving(each)) for each in RETURNED),
     *(Bad(name, make) for name, make in OTHERS.items()),
 )
 """All of them."""
@@ -201,11 +176,16 @@ def fits(value: Any, annotation: Any) -> bool:
     kind = origin or annotation
     if kind is collections.abc.Callable:
         return callable(value)
-    if origin is np.ndarray or _is_array_like(annotation):
+    if origin is np.ndarray or any(
+        word in str(annotation) for word in ("ArrayLike", "NDArray", "SupportsArray")
+    ):
         return _numeric(value)
     if kind in (tuple, list, collections.abc.Sequence, collections.abc.Iterable):
         return isinstance(value, list | tuple | np.ndarray | types.GeneratorType | set | pd.Series)
-    return _of(value, kind) if isinstance(kind, type) else True
+    try:
+        return isinstance(value, kind) if isinstance(kind, type) else True
+    except TypeError:  # a protocol that cannot be looked at: by what it is called for
+        return callable(value)
 
 
 PLAIN: dict[Any, Callable[[Any], bool]] = {
@@ -218,29 +198,36 @@ PLAIN: dict[Any, Callable[[Any], bool]] = {
 """Types with rules of their own."""
 
 
-def _of(value: Any, kind: type) -> bool:
-    try:
-        return isinstance(value, kind)
-    except TypeError:  # a protocol that cannot be looked at: by what it is called for
-        return callable(value)
-
-
-def _is_array_like(annotation: Any) -> bool:
-    name = str(annotation)
-    return "ArrayLike" in name or "NDArray" in name or "SupportsArray" in name
-
-
 def _numeric(value: Any) -> bool:
     if value is None or np.ma.is_masked(value):
         return False
-    if is_real(value) or isinstance(value, Fraction | Decimal):
-        return True
     if isinstance(value, list | tuple):
-        return all(_numeric(each) for each in value) if value is not _first(value) else False
+        return all(each is not value and _numeric(each) for each in value)
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "iuf"
-    return isinstance(value, pd.Series)
+    return is_real(value) or isinstance(value, Fraction | Decimal | pd.Series)
 
 
-def _first(value: Any) -> Any:
-    return value[0] if len(value) else None
+# --- bad bytes ------------------------------------------------------------------------------------
+
+
+def flipped(content: bytes, rng: np.random.Generator) -> bytes:
+    """One to eight bits, anywhere."""
+    changed = bytearray(content)
+    for _ in range(int(rng.integers(1, 9))):
+        changed[int(rng.integers(len(changed)))] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
+
+
+def overwritten(content: bytes, rng: np.random.Generator) -> bytes:
+    """A stretch of bytes, by zeros, by noise, or by another stretch."""
+    size = int(rng.integers(1, 600))
+    start, other = (int(each) for each in rng.integers(len(content) - size, size=2))
+    new = (bytes(size), rng.bytes(size), content[other : other + size])[int(rng.integers(3))]
+    return content[:start] + new + content[start + size :]
+
+
+def cut_off(content: bytes, rng: np.random.Generator) -> bytes:
+    """Its beginning, to the end of a page or to anywhere."""
+    cut = int(rng.integers(1, len(content)))
+    return content[: cut - cut % 4096 if rng.random() < 0.5 and cut >= 4096 else cut]

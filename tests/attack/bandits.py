@@ -1,13 +1,10 @@
 """Random bandits played at random: none may crash, and exact ones must say what the dense algebra says.
 
-    python -m tests.attack.bandits --count 5000 [--seed 0]
-
 Every bandit has a random domain, kernel, posterior, aging map, width, batching, expert and plan. Its
 calls are drawn too: ask (with n, with availability), tell (at once, late, in parts, with readings that
 failed), predict and recommend at any time, drop, and going on from a pickled state. A bad call must be
 refused and change nothing; a bandit without an expert that goes on from its state must go on as it would
 have; at the end predictions are compared with those of the exact posterior of the same observations.
-The exit status is 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ from __future__ import annotations
 import inspect
 import math
 import pickle
-import traceback
-import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,21 +25,19 @@ from tests.attack.dense import by_dictionary
 from tests.attack.parts import (
     Options,
     example,
-    one_of,
     parts,
     space_kernels,
     time_kernels,
     wrappers,
 )
-from tests.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
+from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits import Bandit, Box, Candidates, Recipe
-from tvbandits.acquisition.batch_rules import Batching, BatchLimitWarning, LocalRatio, One
+from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
 from tvbandits.acquisition.confidence import Situation
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import Answers, ExpertDownWarning
+from tvbandits.core.protocols import Answers
 from tvbandits.forgetting.aging import LogThreshold, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.fitting.online import Every
@@ -53,20 +48,7 @@ from tvbandits.gp.kernels.structure import space_time
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.queries.asking import Asking
 
-ALLOWED = (FactorisationError,)
-"""Named errors with a remedy that an honest use may meet."""
-
-
-COUNT, QUICK, STEPS = 5000, 20, 12
-
-
-@dataclass(frozen=True)
-class Found:
-    """What went wrong with one bandit."""
-
-    kind: str
-    seed: int
-    what: str
+STEPS = 12
 
 
 def domain_of(rng: np.random.Generator) -> Any:
@@ -96,11 +78,15 @@ def kernel_of(domain: Any, amplitude: float, rng: np.random.Generator) -> tuple[
         "nu": lambda rng: float(rng.choice([0.5, 1.5, 2.5])),
         "alpha": lambda rng: float(rng.choice([0.3, 1.0])),
     }
-    space = ConstantKernel(amplitude) * example(one_of(space_kernels(), rng), scales, rng, more=1.0)
+    space = ConstantKernel(amplitude) * example(
+        one_of([*space_kernels().values()], rng), scales, rng, more=1.0
+    )
     kind = str(rng.choice(["space", "space", "drift", "in time"]))
     if kind == "drift":
         pace: Options = {"epsilon": lambda rng: float(rng.choice([0.001, 0.03, 0.5]))}
-        return space_time(space) * example(one_of(time_kernels(), rng), pace, rng), "drift"
+        return space_time(space) * example(
+            one_of([*time_kernels().values()], rng), pace, rng
+        ), "drift"
     if kind == "in time":
         smooth = float(rng.choice([0.5, 1.5]))
         return OnSpace(space) * OnTime(Matern(float(rng.choice([1.0, 20.0])), nu=smooth)), "in time"
@@ -124,7 +110,7 @@ AGING: Options = {
 def aging_of(rng: np.random.Generator, but: tuple[str, ...] = ()) -> Any:
     """Any aging map, or several of them."""
     maps = {name: cls for name, cls in parts("aging map").items() if name not in but}
-    cls = one_of(maps, rng)
+    cls = one_of([*maps.values()], rng)
     # A window needs one of its two limits.
     limits = {"last", "within"} & set(inspect.signature(cls).parameters)
     if limits:
@@ -137,8 +123,8 @@ def width_of(domain: Any, rng: np.random.Generator) -> Any:
     """Any width, by its class or as people write it."""
     short: list[Any] = [0.0, 1.0, 2.0, "theory"]
     if rng.random() < 0.6:
-        return short[int(rng.integers(len(short)))]
-    width = example(one_of(parts("width"), rng), {}, rng)
+        return one_of(short, rng)
+    width = example(one_of([*parts("width").values()], rng), {}, rng)
     try:
         width(
             Situation(
@@ -159,7 +145,9 @@ BUDGETS: Options = {
 }
 """Numbers of budgets, by the names of their parameters."""
 
-PLANS: Options = {"budget": lambda rng: example(one_of(parts("budget"), rng), BUDGETS, rng)}
+PLANS: Options = {
+    "budget": lambda rng: example(one_of([*parts("budget").values()], rng), BUDGETS, rng)
+}
 
 
 @dataclass(frozen=True)
@@ -208,11 +196,8 @@ def wrapped(expert: Any, rng: np.random.Generator) -> Any:
         "sleep": lambda _: nothing,
     }
     for _ in range(int(rng.integers(0, 3))):
-        found = {
-            name: cls
-            for name, cls in wrappers().items()
-            if "path" not in inspect.signature(cls).parameters
-        }
+        known = wrappers().values()
+        found = [cls for cls in known if "path" not in inspect.signature(cls).parameters]
         cls, inside = one_of(found, rng), expert
         expert = example(cls, {**options, "expert": lambda _, e=inside: e}, rng, more=1.0)
     return expert
@@ -228,7 +213,7 @@ def asking_of(truth: Any, noise: float, rng: np.random.Generator) -> Asking | No
         return None
     expert = Sometimes(truth, noise, int(rng.integers(2**31)))
     return Asking(
-        example(one_of(parts("plan"), rng), PLANS, rng, more=0.5),
+        example(one_of([*parts("plan").values()], rng), PLANS, rng, more=0.5),
         wrapped(expert, rng) if rng.random() < 0.5 else expert,
         about=str(rng.choice(["played", "domain"])),  # type: ignore[arg-type]
         reuse_answers=bool(rng.random() < 0.5),
@@ -246,7 +231,7 @@ def posterior_of(domain: Any, rng: np.random.Generator) -> Any:
         "keep": lambda rng: bool(rng.random() < 0.5),
         "anchors": lambda _: None if isinstance(domain, Candidates) else anchors_of(domain),
     }
-    return example(one_of(shown, rng), options, rng, more=1.0)
+    return example(one_of([*shown.values()], rng), options, rng, more=1.0)
 
 
 def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
@@ -277,7 +262,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     rules = [cls() for cls in parts("batch rule").values()]
     if not isinstance(domain, Candidates):
         rules = [rule for rule in rules if not isinstance(rule, LocalRatio)]
-    rule = One() if rng.random() < 0.4 else rules[int(rng.integers(len(rules)))]
+    rule = One() if rng.random() < 0.4 else one_of(rules, rng)
     thompson = isinstance(domain, Candidates) and rng.random() < 0.15
     recipe = Recipe(
         domain,
@@ -300,104 +285,108 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     return recipe, truth, made_of
 
 
-def played(seed: int, steps: int = STEPS) -> list[Found]:
+def played(seed: int, steps: int = STEPS) -> None:
     """Play one bandit and its twin."""
     recipe, truth, made_of = recipe_of(seed)
     rng = np.random.default_rng([seed, 1])
     bandit = Bandit(recipe, seed=seed)
-    found: list[Found] = []
     now = float(rng.choice([0.0, 1.0, -50.0, 1e6]))
-    out: list[tuple[Array, float]] = []
     for _ in range(steps):
         now += float(rng.choice([0.25, 1.0, 1.0, 7.5]))
-        step(bandit, recipe, truth, now, out, rng)
+        for call in calls_of(bandit, truth, now, rng):
+            call.make(bandit)
         if rng.random() < 0.15:
             resumed = Bandit.from_state(recipe, pickle.loads(pickle.dumps(bandit.state)))
             if recipe.asking is None and not same_future(bandit, resumed, now):
-                found.append(Found(WRONG, seed, "goes on differently from its state"))
+                raise Found(WRONG, "goes on differently from its state")
             bandit = resumed
         if not bad_call_changes_nothing(bandit, now, rng):
-            found.append(Found(HALF_DONE, seed, "a bad call changed the state, or was taken"))
+            raise Found(HALF_DONE, "a bad call changed the state, or was taken")
     mean, deviation = bandit.predict(recipe.domain.sample(5, rng), now + 1.0)
-    scale = max(abs(made_of["unit"]), 1e-300)
     if not (np.isfinite(mean).all() and np.isfinite(deviation).all() and (deviation >= 0).all()):
-        found.append(Found(WRONG, seed, f"{mean} +- {deviation}"))
-    else:
-        found += against_the_exact(bandit, seed, now, scale, rng)
-    return found
+        raise Found(WRONG, f"{mean} +- {deviation}")
+    against_the_exact(bandit, now, made_of["unit"], rng)
 
 
-def against_the_exact(
-    bandit: Bandit, seed: int, now: float, unit: float, rng: np.random.Generator
-) -> list[Found]:
-    """Predictions that the exact posterior of the same observations contradicts."""
+def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Generator) -> None:
+    """Find predictions that the exact posterior of the same observations contradicts."""
     recipe, state = bandit.recipe, bandit.state
     X = recipe.domain.sample(20, rng)
     mean, deviation = bandit.predict(X, now + 1.0)
+    found = []
     dense = by_dictionary(bandit, X, now + 1.0)
     if dense is not None:
         # The prior that the dictionary stands for, whatever it leaves out: the very same numbers.
         right, its = dense
         size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
-        close = np.abs(mean - right) <= 1e-3 * size
-        close &= np.abs(deviation - its) <= 1e-3 * unit + 0.1 * its
-        if not close.all():
-            return [wrong(seed, "dense", mean, deviation, right, ~close, recipe)]
+        far = (np.abs(mean - right) > 1e-3 * size) | (
+            np.abs(deviation - its) > 1e-3 * unit + 0.1 * its
+        )
+        found.append(("dense", right, far))
     if dense is None or recipe.mean == "online":
         # An honest prior: what is left out may move a mean, but no further than it admits.
         plain = replace(recipe, posterior=Exact(), acquisition=UpperConfidenceBound())
         exact = Bandit.from_state(plain, replace(state, posterior=None))
         right, its = exact.predict(X, now + 1.0)
         far = np.abs(mean - right) > 0.5 * unit + 4.0 * np.maximum(deviation, its)
+        found.append(("exact", right, far))
+    for name, right, far in found:
         if far.any():
-            return [wrong(seed, "exact", mean, deviation, right, far, recipe)]
-    return []
+            worst = int(np.where(far, np.abs(mean - right), -1.0).argmax())
+            said = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, {name} {right[worst]:.4g}"
+            raise Found(WRONG, f"{said}, {type(recipe.posterior).__name__}")
 
 
-def wrong(
-    seed: int, name: str, mean: Array, deviation: Array, right: Array, bad: Array, recipe: Recipe
-) -> Found:
-    """A prediction that is contradicted: the worst of them."""
-    worst = int(np.where(bad, np.abs(mean - right), -1.0).argmax())
-    said = f"mean {mean[worst]:.4g} +- {deviation[worst]:.2g}, {name} {right[worst]:.4g}"
-    return Found(WRONG, seed, f"{said}, {type(recipe.posterior).__name__}")
+@dataclass(frozen=True)
+class Call:
+    """One call of a bandit, by its name."""
+
+    name: str
+    make: Callable[[Bandit], Any]
 
 
-def step(
-    bandit: Bandit,
-    recipe: Recipe,
-    truth: Any,
-    now: float,
-    out: list[tuple[Array, float]],
-    rng: np.random.Generator,
-) -> None:
-    """A few calls that an honest user might make."""
+def seen(info: Any) -> Any:
+    """What is the same whenever it happens."""
+    return replace(info, seconds={}) if hasattr(info, "seconds") else info
+
+
+def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -> Iterator[Call]:
+    """What an honest user may call at one time; `bandit` is one that has done all before."""
+    domain = bandit.recipe.domain
     n = int(rng.choice([2, 3])) if rng.random() < 0.2 else None
     among = None
-    if rng.random() < 0.2 and isinstance(recipe.domain, Candidates):
-        among = rng.random(len(recipe.domain)) < 0.7
+    if rng.random() < 0.2 and isinstance(domain, Candidates):
+        among = rng.random(len(domain)) < 0.7
         among[int(rng.integers(len(among)))] = True
-    if rng.random() < 0.9:
-        X = bandit.ask(now, n=n, among=among)
-        out.append((X, now))
-    if rng.random() < 0.3:
-        bandit.predict(recipe.domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0])))
-    while out and rng.random() < 0.85:
-        X, t = out.pop(int(rng.integers(len(out))) if rng.random() < 0.3 else 0)
-        y = truth(X, t) + np.sqrt(recipe.noise_variance) * rng.standard_normal(len(X))
-        if rng.random() < 0.1:
-            y[int(rng.integers(len(y)))] = np.nan
-        if len(X) > 1 and rng.random() < 0.4:
-            for i in range(len(X)):
-                bandit.tell(X[i : i + 1], y[i : i + 1], t)
-        else:
-            bandit.tell(X, y, t)
-    if rng.random() < 0.2 and (len(bandit.state.rewards) or len(bandit.state.answers)):
-        bandit.recommend(now + 1.0)
-    if len(bandit.pending) and rng.random() < 0.1:
-        bandit.drop(bandit.pending[:1])
-        out.clear()
-        bandit.drop(bandit.pending)
+    points, ahead = domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0]))
+    looks = [
+        Call("predict", lambda b: b.predict(points, ahead)),
+        Call("history", lambda b: b.history.to_csv()),
+        Call("state", lambda b: len(pickle.dumps(b.state)) > 0),
+        Call("from_state", lambda b: Bandit.from_state(b.recipe, b.state).pending),
+    ]
+    if len(bandit.state.rewards) or len(bandit.state.answers):
+        looks.append(Call("recommend", lambda b: b.recommend(now)))
+    yield one_of(looks, rng)
+    yield Call("ask", lambda b: b.ask(now, n, among))
+    if bandit.recipe.asking is not None and rng.random() < 0.6:
+        yield Call("questions", lambda b: b.questions())
+        answers = truth(points, now)
+        yield Call("answer", lambda b: b.answer(points, answers, now))
+    yield one_of(looks, rng)
+    out = bandit.pending
+    if len(out) > 2 and rng.random() < 0.3:
+        yield Call("drop", lambda b: b.drop(out[:1]))
+        out = bandit.pending
+    if len(out) == 0:  # an ask that was not made again
+        return
+    told = out[: max(1, int(rng.integers(len(out) + 1)))]
+    noise = np.sqrt(bandit.recipe.noise_variance or 0.0)
+    y = truth(told, now) + noise * rng.standard_normal(len(told))
+    if rng.random() < 0.1:
+        y[0] = np.nan
+    late = now - 1.5 if rng.random() < 0.15 else None
+    yield Call("tell", lambda b: seen(b.tell(told, y, late)))
 
 
 def same_future(one: Bandit, other: Bandit, now: float) -> bool:
@@ -423,34 +412,14 @@ def bad_call_changes_nothing(bandit: Bandit, now: float, rng: np.random.Generato
         lambda: bandit.predict(x * np.nan),
     ]
     try:
-        calls[int(rng.integers(len(calls)))]()
+        one_of(calls, rng)()
     except ValueError:
         return bandit.state is before
     return False
 
 
-def attack(count: int, seed: int) -> Tally:
-    """Attack so many bandits, of seeds from `seed` on, and count what was found."""
-    counts = Count("random bandits")
-    for each in steps(range(seed, seed + count), "random bandits"):
-        counts.tried()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                warnings.simplefilter("ignore", ExpertDownWarning)
-                warnings.simplefilter("ignore", BatchLimitWarning)
-                found = played(each)
-        except ALLOWED as error:
-            found = []
-            counts.also(f"refused with a remedy: {type(error).__name__}")
-        except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            found = [Found(CRASHED, each, f"{type(error).__name__}: {error} ({place})"[:300])]
-        for fault in found:
-            counts.fault(fault.kind, f"seed {fault.seed}: {fault.what}")
-    return counts.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.bandits", COUNT)
+@in_the_loop(5000)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
+    """Attack so many bandits, of seeds from `seed` on."""
+    for each in range(seed, seed + count):
+        yield f"seed {each}", partial(played, each)

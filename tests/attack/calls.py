@@ -16,113 +16,41 @@ from tests.attack.good_values import GOOD, OBJECTS, SPECIAL, TOGETHER
 PACKAGES = ("", "bandit", "policies", "queries", "experts", "datasets")
 """Whose `__all__` is public; "" is `tvbandits` itself."""
 
-ROOMS = (
-    "acquisition.batch_rules",
-    "acquisition.confidence",
-    "experts.budgeted",
-    "experts.calibrated",
-    "experts.ensemble",
-    "experts.retrying",
-    "experts.sensors",
-    "forgetting.aging",
-    "forgetting.event_trigger",
-    "gp.fitting.online",
-    "gp.kernels",
-    "policies",
-    "queries.asking",
-    "queries.budgets",
-    "queries.k_dpp",
-    "queries.plans",
-)
+ROOMS = """
+    acquisition.batch_rules acquisition.confidence experts.budgeted experts.calibrated
+    experts.ensemble experts.retrying experts.sensors forgetting.aging forgetting.event_trigger
+    gp.fitting.online gp.kernels policies queries.asking queries.budgets queries.k_dpp
+    queries.plans
+""".split()  # noqa: SIM905 - names, as a text
 """Modules, and folders of modules, whose parts people put into a recipe."""
 
 INSIDE = frozenset(
-    [
-        "acquisition.batch_rules.LocalShares",
-        "acquisition.batch_rules.FixedSize",
-        "acquisition.batch_rules.BatchStep",
-        "acquisition.confidence.Situation",
-        "experts.sensors.mqtt_link.Address",
-        "experts.sensors.mqtt_link.Link",
-        "experts.sensors.mqtt_link.is_client",
-        "experts.sensors.mqtt_link",
-        "experts.sensors.readings.and_more",
-        "experts.sensors.readings.clipped",
-        "experts.sensors.readings.named",
-        "experts.sensors.readings.place_of",
-        "experts.sensors.readings.shown_briefly",
-        "experts.sensors.readings.wrong_with",
-        "experts.asking",
-        "experts.calibrated.estimate",
-        "experts.asking",
-        "forgetting.aging.Ages",
-        "gp.fitting.online",
-        "gp.kernels.additive.extent_of",
-        "gp.kernels.structure",
-        "gp.kernels.additive.anchors_of",
-        "gp.kernels.additive.box_kernel",
-        "gp.kernels.coordinates",
-        "gp.kernels.terms",
-        "gp.kernels.structure",
-        "policies.elimination",
-        "policies.multi_scale",
-        "policies.names",
-        "policies.opkb",
-        "policies.predictive",
-        "policies.priors",
-        "policies.removing",
-        "policies.ruled",
-        "policies.time_as_input",
-        "forgetting.aging.has_pace",
-        "queries.asking.QueryResult",
-        "queries.asking.show",
-        "queries.asking.warn_of",
-        "queries.k_dpp.SwapChain",
-        "queries.plans.questions",
-        "gp.kernels.additive.space_kernels",
-        "policies.expert.learned_parts",
-        "policies.expert.seasonal_ensemble",
-        "policies.expert.has_several",
-        "policies.expert.box_width",
-        "policies.setting",
-        "policies.theory",
-        "policies.PlotStyle",
-        "policies.Policy",
-        "policies.Setting",
-        "policies.budgeted.theory_of_bkb",
-        "policies.budgeted.theory_of_bbkb",
-        "policies.budgeted.program_of_bbkb",
-        "policies.forgetting.recommended_period",
-        "policies.elimination.recommended_period",
-        "policies.forgetting.recommended_discount",
-        "policies.forgetting.recommended_epsilon",
-        "policies.forgetting.recommended_rate",
-        "forgetting.aging.compose",
-        "forgetting.aging.is_final",
-        "queries.JointPosterior",
-        "queries.Choice",
-        "queries.Pool",
-        "queries.budgets.as_budget",
-        "queries.budgets.whole",
-        "queries.budgets.check_number",
-        "queries.k_dpp.Sample",
-        "experts.VerifiedRecording",
-        "experts.Doubt",
-        "experts.Finding",
-        "experts.Outcome",
-        "experts.Report",
-        "experts.Calibration",
-        "experts.Spent",
-        "tvbandits.EvaluationError",
-        "tvbandits.ExpertDownWarning",
-        "tvbandits.ExpertError",
-        "tvbandits.ExpertUnavailableError",
-        "tvbandits.NothingAvailableError",
-        "experts.DamagedRecordingError",
-        "tvbandits.Info",
-        "tvbandits.State",
-        "tvbandits.Played",
-    ]
+    """
+    acquisition.batch_rules.BatchStep acquisition.batch_rules.FixedSize
+    acquisition.batch_rules.LocalShares acquisition.confidence.Situation experts.Calibration
+    experts.Doubt experts.Finding experts.Outcome experts.Report experts.Spent
+    experts.VerifiedRecording experts.asking experts.calibrated.estimate
+    experts.sensors.mqtt_link experts.sensors.readings.and_more experts.sensors.readings.clipped
+    experts.sensors.readings.named experts.sensors.readings.place_of
+    experts.sensors.readings.shown_briefly experts.sensors.readings.wrong_with
+    forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
+    forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
+    gp.kernels.additive.box_kernel gp.kernels.additive.extent_of
+    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern policies.baselines gp.kernels.structure
+    gp.kernels.terms policies.PlotStyle policies.Policy policies.Setting
+    policies.budgeted.program_of_bbkb policies.budgeted.theory_of_bbkb
+    policies.budgeted.theory_of_bkb policies.elimination policies.expert.box_width
+    policies.expert.has_several policies.expert.learned_parts policies.expert.seasonal_ensemble
+    policies.forgetting.recommended_discount policies.forgetting.recommended_epsilon
+    policies.forgetting.recommended_period policies.forgetting.recommended_rate
+    policies.multi_scale policies.names policies.opkb policies.player.ModelFree
+    policies.predictive policies.priors policies.registry policies.removing policies.ruled
+    policies.setting policies.theory policies.time_as_input queries.Choice
+    queries.JointPosterior queries.Pool queries.asking.QueryResult queries.asking.show
+    queries.asking.warn_of queries.budgets.as_budget queries.budgets.check_number
+    queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.questions
+    tvbandits.Info tvbandits.Played tvbandits.State
+    """.split()  # noqa: SIM905 - names, as a text
 )
 """What the package makes and hands out, or uses within: nobody calls it with values of their own."""
 
@@ -165,38 +93,20 @@ class Call:
 NOT_MADE = frozenset({"tvbandits.Campaign"})
 """Classes that people make by a class method alone, as their docstrings say."""
 
-METHODS_OF = [
-    "tvbandits.Bandit",
-    "tvbandits.Campaign",
-    "tvbandits.Space",
-    "tvbandits.Clock",
-    "tvbandits.Candidates",
-    "tvbandits.Box",
-    "experts.SensorExpert",
-    "experts.SimulatorExpert",
-    "experts.CallableExpert",
-    "experts.CachedLogExpert",
-    "experts.Budgeted",
-    "experts.Retrying",
-    "experts.Calibrated",
-    "experts.Ensemble",
-    "experts.StubTransport",
-    "datasets.DriftingBump",
-    "datasets.GPDrift",
-    "datasets.Switching",
-    "datasets.TableProblem",
-    "policies.uniform",
-    "policies.eps_greedy",
-    "policies.evolution",
-]
+METHODS_OF = """
+    tvbandits.Bandit tvbandits.Campaign tvbandits.Space tvbandits.Clock tvbandits.Candidates
+    tvbandits.Box experts.SensorExpert experts.SimulatorExpert experts.CallableExpert
+    experts.CachedLogExpert experts.Budgeted experts.Retrying experts.Calibrated
+    experts.Ensemble experts.StubTransport datasets.DriftingBump datasets.GPDrift
+    datasets.Switching datasets.TableProblem policies.uniform policies.eps_greedy
+    policies.evolution
+""".split()  # noqa: SIM905 - names, as a text
 """Whose methods people call."""
 
 UNSAID = frozenset({("tvbandits.Candidates.index", "name")})
 """Parameters for the package's own messages."""
 
-NOT_CALLED = frozenset(
-    ["maximise", "best_of", "anchors", "sample", "restore", "observe", "from_state", "check"]
-)
+NOT_CALLED = "maximise best_of anchors sample restore observe from_state check".split()  # noqa: SIM905
 """Methods that the package calls, and not people; or that are called as class methods."""
 
 
@@ -265,17 +175,18 @@ def _hints(function: Any) -> dict[str, Any]:
         return dict(raw)
 
 
-def _protocol(found: Any) -> bool:
-    return bool(getattr(found, "_is_protocol", False)) or not (
-        inspect.isfunction(found) or inspect.isclass(found)
-    )
+def _not_called(found: Any) -> bool:
+    """Whether it is none to be called: a protocol, an error, or no function and no class."""
+    if inspect.isclass(found):
+        return bool(getattr(found, "_is_protocol", False)) or issubclass(found, BaseException)
+    return not inspect.isfunction(found)
 
 
 def calls() -> list[Call]:
     """Every public callable and, of the objects that people hold, every public method."""
     found: list[Call] = []
     for name, thing in _named():
-        if _is_inside(name) or _protocol(thing):
+        if _is_inside(name) or _not_called(thing):
             continue
         call = _call(name, thing, lambda thing=thing: thing)  # type: ignore[misc]
         if call is None:

@@ -1,8 +1,5 @@
 """Campaigns that are killed, cut and starved: nothing that was reported or paid for may be lost.
 
-    python -m tests.attack.campaigns --kills 100 [--seed 0] [--writers 3]
-    python -m tests.attack.campaigns --kills 20 --server   # PostgreSQL; its server is killed too
-
 Several processes play one campaign with a query plan and an expert who sells answers and keeps a
 ledger. They ask, tell, drop, bring answers of their own and make snapshots, all under the same keys, so
 that each of them does what none of the others has done yet. They are killed by SIGKILL at random
@@ -11,13 +8,12 @@ ledger must be on record, `verify` must agree, and the state must be that of a p
 killed, bit for bit.
 
 After that, on SQLite: the same with a disk that is full again and again, with a write-ahead log that is
-cut as by a loss of power, and from a disk that cannot be written. Counts are printed as JSON; the exit
-status is 1 if anything is wrong.
+cut as by a loss of power, and from a disk that cannot be written. Half of the runs is
+on PostgreSQL, where there is a server: that one is killed too.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -25,25 +21,24 @@ import random
 import resource
 import shutil
 import signal
-import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.attack.postgresql import Server
-from tests.attack.report import WRONG, Count, Tally
+from tests.attack.postgresql import Server, why_not
+from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Answers, Bandit, Campaign, Candidates, policies
 from tvbandits.bandit.state import same_value
-from tvbandits.campaign import BusyError, CampaignError, StorageError
+from tvbandits.campaign import BusyError, StorageError
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 
@@ -51,7 +46,7 @@ SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 NOISE = 0.01
 SNAPSHOT_EVERY = 9
 
-COUNT, QUICK, WRITERS = 100, 4, 3
+WRITERS = 3
 
 
 def reward(X: Array, t: float) -> Array:
@@ -157,54 +152,17 @@ def opened(place: str, folder: Path) -> Campaign:
     return Campaign.open(place, expert=expert, snapshot_every=SNAPSHOT_EVERY, patience=60.0)
 
 
-@dataclass
-class Found:
-    """What came of it.
-
-    Attributes
-    ----------
-    kills : int
-        Of writers, and of servers.
-    servers : int
-        Of these, servers.
-    windows : dict
-        Which row was the last of the journal when a kill fell: within an operation, or after one.
-    steps, rows, sold, again : int
-        Steps played, rows of the journal, answers sold, and sold answers that were handed over again.
-    full, cuts : int
-        Times the disk was full, and write-ahead logs that were cut.
-    read_only : str
-        What came of reading and writing on a disk that cannot be written.
-    faults : list of str
-        What is wrong; empty if all is well.
-    """
-
-    kills: int = 0
-    servers: int = 0
-    windows: Counter[str] = field(default_factory=Counter)
-    steps: int = 0
-    rows: int = 0
-    sold: int = 0
-    again: int = 0
-    full: int = 0
-    cuts: int = 0
-    read_only: str = "not tried"
-    faults: list[str] = field(default_factory=list)
-
-
-def check(place: str, folder: Path, steps: int, found: Found, acknowledged: bool = True) -> None:
+def check(place: str, folder: Path, steps: int, found: Count, acknowledged: bool = True) -> None:
     """Compare a campaign at its end with its ledger, its reports and its twin."""
-    campaign = opened(place, folder)
-    with campaign:
-        said = campaign.verify()
-        found.faults += [f"verify: {problem}" for problem in said.problems]
+    with opened(place, folder) as campaign:
+        faults = [f"verify: {problem}" for problem in campaign.verify().problems]
         journal = campaign.journal()
         keys = Counter(row.key for row in journal if row.key is not None)
-        found.faults += [f"{key} counts {n} times" for key, n in keys.items() if n > 1]
+        faults += [f"{key} counts {n} times" for key, n in keys.items() if n > 1]
         if acknowledged:
             logs = [path.read_text().split("\n")[:-1] for path in folder.glob("done-*.log")]
             lost = sorted({key for log in logs for key in log} - set(keys))
-            found.faults += [f"{key} was reported as done and is not on record" for key in lost]
+            faults += [f"{key} was reported as done and is not on record" for key in lost]
         bought = Counter(
             (x, row.body["t"])
             for row in journal
@@ -213,15 +171,13 @@ def check(place: str, folder: Path, steps: int, found: Found, acknowledged: bool
         )
         ledger = sales(folder / "ledger.jsonl")
         sold = {(x, t) for kind, x, t in ledger if kind == "sale"}
-        found.faults += [
-            f"{each} was sold and is not on record" for each in sorted(sold - set(bought))
-        ]
-        found.faults += [f"{each} was bought twice" for each, n in bought.items() if n > 1]
-        found.sold += len(sold)
-        found.again += sum(kind == "again" for kind, *_ in ledger)
-        found.rows += len(journal)
-        found.steps += steps
-        found.faults += differences(campaign, steps)
+        faults += [f"{each} was sold and is not on record" for each in sorted(sold - set(bought))]
+        faults += [f"{each} was bought twice" for each, n in bought.items() if n > 1]
+        for name, times in (("steps", steps), ("rows", len(journal)), ("sold", len(sold))):
+            found.also(name, times)
+        faults += differences(campaign, steps)
+    if faults:
+        raise Found(WRONG, "; ".join(faults[:9]))
 
 
 def differences(campaign: Campaign, steps: int) -> list[str]:
@@ -244,38 +200,34 @@ def differences(campaign: Campaign, steps: int) -> list[str]:
 
 
 def kill_often(
-    place: str, folder: Path, kills: int, writers: int, rng: random.Random, server: Server | None
-) -> Found:
+    found: Count, place: str, folder: Path, kills: int, rng: random.Random, server: Server | None
+) -> None:
     """Play with several writers, and kill one after the other."""
     Campaign.create(place, begun(folder), snapshot_every=SNAPSHOT_EVERY).close()
-    found, fork = Found(), multiprocessing.get_context("fork")
+    fork = multiprocessing.get_context("fork")
 
     def start(number: int) -> Any:
         child = fork.Process(target=play, args=(place, folder, number), daemon=True)
         child.start()
         return child
 
-    children = {number: start(number) for number in range(writers)}
+    children = {number: start(number) for number in range(WRITERS)}
     for kill in range(kills):
         time.sleep(rng.uniform(0.0, 0.3))
         if server is not None and kill % 4 == 3:
             server.kill()
-            found.servers += 1
+            found.also("kills of a server")
             server.start()
         else:
-            number = rng.randrange(writers)
+            number = rng.randrange(WRITERS)
             child = children[number]
             if not child.is_alive():
-                found.faults.append(f"a writer ended by itself, with status {child.exitcode}")
-            else:
-                os.kill(child.pid, signal.SIGKILL)
+                raise Found(WRONG, f"a writer ended by itself, with status {child.exitcode}")
+            os.kill(child.pid, signal.SIGKILL)
             child.join()
             children[number] = start(number)
-        found.kills += 1
-        found.windows[last_kind(place)] += 1
-    steps = finish(place, folder, list(children.values()), found)
-    check(place, folder, steps, found)
-    return found
+        found.also(f"kills soon after {last_kind(place)}")
+    check(place, folder, finish(place, folder, list(children.values())), found)
 
 
 def last_kind(place: str) -> str:
@@ -285,7 +237,7 @@ def last_kind(place: str) -> str:
     return journal[-1].kind if journal else "nothing yet"
 
 
-def finish(place: str, folder: Path, children: Sequence[Any], found: Found) -> int:
+def finish(place: str, folder: Path, children: Sequence[Any]) -> int:
     """Let the writers play a few steps more to a common end; how many there are."""
     with Campaign.open(place) as campaign:
         steps = 6 + max([0, *(int(t) for t in campaign.history["time"])])
@@ -293,22 +245,21 @@ def finish(place: str, folder: Path, children: Sequence[Any], found: Found) -> i
     for child in children:
         child.join(120)
         if child.exitcode != 0:
-            found.faults.append(f"a writer ended with status {child.exitcode}")
-            if child.is_alive():
-                child.kill()
+            child.kill()
+            raise Found(WRONG, f"a writer ended with status {child.exitcode}")
     return steps
 
 
-def starve(folder: Path, times: int, rng: random.Random) -> Found:
+def starve(found: Count, folder: Path, times: int, rng: random.Random) -> None:
     """Play while files may grow by a few kB only, again and again."""
-    found, place = Found(), str(folder / "campaign.db")
+    place = str(folder / "campaign.db")
     Campaign.create(place, begun(folder), snapshot_every=SNAPSHOT_EVERY).close()
-    t, soft = 1, resource.getrlimit(resource.RLIMIT_FSIZE)
+    t, full, soft = 1, 0, resource.getrlimit(resource.RLIMIT_FSIZE)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     campaign = opened(place, folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no room for a snapshot
-        while found.full < times:
+        while full < times:
             largest = max(path.stat().st_size for path in folder.iterdir())
             room = largest + rng.randrange(1, 300_000)
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, soft[1]))
@@ -317,7 +268,7 @@ def starve(folder: Path, times: int, rng: random.Random) -> Found:
                     step(campaign, t, lambda _: None, keyed=True)
                     t += 1
             except StorageError:
-                found.full += 1
+                full += 1
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, soft)
             if rng.random() < 0.3:
@@ -325,13 +276,13 @@ def starve(folder: Path, times: int, rng: random.Random) -> Found:
                 campaign = opened(place, folder)
         step(campaign, t, lambda _: None, keyed=True)
     campaign.close()
+    found.also("times that the disk was full", full)
     check(place, folder, t, found)
-    return found
 
 
-def cut(folder: Path, times: int, rng: random.Random) -> Found:
+def cut(found: Count, folder: Path, times: int, rng: random.Random) -> None:
     """Cut the write-ahead log of a campaign at random places, as a loss of power may, and go on."""
-    found, place = Found(), folder / "campaign.db"
+    place = folder / "campaign.db"
     Campaign.create(place, begun(folder), snapshot_every=SNAPSHOT_EVERY).close()
     with closing(opened(str(place), folder)) as campaign:
         for t in range(1, 13):
@@ -339,37 +290,27 @@ def cut(folder: Path, times: int, rng: random.Random) -> Found:
         whole = {path.name: path.read_bytes() for path in folder.iterdir()}
     log = whole["campaign.db-wal"]
     for number in range(times):
+        anywhere, page = rng.randrange(len(log)), 32 + 4120 * rng.randrange(len(log) // 4120)
+        whole["campaign.db-wal"] = log[: anywhere if number % 2 else page]
         apart = folder / f"cut-{number}"
         apart.mkdir()
-        left = (
-            rng.randrange(len(log)) if number % 2 else 32 + 4120 * rng.randrange(len(log) // 4120)
-        )
-        (apart / "campaign.db").write_bytes(whole["campaign.db"])
-        (apart / "campaign.db-wal").write_bytes(log[:left])
-        (apart / "ledger.jsonl").write_bytes(whole["ledger.jsonl"])
-        found.cuts += 1
-        try:
-            again = opened(str(apart / "campaign.db"), apart)
-        except CampaignError as error:
-            found.faults.append(f"cut at {left} of {len(log)}: {error}")
-            continue
-        with again:
+        for name in ("campaign.db", "campaign.db-wal", "ledger.jsonl"):
+            (apart / name).write_bytes(whole[name])
+        found.also("logs that were cut")
+        with opened(str(apart / "campaign.db"), apart) as again:
             for t in range(1, 15):  # clients try again what they had no reply to, and go on
                 step(again, t, lambda _: None, keyed=True)
         check(str(apart / "campaign.db"), apart, 14, found, acknowledged=False)
         shutil.rmtree(apart)
-    return found
 
 
-def still(folder: Path) -> Found:
+def still(folder: Path) -> str:
     """Read from, and try to write to, a disk that cannot be written; needs the rights to mount one."""
-    found, place = Found(), folder / "disk" / "campaign.db"
+    place = folder / "disk" / "campaign.db"
     place.parent.mkdir()
-    if os.geteuid() != 0 or os.system(
-        f"mount -t tmpfs -o size=4m tmpfs {place.parent} 2>/dev/null"
-    ):
-        found.read_only = "not tried: no right to mount a disk"
-        return found
+    mount = f"mount -t tmpfs -o size=4m tmpfs {place.parent} 2>/dev/null"
+    if os.geteuid() != 0 or os.system(mount):
+        return "not tried: no right to mount a disk"
     try:
         Campaign.create(place, begun(folder)).close()
         with opened(str(place), folder) as campaign:
@@ -379,82 +320,36 @@ def still(folder: Path) -> Found:
         os.system(f"mount -o remount,ro {place.parent}")
         with opened(str(place), folder) as campaign:
             same = all(map(np.array_equal, X, campaign.predict(SITES.X, 7.0)))
-            fine = campaign.verify().fine
+            if not (same and campaign.verify().fine):
+                raise Found(WRONG, "a campaign on a disk that cannot be written was not read")
             try:
                 campaign.ask(6.0)
-                found.faults.append("a disk that cannot be written was written")
-            except StorageError as error:
-                found.read_only = f"read: {same and fine}; to ask: {type(error).__name__}"
-            if not (same and fine):
-                found.faults.append("a campaign on a disk that cannot be written was not read")
+            except StorageError:
+                return "a disk that cannot be written is read, and no more"
+            raise Found(WRONG, "a disk that cannot be written was written")
     finally:
         os.system(f"umount {place.parent}")
-    return found
 
 
-def together(parts: Sequence[Found]) -> Found:
-    """The sums."""
-    total = Found()
-    for part in parts:
-        total.windows += part.windows
-        for name, value in vars(part).items():
-            if isinstance(value, int | list):
-                setattr(total, name, getattr(total, name) + value)
-        if part.read_only != "not tried":
-            total.read_only = part.read_only
-    return total
+def on_a_server(found: Count, folder: Path, kills: int, rng: random.Random) -> None:
+    """Kill writers and their PostgreSQL server."""
+    with Server(folder) as server:
+        kill_often(found, server.url, folder, kills, rng, server)
 
 
-def campaigns(kills: int, seed: int, writers: int, server: bool, folder: Path) -> Found:
-    """All of it."""
-    rng = random.Random(seed)
-    if server:
-        with Server(folder / "server") as running:
-            (folder / "killed").mkdir()
-            return kill_often(running.url, folder / "killed", kills, writers, rng, running)
-    apart = [folder / name for name in ("killed", "starved", "cut", "still")]
-    for each in apart:
-        each.mkdir()
-    killed, starved, cuts, there = apart
-    times = max(4, kills // 5)
-    parts = [
-        kill_often(str(killed / "campaign.db"), killed, kills, writers, rng, None),
-        starve(starved, times, rng),
-        cut(cuts, times, rng),
-        still(there),
-    ]
-    return together(parts)
-
-
-def attack(count: int, seed: int) -> Tally:
+@in_the_loop(100, 4)
+def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
     """Kill writers so many times, and starve and cut as many as belong to that."""
-    counts = Count("campaigns")
-    with tempfile.TemporaryDirectory() as temporary:
-        found = campaigns(count, seed, WRITERS, False, Path(temporary))
-    counts.tried(found.kills + found.full + found.cuts)
-    for name in ("kills", "full", "cuts", "steps", "rows", "sold", "again"):
-        counts.also(name, getattr(found, name))
-    counts.also(f"on a disk that cannot be written: {found.read_only}")
-    for fault in found.faults:
-        counts.fault(WRONG, fault)
-    return counts.tally
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.attack.campaigns", description=__doc__)
-    parser.add_argument("--kills", type=int, default=COUNT, metavar="N", help=f"{COUNT} by default")
-    parser.add_argument("--seed", type=int, default=0, help="of the instants; 0 by default")
-    parser.add_argument(
-        "--writers", type=int, default=WRITERS, metavar="N", help=f"{WRITERS} by default"
-    )
-    parser.add_argument("--server", action="store_true", help="on PostgreSQL")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        found = campaigns(options.kills, options.seed, options.writers, options.server, folder)
-    print(json.dumps({**vars(found), "windows": dict(found.windows)}, indent=2))
-    return 1 if found.faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    rng, times = random.Random(seed), max(4, count // 5)
+    with tempfile.TemporaryDirectory(prefix="attack") as temporary:
+        apart = [Path(temporary, name) for name in ("killed", "full", "cut", "still", "server")]
+        for each in apart:
+            each.mkdir()
+        killed, full, cuts, there, server = apart
+        place = str(killed / "campaign.db")
+        yield "kills", partial(kill_often, found, place, killed, count, rng, None)
+        yield "full disk", partial(starve, found, full, times, rng)
+        yield "loss of power", partial(cut, found, cuts, times, rng)
+        yield "disk that cannot be written", partial(still, there)
+        if why_not() is None:
+            yield "kills of a server", partial(on_a_server, found, server, max(4, count // 2), rng)

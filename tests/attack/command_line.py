@@ -1,7 +1,5 @@
 """Bad words on the command line: one line that names what is wrong, exit status 2, no traceback.
 
-    python -m tests.attack.command_line [--count N] [--seed 0]
-
 Every command, its options and arguments, every parameter of every problem and policy are found by
 themselves; each gets words that nobody means. A word that is welcome must work. Nothing may end in a
 traceback, go on without end, take memory without end, or send control characters to the terminal.
@@ -12,24 +10,24 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import typer
 
+from tests.attack.bad_values import TEXTS
 from tests.attack.children import Ended, in_a_child
-from tests.attack.report import CRASHED, Count, Tally, run_one, steps
+from tests.attack.report import CRASHED, Count, Found, Trial, in_the_loop, some
 from tvbandits.cli import comparing, fetching
 from tvbandits.cli.main import app, main
 from tvbandits.cli.problems import PROBLEMS, READS_FILES
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameters_of
-
-COUNT, QUICK = 10**9, 60
 
 LOADED = (comparing, fetching)
 """Imported here, and not by every process again."""
@@ -39,70 +37,21 @@ SECONDS, MEMORY = 40, 3 << 30
 SHORT = {"--seeds": "1", "--horizon": "2", "--jobs": "1", "--policy": "uniform"}
 """So that a comparison that is welcome ends soon."""
 
+NAMED = """
+    99999999999 -1 -99999999999 0 2 nan inf -inf 1e400 1e300 1e-320 5e-324 0x10 1_000 ٣ None true 1,2
+    a=b : :: = x: x:y:z %s%n%(x)s{0} $(reboot) - -- --seeds /dev/zero /dev/null /dev/random . pipe loop
+    nowhere/at/all binary.csv empty.csv escapes.csv huge-line.csv nuls.csv os:listdir math:pi
+    os.path:join nowhere:nothing json:tool tvbandits:Bandit tvbandits.policies:gp_ucb http://127.0.0.1:9/
+    file:///etc/passwd 2008-1900 1999999999999-2000000000000
+""".split()  # noqa: SIM905 - words, as a text
+LONG = ("9" * 30, "9" * 5000, "x" * 10_000, "é" * 50)
 WORDS = (
-    "99999999999",
-    "9" * 30,
-    "9" * 5000,
-    "-1",
-    "-99999999999",
-    "0",
-    "2",
-    "0.5",
-    "nan",
-    "inf",
-    "-inf",
-    "1e400",
-    "1e300",
-    "1e-320",
-    "5e-324",
-    "0x10",
-    "1_000",
-    "٣",
-    "",
-    " ",
-    "\x1b[31mred\x1b[0m",
-    "a\nb\tc",
-    "[bold]x[/bold]",
-    "None",
-    "true",
-    "1,2",
-    "a=b",
-    ":",
-    "::",
-    "=",
-    "x:",
-    "x:y:z",
-    "é" * 50,
+    *NAMED,
+    *LONG,
+    *(each for each in TEXTS if "\0" not in each),
     "\udcff\udcfe",
-    "x" * 10_000,
-    "%s%n%(x)s{0}",
-    "$(reboot)",
-    "-",
-    "--",
-    "--seeds",
-    "/dev/zero",
-    "/dev/null",
-    "/dev/random",
-    ".",
-    "nowhere/at/all",
-    "binary.csv",
-    "empty.csv",
-    "pipe",
-    "loop",
-    "escapes.csv",
-    "huge-line.csv",
-    "nuls.csv",
-    "os:listdir",
-    "math:pi",
-    "os.path:join",
-    "nowhere:nothing",
-    "json:tool",
-    "tvbandits:Bandit",
-    "tvbandits.policies:gp_ucb",
-    "1999999999999-2000000000000",
-    "2008-1900",
-    "http://127.0.0.1:9/",
-    "file:///etc/passwd",
+    " ",
+    "[b]x[/b]",
 )
 """Numbers without end, texts that are none, files of every bad kind, objects of other modules."""
 
@@ -243,26 +192,19 @@ def wrong_with(line: Line, ended: Ended) -> tuple[str, str]:
     return "", ""
 
 
-def attack(count: int, seed: int) -> Tally:
+def typed(line: Line) -> str:
+    """Run it, and judge."""
+    with TemporaryDirectory(prefix="attack") as folder:
+        make_files(Path(folder))
+        ended = run(line, Path(folder))
+    fault, detail = wrong_with(line, ended)
+    if fault:
+        raise Found(fault, detail)
+    return "taken" if ended.status == 0 else "refused by one line"
+
+
+@in_the_loop(10**9, 60)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
     """Try so many lines, drawn at random; all, if there are not as many."""
-    found = Count("command line")
-    every = lines()
-    if count < len(every):
-        rows = np.random.default_rng(seed).choice(len(every), count, replace=False)
-        every = [every[row] for row in sorted(rows)]
-    for i in steps(range(len(every)), "command line"):
-        line = every[i]
-        with tempfile.TemporaryDirectory(prefix="attack") as folder:
-            make_files(Path(folder))
-            found.tried()
-            ended = run(line, Path(folder))
-        fault, detail = wrong_with(line, ended)
-        if fault:
-            found.fault(fault, f"{' '.join(each[:60] for each in line.arguments)!r}: {detail}")
-        else:
-            found.also("taken" if ended.status == 0 else "refused by one line")
-    return found.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.command_line", COUNT)
+    for line in some(lines(), count, seed):
+        yield repr(" ".join(each[:60] for each in line.arguments)), partial(typed, line)

@@ -1,7 +1,5 @@
 """Hostile files: refused by an error that names them, in little time and memory, whoever reads them.
 
-    python -m tests.attack.files [--count N] [--seed 0]
-
 Every file here is made in a temporary folder: bombs of gzip, zip, bzip2, xz and Parquet, tables that are
 too wide, too long or too deep, dates of the year 9999, devices, pipes, links in circles, binary under
 every name, texts with escapes. Each is given to everything public that reads a file (found by its
@@ -22,12 +20,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 
 from tests.attack.calls import Call, calls
 from tests.attack.children import Ended, in_a_child
-from tests.attack.report import CRASHED, SILENT, Count, Tally, run_one, steps
-
-COUNT, QUICK = 10**9, 25
+from tests.attack.good_values import ozone
+from tests.attack.report import CRASHED, SILENT, Count, Found, Trial, in_the_loop, some
 
 SECONDS, MEMORY, MOST = 60, 4 << 30, 2500.0
 """Of a process: seconds, bytes that it may ask for, and megabytes that it may hold."""
@@ -37,10 +36,10 @@ READERS = ("file", "files", "path", "rows", "values", "sites", "connection")
 
 UNPACKED = 2_400_000_000
 
-Make = Callable[[Path, np.random.Generator], None]
+Make = Callable[[Path, np.random.Generator], object]
 
 
-def _gzip_bomb(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001 - one face for all
+def _gzip_bomb(path: Path, _: object) -> None:
     line = b"1,2,3\n" * 200_000
     with gzip.open(path, "wb", compresslevel=9) as file:
         file.write(b"time,a,b\n")
@@ -49,7 +48,7 @@ def _gzip_bomb(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001 - 
 
 
 def _packed(opener: Callable[[Path], Any], size: int) -> Make:
-    def make(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
+    def make(path: Path, _: object) -> None:
         with opener(path) as file:
             for _ in range(size // (1 << 20)):
                 file.write(bytes(1 << 20))
@@ -57,7 +56,7 @@ def _packed(opener: Callable[[Path], Any], size: int) -> Make:
     return make
 
 
-def _zip_bomb(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
+def _zip_bomb(path: Path, _: object) -> None:
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("a.csv", "w", force_zip64=True) as file,
@@ -66,47 +65,22 @@ def _zip_bomb(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
             file.write(b"0,0\n" * (1 << 18))
 
 
-def _parquet_bomb(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
-    import pyarrow
-    import pyarrow.parquet
-
+def _parquet_bomb(path: Path, _: object) -> None:
     column = pyarrow.array(np.zeros(5_000_000))
-    names = [f"x{i}" for i in range(60)]
-    table = pyarrow.table(dict.fromkeys(names, column))
+    table = pyarrow.table(dict.fromkeys([f"x{i}" for i in range(60)], column))
     pyarrow.parquet.write_table(table, path, compression="zstd", use_dictionary=True)
 
 
 def _text(text: str) -> Make:
-    def make(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
-        path.write_text(text)
-
-    return make
+    return lambda path, _: path.write_text(text)
 
 
 def _noise(start: bytes = b"") -> Make:
-    def make(path: Path, rng: np.random.Generator) -> None:
-        path.write_bytes(start + rng.bytes(int(rng.integers(1, 20_000))))
-
-    return make
-
-
-def _ozone_of_9999(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
-    from tests.attack.good_values import ozone
-
-    table = ozone()
-    table.loc[0, "Date Local"] = "9999-12-31"
-    table.to_csv(path, index=False)
-
-
-def _readings_of_9999(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
-    path.write_text("time,a,b\n2024-01-01,1,2\n2024-01-02,1,2\n9999-12-31,3,4\n")
+    return lambda path, rng: path.write_bytes(start + rng.bytes(int(rng.integers(1, 20_000))))
 
 
 def _link(target: str) -> Make:
-    def make(path: Path, rng: np.random.Generator) -> None:  # noqa: ARG001
-        path.symlink_to(target)
-
-    return make
+    return lambda path, _: path.symlink_to(target)
 
 
 WIDE = (
@@ -124,8 +98,10 @@ FILES: dict[str, Make] = {
     "one line.csv": _packed(lambda path: path.open("wb"), 20 << 20),
     "quotes.csv": _text('a,b\n"' + "x" * 3_000_000),
     "nuls.csv": _text("a,b\n" + "\0" * 100_000),
-    "year 9999 ozone.csv": _ozone_of_9999,
-    "year 9999.csv": _readings_of_9999,
+    "year 9999 ozone.csv": lambda path, _: (
+        ozone().replace("2008-01-29", "9999-12-31").to_csv(path, index=False)
+    ),
+    "year 9999.csv": _text("time,a,b\n2024-01-01,1,2\n2024-01-02,1,2\n9999-12-31,3,4\n"),
     "long numbers.csv": _text("time,a\n" + "9" * 100_000 + "," + "1" * 100_000 + "\n"),
     "laughs.csv": _text("x0,t,value,variance\n" + "1e308,1e308,1e308,5e-324\n" * 1000),
     "escapes.csv": _text("\x1b]0;title\x07id,\x1b[2Jx,y\n\x1b[31m,1,2\n"),
@@ -140,8 +116,8 @@ FILES: dict[str, Make] = {
     "circle.csv": _link("circle.csv"),
     "to a device.csv": _link("/dev/zero"),
     "to nowhere.csv": _link("nowhere"),
-    "pipe.csv": lambda path, _rng: os.mkfifo(path),
-    "folder.csv": lambda path, _rng: path.mkdir(),
+    "pipe.csv": lambda path, _: os.mkfifo(path),
+    "folder.csv": lambda path, _: path.mkdir(),
 }
 """Files by name, and how they are made."""
 
@@ -191,34 +167,23 @@ def wrong_with(ended: Ended, path: Path, kind: str) -> tuple[str, str]:
     return "", ""
 
 
-def attack(count: int, seed: int) -> Tally:
+def reading(call: Call, name: str, path: Path, kind: str) -> str:
+    """Read it, and judge."""
+    ended = read(call, name, path)
+    fault, detail = wrong_with(ended, path, kind)
+    if fault:
+        raise Found(fault, detail)
+    return "read" if ended.status == 0 else "refused by name"
+
+
+@in_the_loop(10**9, 25)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
     """So many pairs of a file and who reads it; all, if there are not as many."""
-    found = Count("hostile files")
     rng = np.random.default_rng(seed)
     every = [(*reader, kind) for reader in readers() for kind in (*FILES, *DEVICES)]
-    if count < len(every):
-        rows = rng.choice(len(every), count, replace=False)
-        every = [every[row] for row in sorted(rows)]
-    longest = largest = 0.0
     with TemporaryDirectory(prefix="attack") as folder:
-        made: dict[str, Path] = {kind: Path(kind) for kind in DEVICES}
-        for i in steps(range(len(every)), "hostile files"):
-            call, name, kind = every[i]
-            if kind not in made:
-                made[kind] = Path(folder, kind)
-                FILES[kind](made[kind], rng)
-            found.tried()
-            ended = read(call, name, made[kind])
-            longest, largest = max(longest, ended.seconds), max(largest, ended.megabytes)
-            fault, detail = wrong_with(ended, made[kind], kind)
-            if fault:
-                found.fault(fault, f"{call.name}({name}={kind!r}): {detail}")
-            else:
-                found.also("read" if ended.status == 0 else "refused by name")
-    found.also("megabytes, at most", round(largest))
-    found.also("seconds, at most", round(longest))
-    return found.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.files", COUNT)
+        for call, name, kind in some(every, count, seed):
+            path = Path(folder, kind)  # of a device, its own
+            if kind in FILES and not os.path.lexists(path):
+                FILES[kind](path, rng)
+            yield f"{call.name}({name}={kind!r})", partial(reading, call, name, path, kind)

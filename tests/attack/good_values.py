@@ -14,13 +14,13 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.recordings import make as make_recording
+from tests.helpers.ozone_samples import airdata, field
 from tvbandits import (
     Bandit,
     Campaign,
     Candidates,
     Clock,
     Integer,
-    Observations,
     Recipe,
     Space,
     policies,
@@ -72,11 +72,6 @@ def stub() -> StubTransport:
 def stations() -> tuple[Station, ...]:
     """Where they stand."""
     return (Station("a", (0.0,), 0.01), Station("b", (10.0,), 0.01))
-
-
-def observations() -> Observations:
-    """Three of them."""
-    return Observations([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [0.01] * 3)
 
 
 def log() -> pd.DataFrame:
@@ -142,31 +137,8 @@ def regression(some: tuple[str, ...], others: tuple[str, ...], path: Path) -> No
 
 
 def ozone() -> pd.DataFrame:
-    """Two sites, six days, as the EPA writes them."""
-    days = pd.date_range("2008-01-29", periods=6).strftime("%Y-%m-%d")
-    rows = [
-        {
-            "State Code": "36",
-            "County Code": county,
-            "Site Num": "0012",
-            "Parameter Code": "44201",
-            "POC": 1,
-            "Latitude": 40.0 + int(county) / 10,
-            "Longitude": -73.0,
-            "Sample Duration": "8-HR RUN AVG BEGIN HOUR",
-            "Pollutant Standard": "Ozone 8-hour 2015",
-            "Date Local": day,
-            "Units of Measure": "Parts per million",
-            "1st Max Value": round(0.03 + 0.001 * i + 0.002 * int(county), 6),
-            "Local Site Name": "A",
-            "Address": "1 MAIN STREET",
-            "State Name": "New York",
-            "CBSA Name": "Albany, NY",
-        }
-        for county in ("001", "005")
-        for i, day in enumerate(days)
-    ]
-    return pd.DataFrame(rows)
+    """Some sites, six days, as the EPA writes them."""
+    return airdata(field())
 
 
 _places = itertools.count()
@@ -211,84 +183,64 @@ def uniform_with_one_out() -> PolicyAdapter:
     return policy
 
 
+SHARED: tuple[tuple[Any, str], ...] = (
+    (0, "seed"),
+    (1, "low dimension"),
+    (2, "steps number k q"),
+    (3, "points_per_axis"),
+    (5, "reset_every window total horizon every high"),
+    (10, "N"),
+    (2008, "years"),
+    (0.01, "noise_variance variance"),
+    (0.1, "accuracy epsilon"),
+    (0.5, "value"),
+    (0.9, "discount"),
+    (1.0, "rate time"),
+    (2.0, "width"),
+    (4.0, "t"),
+    ("a", "station station_id id"),
+    ("a name", "name"),
+    ("ppb", "unit"),
+    ("2024-01-02", "when"),
+    ((1, 2), "counts"),
+    ((0.0,), "coordinates"),
+    ((Linear(1.0),), "maps"),
+)
+"""Values that nobody can spoil, and the names of the parameters that they are good for."""
+
 GOOD: dict[str, Callable[[], Any]] = {
+    **{name: lambda value=value: value for value, names in SHARED for name in names.split()},
     "domain": line,
     "kernel": lambda: RBF(1.5),
-    "noise_variance": lambda: 0.01,
-    "seed": lambda: 0,
+    "smooth": lambda: RBF(1.0),
     "expert": expert,
     "experts": lambda: [expert(), expert()],
-    "reset_every": lambda: 5,
-    "window": lambda: 5,
     "X": lambda: np.array([[5.0]]),
     "y": lambda: np.array([0.5]),
-    "t": lambda: 4.0,
     "values": lambda: np.array([0.5]),
-    "variance": lambda: 0.01,
     "recipe": lambda: Recipe(line(), RBF(1.5), 0.01),
-    "state": lambda: Bandit(Recipe(line(), RBF(1.5), 0.01)).state,
     "bounds": lambda: [(0.0, 10.0)],
     "bandit": played,
     "function": lambda: reward,
-    "steps": lambda: 2,
     "problems": lambda: DriftingBump(candidates=11, horizon=3),
     "problem": lambda: DriftingBump(candidates=11, horizon=3),
     "policies": lambda: ["gp-ucb"],
-    "low": lambda: 1,
-    "high": lambda: 5,
-    "levels": lambda: ("a", "b"),
     "plan": lambda: RandomPoints(OnAverage(2.0)),
     "budget": lambda: OnAverage(2.0),
-    "total": lambda: 5,
-    "horizon": lambda: 5,
-    "number": lambda: 2,
-    "rate": lambda: 1.0,
-    "counts": lambda: (1, 2),
-    "dimension": lambda: 1,
-    "discount": lambda: 0.9,
-    "every": lambda: 5,
     "threshold": lambda: lambda told: 1.0 + told,
-    "maps": lambda: (Linear(1.0),),
-    "size": lambda: 2,
-    "width": lambda: 2.0,
-    "smooth": lambda: RBF(1.0),
     "K": lambda: np.eye(4) + 0.1,
-    "k": lambda: 2,
     "rng": lambda: np.random.default_rng(0),
-    "N": lambda: 10,
-    "accuracy": lambda: 0.1,
     "indices": lambda: [0, 1],
     "frame": log,
     "path": at("recording.db"),
     "file": at("log.csv"),
     "files": at("ozone.csv"),
-    "years": lambda: 2008,
-    "q": lambda: 2,
-    "name": lambda: "a name",
-    "unit": lambda: "ppb",
-    "points_per_axis": lambda: 3,
     "stations": stations,
     "transport": stub,
-    "station": lambda: "a",
-    "station_id": lambda: "a",
-    "id": lambda: "a",
     "ids": lambda: ["a", "b"],
-    "time": lambda: 1.0,
-    "value": lambda: 0.5,
-    "coordinates": lambda: (0.0,),
     "points": lambda: [[0.0], [10.0]],
     "read": lambda: lambda _t: None,
-    "acquisition": lambda: lambda X: np.zeros(len(X)),
-    "n": lambda: 2,
-    "count": lambda: 3,
-    "when": lambda: "2024-01-02",
-    "rewards": observations,
-    "observations": observations,
-    "other": observations,
     "context": lambda: [5.0],
-    "told": lambda: 3,
-    "query": lambda: "SELECT 1",
-    "epsilon": lambda: 0.1,
     "place": new_place,
 }
 """Good values by the name of a parameter."""
@@ -326,25 +278,23 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,
+    **{
+        f"tvbandits.{kind}.{verb}.X": lambda: asking().state.rewards.X[:1]
+        for kind in ("Bandit", "Campaign")
+        for verb in ("correct", "retract")
+    },
     "tvbandits.Bandit.save.path": new_place,
     "tvbandits.Campaign.open.place": campaign_place,
-    "tvbandits.Campaign.tell.t": lambda: 5.0,
     "tvbandits.Campaign.drop.X": lambda: asking().pending,
     "tvbandits.Campaign.export.path": new_place,
     "tvbandits.Campaign.backup.path": new_place,
     "tvbandits.load.path": saved,
-    "tvbandits.Bandit.dropped.X": lambda: asking().pending,
     "datasets.GPDrift.value.X": lambda: [[0.0, 0.0]],
     "datasets.Switching.value.X": lambda: Switching().domain.X[:1],
     "tvbandits.Space.encode.points": lambda: {"a": 1.0, "b": 2, "c": "x"},
     "tvbandits.Space.decode.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
-    "tvbandits.Space.check.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
     "tvbandits.Space.table.frame": lambda: pd.DataFrame({"a": [1.0], "b": [2], "c": ["x"]}),
     "tvbandits.Bandit.from_state.state": lambda: played().state,
-    "tvbandits.Recipe.kernel": lambda: RBF(1.5),
-    "queries.budgets.PerStep.number": lambda: 2,
-    "gp.kernels.space_time.OnSpace.kernel": lambda: RBF(1.5),
-    "gp.kernels.space_time.OnTime.kernel": lambda: RBF(1.5),
     "experts.SensorExpert.query.X": lambda: np.array([[0.0]]),
     "experts.SimulatorExpert.query.X": lambda: np.array([[0.5]]),
 }

@@ -1,7 +1,5 @@
 """Bad arguments for everything public, found by itself: each refused by name, or made good use of.
 
-    python -m tests.attack.inputs [--count N] [--seed 0]
-
 Every parameter of every public callable and method (`calls`) is given each of a hundred values that
 people give by mistake or to do harm (`bad_values`). A refusal is a ValueError, a TypeError or an OSError
 that names the parameter or the value. What is taken must be of the type that the annotation names, and
@@ -11,18 +9,16 @@ With --count fewer than all pairs, a random choice of them is tried.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import io
 import itertools
 import re
 import resource
-import signal
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -31,7 +27,18 @@ from sklearn.gaussian_process.kernels import RBF, Kernel
 from tests.attack.bad_values import BAD, Bad, fits
 from tests.attack.calls import Call, calls, spelled
 from tests.attack.good_values import expert, line, reward
-from tests.attack.report import CRASHED, HALF_DONE, SILENT, Count, Tally, run_one, steps
+from tests.attack.report import (
+    CRASHED,
+    HALF_DONE,
+    SILENT,
+    Count,
+    Found,
+    TooLongError,
+    Trial,
+    in_the_loop,
+    in_time,
+    some,
+)
 from tvbandits import (
     Bandit,
     Campaign,
@@ -50,8 +57,6 @@ from tvbandits.gp.fitting.online import Every
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.asking import Asking
 
-COUNT, QUICK = 10**9, 400
-
 SECONDS = 20
 """So long may a call take, with the use that is made of its result."""
 
@@ -62,7 +67,7 @@ WELCOME = (
     # "It is not checked here: the expert judges it."
     r"experts\.Reading\(.*",
     # Rows or names are welcome in any sequence.
-    r".*\((among|points|context|ids|labels)=(empty array|array of .*|categorical|Series of NA)\)",
+    r".*\((among|points|context|ids|labels)=(array of .*|categorical|Series of NA)\)",
     # A number is a width, and a name of one.
     r".*Recipe\(confidence=.*",
 )
@@ -75,26 +80,6 @@ ASKED_FOR = (
     r"policies\.(gp_bucb|bbkb)\(noise_variance=.*",
 )
 """Calls that may take their time: what is asked for is long."""
-
-
-class TooLongError(Exception):
-    """A call did not come to an end."""
-
-
-@contextlib.contextmanager
-def in_time(seconds: int) -> Iterator[None]:
-    """Raise a `TooLongError` if what is within takes longer."""
-
-    def ring(_number: int, _frame: FrameType | None) -> None:
-        raise TooLongError(f"no end after {seconds} seconds")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextlib.contextmanager
@@ -289,8 +274,6 @@ def tried(call: Call, name: str, bad: Bad) -> Verdict:
             holder = getattr(function, "__self__", None)
             before = holder.state if isinstance(holder, Bandit) else None
             made = function(**good)
-        except builtins.BaseExceptionGroup as error:
-            return Verdict("", CRASHED, repr(error))
         except TooLongError as error:
             return Verdict("", "without end", str(error))
         except Exception as error:
@@ -320,42 +303,34 @@ def used(made: Any, name: str, value: Any) -> Verdict:
     return Verdict("taken, and it works")
 
 
-def pairs(count: int, seed: int) -> list[tuple[Call, str, Bad]]:
-    """Calls, their parameters and bad values: all of them, or so many at random."""
-    every = [(call, name, bad) for call in calls() for name in call.parameters for bad in BAD]
-    if count >= len(every):
-        return every
-    chosen = np.random.default_rng(seed).choice(len(every), count, replace=False)
-    return [every[i] for i in sorted(chosen)]
+def judged(call: Call, name: str, bad: Bad) -> str:
+    """Give it in time and in little memory, and judge."""
+    with in_little_memory(), in_time(SECONDS), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            verdict = tried(call, name, bad)
+        except TooLongError as error:
+            verdict = Verdict("", "without end", str(error))
+    if verdict.fault == "without end" and any(
+        re.fullmatch(each, f"{call.name}({name}={bad.name})") for each in ASKED_FOR
+    ):
+        return "as long as it was asked for"
+    if verdict.fault:
+        raise Found(verdict.fault, verdict.detail)
+    return verdict.outcome
 
 
-def attack(count: int, seed: int) -> Tally:
-    """Try so many pairs."""
-    found = Count("bad inputs")
-    every = [each for each in pairs(count, seed) if not each[0].unknown]
+@in_the_loop(10**9, 400)
+def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
+    """So many pairs of a parameter and a bad value; all, if there are not as many."""
     for call in calls():
-        if call.unknown:
-            found.fault("unknown", f"{call.name}: no good value for {', '.join(call.unknown)}")
-    with in_little_memory():
-        for i in steps(range(len(every)), "bad inputs"):
-            call, name, bad = every[i]
-            found.tried()
-            with in_time(SECONDS), contextlib.redirect_stdout(io.StringIO()):
-                try:
-                    verdict = tried(call, name, bad)
-                except TooLongError as error:
-                    verdict = Verdict("", "without end", str(error))
-            spelled_out = f"{call.name}({name}={bad.name})"
-            if verdict.fault == "without end" and any(
-                re.fullmatch(each, spelled_out) for each in ASKED_FOR
-            ):
-                verdict = Verdict("as long as it was asked for")
-            if verdict.fault:
-                found.fault(verdict.fault, f"{spelled_out}: {verdict.detail}")
-            else:
-                found.also(verdict.outcome)
-    return found.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.inputs", COUNT)
+        for name in call.unknown:
+            found.fault("not tried", f"{call.name}({name}=) has no good value")
+    every = [
+        (call, name, bad)
+        for call in calls()
+        if not call.unknown
+        for name in call.parameters
+        for bad in BAD
+    ]
+    for call, name, bad in some(every, count, seed):
+        yield f"{call.name}({name}={bad.name})", partial(judged, call, name, bad)

@@ -1,7 +1,5 @@
 """Calls that are interrupted at any line: made or not made, never half, and all goes on as if nothing.
 
-    python -m tests.attack.interruptions [--count 5000] [--seed 0]
-
 A random bandit (every policy by name, and random recipes) plays beside
 a twin that nothing happens to. Into its calls a KeyboardInterrupt, a MemoryError or an ordinary error
 is thrown at an executed line of the package or of a kernel of scikit-learn, the error kept alive as an
@@ -16,12 +14,13 @@ from __future__ import annotations
 
 import gc
 import inspect
+import itertools
 import pickle
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -31,16 +30,14 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import tvbandits
 from tests.attack import bandits
-from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Tally, run_one, steps
+from tests.attack.bandits import Call, calls_of, seen
+from tests.attack.report import HALF_DONE, SILENT, WRONG, Count, Trial, in_the_loop
 from tvbandits import Bandit, Candidates
-from tvbandits.acquisition.batch_rules import BatchLimitWarning
 from tvbandits.bandit.state import State, same_value
 from tvbandits.core import threads
-from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import ExpertDownWarning
 from tvbandits.policies import POLICIES, Setting
 
-COUNT, QUICK, STEPS = 5000, 60, 7
+STEPS = 7
 
 HOME = Path(tvbandits.__file__).resolve().parent
 PLACES = (
@@ -135,14 +132,6 @@ def drawn(seen: list[Line], rng: np.random.Generator) -> int:
     return times[int(rng.integers(len(times)))]
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of a bandit, by its name."""
-
-    name: str
-    make: Callable[[Bandit], Any]
-
-
 def player_of(seed: int) -> tuple[Bandit, Any, str]:
     """A bandit, the truth it plays on, and what it is; made anew each time."""
     # Other players have no state that could be compared.
@@ -173,46 +162,6 @@ def player_of(seed: int) -> tuple[Bandit, Any, str]:
         seed=seed,
     )
     return POLICIES[name].make(setting), wave, name
-
-
-def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -> Iterator[Call]:
-    """What an honest user may call at one time; `bandit` is the twin, which has done all before."""
-    domain = bandit.recipe.domain
-    n = int(rng.choice([2, 3])) if rng.random() < 0.2 else None
-    points = domain.sample(3, rng)
-    looks = [
-        Call("predict", lambda b: b.predict(points, now)),
-        Call("recommend", lambda b: b.recommend(now)),
-        Call("history", lambda b: b.history.to_csv()),
-        Call("state", lambda b: len(pickle.dumps(b.state)) > 0),
-        Call("from_state", lambda b: Bandit.from_state(b.recipe, b.state).pending),
-    ]
-    if not (len(bandit.state.rewards) or len(bandit.state.answers)):
-        del looks[1]  # there is nothing to recommend
-    yield looks[int(rng.integers(len(looks)))]
-    yield Call("ask", lambda b: b.ask(now, n))
-    if bandit.recipe.asking is not None and rng.random() < 0.6:
-        yield Call("questions", lambda b: b.questions())
-        answers = truth(points, now)
-        yield Call("answer", lambda b: b.answer(points, answers, now))
-    yield looks[int(rng.integers(len(looks)))]
-    out = bandit.pending
-    if len(out) > 2 and rng.random() < 0.3:
-        yield Call("drop", lambda b: b.drop(out[:1]))
-        out = bandit.pending
-    if len(out) == 0:  # an ask that was not made again
-        return
-    told = out[: max(1, int(rng.integers(len(out) + 1)))]
-    y = truth(told, now)
-    if rng.random() < 0.1:
-        y[0] = np.nan
-    late = now - 1.5 if rng.random() < 0.15 else None
-    yield Call("tell", lambda b: seen(b.tell(told, y, late)))
-
-
-def seen(info: Any) -> Any:
-    """What is the same whenever it happens."""
-    return replace(info, seconds={}) if hasattr(info, "seconds") else info
 
 
 def same_state(one: State, other: State) -> bool:
@@ -350,26 +299,17 @@ class Duel:
         self.over = True
 
 
-def attack(count: int, seed: int) -> Tally:
-    """Interrupt about so many calls."""
-    found = Count("interruptions")
-    for each in steps(range(count), "interruptions"):
+@in_the_loop(5000, 60)
+def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
+    """Interrupt about so many calls: duels, one after the other, each of which counts its own."""
+    for each in itertools.count(seed):
         if found.tally.tried >= count:
             break
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", ExpertDownWarning)
-            warnings.simplefilter("ignore", BatchLimitWarning)
-            warnings.simplefilter("ignore", ResourceWarning)
-            try:
-                Duel(seed + each, found).play()
-            except FactorisationError:
-                found.also("refused with a remedy")
-            except Exception as error:
-                found.fault(CRASHED, f"seed {seed + each}: {type(error).__name__}: {error}")
+        found.tried(-1)  # a duel is no attempt
+        yield f"seed {each}", partial(duel, each, found)
     gc.collect()
-    return found.tally
 
 
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.interruptions", COUNT)
+def duel(seed: int, found: Count) -> None:
+    """Play one."""
+    Duel(seed, found).play()

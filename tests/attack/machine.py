@@ -1,7 +1,5 @@
 """A machine of calls in any order, by hypothesis: what breaks a bandit is found with the shortest story.
 
-    python -m tests.attack.machine [--count 300] [--seed 0]
-
 Ask, with so many points; tell at once, in parts, late, without a reading; predict, recommend, drop,
 questions and answers; resume from a pickled state; be interrupted at any line; bad calls. A twin does
 the same, but the interrupts: it gives the same and stands the same after every call, to the last bit. In
@@ -10,8 +8,9 @@ the end predictions are those of the exact posterior of what was told.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
-import warnings
+from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -30,14 +29,12 @@ from hypothesis.stateful import (
 
 from tests.attack import bandits
 from tests.attack.interruptions import Call, Duel, player_of, same_state, seen
-from tests.attack.report import WRONG, Count, Tally, run_one
+from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop, strictly
 from tvbandits import Bandit
-from tvbandits.acquisition.batch_rules import BatchLimitWarning
 from tvbandits.bandit.state import same_value
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import ExpertDownWarning
 
-COUNT, QUICK, STEPS = 300, 5, 14
+STEPS = 14
 
 SEEDS = st.integers(0, 9999)
 
@@ -58,7 +55,7 @@ class Machine(RuleBasedStateMachine):
         """Let both make a call; what it gave."""
         results = []
         for each in (self.duel.bandit, self.duel.twin):
-            with quiet():
+            with strictly():
                 try:
                     results.append(call(each))
                 except FactorisationError as error:  # an honest refusal, with a remedy
@@ -136,7 +133,7 @@ class Machine(RuleBasedStateMachine):
         }
         if what == "questions" and duel.twin.recipe.asking is None:
             return
-        with quiet():
+        with strictly():
             duel.attack(Call(what, calls[what]))
         tally = duel.count.tally
         assert not tally.faults, tally.examples
@@ -166,36 +163,8 @@ class Machine(RuleBasedStateMachine):
             return
         bandit, rng = self.duel.bandit, np.random.default_rng(self.seed)
         unit = bandits.recipe_of(self.seed)[2]["unit"]
-        with quiet():
-            try:
-                found = bandits.against_the_exact(bandit, self.seed, self.now, unit, rng)
-            except FactorisationError:
-                return
-        assert not found, found
-
-
-class quiet(warnings.catch_warnings):  # noqa: N801 - a block
-    """Warnings are errors, but that an expert is down."""
-
-    def __enter__(self) -> None:  # type: ignore[override]
-        super().__enter__()
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ExpertDownWarning)
-        warnings.simplefilter("ignore", BatchLimitWarning)
-
-
-def attack(count: int, seed: int) -> Tally:
-    """Play so many stories; hypothesis ends at the first that breaks something."""
-    found = Count("machine of calls")
-    found.tried(count)
-    machine = type("Machine", (Machine,), {"first": 10_000 * seed})
-    try:
-        with TemporaryDirectory(prefix="attack") as folder:
-            set_hypothesis_home_dir(folder)  # it keeps files wherever it is run
-            run_state_machine_as_test(machine, settings=quick(count))
-    except AssertionError as error:
-        found.fault(WRONG, str(error))
-    return found.tally
+        with strictly(), contextlib.suppress(FactorisationError):
+            bandits.against_the_exact(bandit, self.now, unit, rng)
 
 
 def quick(stories: int) -> settings:
@@ -210,5 +179,19 @@ def quick(stories: int) -> settings:
     )
 
 
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.machine", COUNT)
+def told(stories: int, first: int) -> None:
+    """Play stories; hypothesis ends at the first that breaks something."""
+    machine = type("Machine", (Machine,), {"first": first})
+    with TemporaryDirectory(prefix="attack") as folder:
+        set_hypothesis_home_dir(folder)  # it keeps files wherever it is run
+        try:
+            run_state_machine_as_test(machine, settings=quick(stories))
+        except AssertionError as error:
+            raise Found(WRONG, str(error)) from error
+
+
+@in_the_loop(300, 5)
+def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
+    """Play so many stories."""
+    found.tried(count - 1)
+    yield f"seed {seed}", lambda: told(count, 10_000 * seed)

@@ -96,11 +96,6 @@ def time_kernels() -> dict[str, type]:
     }
 
 
-def one_of(found: Mapping[str, type], rng: np.random.Generator) -> type:
-    """One of some classes."""
-    return list(found.values())[int(rng.integers(len(found)))]
-
-
 def example(cls: type, options: Options, rng: np.random.Generator, *, more: float = 0.3) -> Any:
     """An object of a class, with every parameter that has to be given and some of the others.
 

@@ -1,7 +1,5 @@
 """Numbers that could poison a bandit for good: refused with the limit that they pass, or all works.
 
-    python -m tests.attack.poison [--count 2000] [--seed 0]
-
 Every policy that asks for points (found by itself), on candidates or a box, with constants, scales and
 noise of any size in its kernel, is told rewards, variances, times and answers of any size, nodata
 values of file formats among them. What is refused changes nothing, and the message says the limit; after
@@ -12,33 +10,28 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import warnings
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from tests.attack.inputs import in_time
-from tests.attack.report import CRASHED, HALF_DONE, WRONG, Count, Tally, run_one, steps
+from tests.attack.bad_values import NODATA
+from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, in_time
 from tvbandits import Bandit, Box, Candidates, ExpertError
-from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import Answers, ExpertDownWarning
+from tvbandits.core.protocols import Answers
 from tvbandits.experts import Reading, SensorExpert, Station
 from tvbandits.policies import POLICIES
-
-COUNT, QUICK = 2000, 40
 
 SECONDS = 60
 
 SIZES = (5e-324, 1e-308, 1e-160, 1e-100, 1e-51, 1e-50, 1e-20, 1e20, 1e49, 1e50, 1e51, 1e100, 1e150)
 """Sizes at the ends of what can be represented, squared, divided and multiplied."""
 
-NODATA = (-1.7976931348623157e308, -3.4028234663852886e38, 1e308, 1e200, 9.969209968386869e36)
-"""What file formats write for "no data": of GDAL in double and single precision, of NetCDF."""
 
-
-class Saying:
-    """An expert whose answers have any size."""
+class AnySize:
+    """An expert and a transport whose numbers have any size."""
 
     def __init__(self, value: float, variance: float) -> None:
         self._value, self._variance = value, variance
@@ -46,13 +39,6 @@ class Saying:
     def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002 - one face for all
         """The same for each point."""
         return Answers(np.full(len(X), self._value), np.full(len(X), self._variance))
-
-
-class Sending:
-    """A transport whose readings have any size."""
-
-    def __init__(self, value: float, variance: float) -> None:
-        self._value, self._variance = value, variance
 
     def request(self, stations: Any, t: float) -> list[Reading]:
         """The same of each station."""
@@ -93,8 +79,8 @@ def expert_of(domain: Any, rng: np.random.Generator) -> Any:
     value, variance = some(rng), abs(some(rng)) + 5e-324
     if isinstance(domain, Candidates) and rng.random() < 0.5:
         stations = [Station(str(i), tuple(x), 0.01) for i, x in enumerate(domain.X.tolist())]
-        return SensorExpert(stations, Sending(value, variance))
-    return Saying(value, variance)
+        return SensorExpert(stations, AnySize(value, variance))
+    return AnySize(value, variance)
 
 
 def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
@@ -136,14 +122,14 @@ def is_limit(error: Exception) -> bool:
     return any(word in str(error) for word in words)
 
 
-def play(policy: Any, domain: Any, rng: np.random.Generator) -> str:
-    """Tell it numbers of any size; what was wrong, or nothing."""
+def play(policy: Any, domain: Any, rng: np.random.Generator) -> None:
+    """Tell it numbers of any size."""
     t = float(rng.choice([0.0, 1.0, -(2.0**52), 2.0**53 - 40, 1e15]))
     for _ in range(8):
         t += float(rng.choice([1.0, 1.0, 0.25]))
         X = policy.ask(t, n=2) if isinstance(policy, Bandit) else policy.ask(t)
         if not np.isfinite(X).all():
-            return f"asks for {X}"
+            raise Found(WRONG, f"asks for {X}")
         y = np.array([some(rng) for _ in X])
         options = {} if rng.random() < 0.6 else {"variance": abs(some(rng))}
         before = policy.state if isinstance(policy, Bandit) else None
@@ -155,48 +141,34 @@ def play(policy: Any, domain: Any, rng: np.random.Generator) -> str:
             if not is_limit(error):
                 raise
             if isinstance(policy, Bandit) and policy.state is not before:
-                return "refused, and half done"
+                raise Found(HALF_DONE, f"refused, and half done: {error}") from error
             policy.tell(X, np.tanh(y / 1e50), t)
         if isinstance(policy, Bandit):
             policy.recommend(t + 1.0)
             mean, deviation = policy.predict(domain.sample(3, rng), t + 1.0)
             good = np.isfinite(mean).all() and np.isfinite(deviation).all()
             if not good or (deviation < 0).any():
-                return f"predicts {mean} +- {deviation}"
-    return ""
+                raise Found(WRONG, f"predicts {mean} +- {deviation}")
 
 
-def attack(count: int, seed: int) -> Tally:
-    """So many policies."""
-    found = Count("poison")
-    names = itertools.cycle(sorted(POLICIES))
-    for i in steps(range(count), "poison"):
-        name = next(names)
-        found.tried()
-        began = False
+def poisoned(name: str, seed: int) -> str:
+    """Make one policy, and play it."""
+    with in_time(SECONDS):
         try:
-            with warnings.catch_warnings(), in_time(SECONDS):
-                warnings.simplefilter("error")
-                warnings.simplefilter("ignore", ExpertDownWarning)
-                policy, domain, rng = policy_of(name, seed * 1_000_003 + i)
-                began = True
-                wrong = play(policy, domain, rng)
-        except (FactorisationError, ExpertError) as error:
-            found.also(f"refused with a remedy: {type(error).__name__}")
+            policy, domain, rng = policy_of(name, seed)
         except ValueError as error:
-            if not began and is_limit(error):
-                found.also("refused at the door")
-            else:
-                found.fault(CRASHED, f"{name}, {i}: ValueError: {error}"[:300])
-        except Exception as error:
-            found.fault(CRASHED, f"{name}, {i}: {type(error).__name__}: {error}"[:300])
-        else:
-            found.also("taken, and it works")
-            if wrong:
-                kind = HALF_DONE if "half" in wrong else WRONG
-                found.fault(kind, f"{name}, {i}: {wrong}")
-    return found.tally
+            if not is_limit(error):
+                raise
+            return "refused at the door"
+        try:
+            play(policy, domain, rng)
+        except ExpertError:
+            return "refused with a remedy"
+    return "taken, and it works"
 
 
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.poison", COUNT)
+@in_the_loop(2000, 40)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
+    """So many policies."""
+    for i, name in zip(range(count), itertools.cycle(sorted(POLICIES)), strict=False):
+        yield f"{name}, {i}", partial(poisoned, name, seed * 1_000_003 + i)

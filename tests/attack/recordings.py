@@ -1,29 +1,29 @@
 """Damaged recordings: none may be read with other values, without a word.
 
-`python -m tests.attack.recordings [--count COPIES]` makes a recording, damages so many copies of it
-(1,000 by default: bytes flipped, cut off, zeroed and swapped, rows edited, deleted, added and moved from
-another recording) and reads each in every way there is. It prints a count of each outcome, and ends with
-status 1 if a copy gave other values in silence, or an error that does not name it.
+Bytes are flipped, cut off, zeroed and swapped, rows edited, deleted, added and moved from another
+recording; each copy is read in every way there is, and gives the right values or an error that names it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import shutil
 import sqlite3
-import tempfile
 import warnings
-from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from tests.attack.report import CRASHED, SILENT, Count, Tally, run_one
+from tests.attack.bad_values import cut_off, flipped, overwritten
+from tests.attack.report import CRASHED, SILENT, Count, Found, Trial, in_the_loop, one_of
 from tvbandits.core.protocols import Answers
 from tvbandits.experts import CachedLogExpert, Recording, recorded
 
-Damage = Callable[[Path, np.random.Generator], str]
+Damage = Callable[[Path, np.random.Generator], None]
 
 POINTS = np.array([[0.25 * i, 1.0 - 0.5 * i] for i in range(6)])
 TIMES = 8
@@ -53,34 +53,6 @@ def make(path: Path, shift: float = 0.0) -> None:
             expert.query(POINTS, t + shift)
 
 
-def flipped(path: Path, rng: np.random.Generator) -> str:
-    """One to eight bits, anywhere."""
-    content = bytearray(path.read_bytes())
-    for _ in range(int(rng.integers(1, 9))):
-        content[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))
-    path.write_bytes(content)
-    return "bits flipped"
-
-
-def overwritten(path: Path, rng: np.random.Generator) -> str:
-    """A stretch of bytes, by zeros, by noise, or by another stretch."""
-    content = bytearray(path.read_bytes())
-    size = int(rng.integers(1, 600))
-    start, other = (int(each) for each in rng.integers(len(content) - size, size=2))
-    new = (bytes(size), rng.bytes(size), bytes(content[other : other + size]))
-    content[start : start + size] = new[int(rng.integers(3))]
-    path.write_bytes(content)
-    return "bytes overwritten"
-
-
-def truncated(path: Path, rng: np.random.Generator) -> str:
-    """Cut off, at a page or anywhere."""
-    content = path.read_bytes()
-    cut = int(rng.integers(1, len(content)))
-    path.write_bytes(content[: cut - cut % 4096 if rng.random() < 0.5 and cut >= 4096 else cut])
-    return "cut off"
-
-
 EDITS = (
     "UPDATE journal SET body = replace(body, '1', '2') WHERE seq = {row}",
     "UPDATE journal SET body = replace(body, '\"nan\"', '0.5') WHERE kind = 'answered'",
@@ -107,113 +79,113 @@ EDITS = (
 )
 
 
-def edited(path: Path, rng: np.random.Generator) -> str:
-    """Rows or tables, through SQLite itself: the file is sound, and says something else."""
-    statement = EDITS[int(rng.integers(len(EDITS)))].format(row=int(rng.integers(1, 16)))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(statement)
-        connection.commit()
-    return "rows edited"
+def changed(path: Path, *statements: str) -> None:
+    """Change it through SQLite itself: the file is sound, and says something else."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
-def endless(path: Path, rng: np.random.Generator) -> str:
+def edited(path: Path, rng: np.random.Generator) -> None:
+    """Rows or tables."""
+    changed(path, one_of(EDITS, rng).format(row=int(rng.integers(1, 16))))
+
+
+def endless(path: Path, rng: np.random.Generator) -> None:
     """A view without an end in the place of a table."""
-    table = ("journal", "head")[int(rng.integers(2))]
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA legacy_alter_table = ON")
+    table = one_of(("journal", "head"), rng)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-        connection.execute(f"ALTER TABLE {table} RENAME TO away")
-        connection.execute(
-            f"CREATE VIEW {table} AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-            f"SELECT {', '.join(f'i AS {name}' for name in columns)} FROM n"
-        )
-        connection.commit()
-    return "a view without an end"
+    changed(
+        path,
+        "PRAGMA legacy_alter_table = ON",
+        f"ALTER TABLE {table} RENAME TO away",
+        f"CREATE VIEW {table} AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        f"SELECT {', '.join(f'i AS {name}' for name in columns)} FROM n",
+    )
 
 
-def swapped(path: Path, rng: np.random.Generator) -> str:
+def swapped(path: Path, rng: np.random.Generator) -> None:
     """A page of another recording of the same shape."""
     other = path.with_name("other.db")
     if not other.exists():
         make(other, shift=100.0)
-    content, theirs = bytearray(path.read_bytes()), other.read_bytes()
-    pages = min(len(content), len(theirs)) // 4096
-    page = int(rng.integers(pages)) * 4096
-    content[page : page + 4096] = theirs[page : page + 4096]
-    path.write_bytes(content)
-    return "a page of another"
+    content, theirs = path.read_bytes(), other.read_bytes()
+    page = int(rng.integers(min(len(content), len(theirs)) // 4096)) * 4096
+    path.write_bytes(content[:page] + theirs[page : page + 4096] + content[page + 4096 :])
 
 
-DAMAGES: tuple[Damage, ...] = (flipped, overwritten, truncated, edited, endless, swapped)
+def _bytes(change: Callable[[bytes, np.random.Generator], bytes]) -> Damage:
+    return lambda path, rng: path.write_bytes(change(path.read_bytes(), rng)) and None
 
 
-def readings(path: Path) -> list[tuple[str, Callable[[], object]]]:
-    """Every way to read a recording; each gives something that can be compared."""
-
-    def again() -> object:
-        with Recording(Never(), path) as expert:
-            said = [expert.query(POINTS, float(t)) for t in range(TIMES)]
-            cost = expert.cost - sum(each.cost for each in said)
-            return [(each.values.tobytes(), each.variance.tobytes()) for each in said], cost
-
-    def table() -> object:
-        frame = recorded(path)
-        return frame.drop(columns="asked_at").to_numpy(float).tobytes(), tuple(frame["asked_at"])
-
-    def log() -> object:
-        expert = CachedLogExpert.from_recording(path)
-        said = [expert.query(POINTS, float(t)) for t in range(TIMES)]
-        return [(each.values.tobytes(), each.variance.tobytes()) for each in said]
-
-    return [("recorded", table), ("from_recording", log), ("Recording", again)]
+DAMAGES: dict[str, Damage] = {
+    "bits flipped": _bytes(flipped),
+    "bytes overwritten": _bytes(overwritten),
+    "cut off": _bytes(cut_off),
+    "rows edited": edited,
+    "a view without an end": endless,
+    "a page of another": swapped,
+}
 
 
-def damaged(copies: int, seed: int = 0) -> Counter[tuple[str, str]]:
-    """Damage so many copies; counts of (damage, outcome)."""
-    rng = np.random.default_rng(seed)
-    outcomes: Counter[tuple[str, str]] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
+def said(expert: Recording | CachedLogExpert) -> list[tuple[bytes, bytes, float]]:
+    """What it answers to all that was asked."""
+    answers = [expert.query(POINTS, float(t)) for t in range(TIMES)]
+    return [(each.values.tobytes(), each.variance.tobytes(), each.cost) for each in answers]
+
+
+def again(path: Path) -> object:
+    """What a recording gives without its expert, and what that has cost."""
+    with Recording(Never(), path) as expert:
+        return said(expert), expert.cost
+
+
+def table(path: Path) -> object:
+    """All rows."""
+    frame = recorded(path)
+    return frame.drop(columns="asked_at").to_numpy(float).tobytes(), tuple(frame["asked_at"])
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "recorded": table,
+    "from_recording": lambda path: said(CachedLogExpert.from_recording(path)),
+    "Recording": again,
+}
+"""Every way to read a recording; each gives something that can be compared."""
+
+
+def reading(damage: str, reader: str, copy: Path, right: object, rng: np.random.Generator) -> str:
+    """Damage the copy, and read it."""
+    shutil.copy(copy.with_name("original.db"), copy)
+    DAMAGES[damage](copy, rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = READERS[reader](copy)
+        except (ValueError, FileNotFoundError, RuntimeError) as error:
+            if "copy.db" not in str(error):
+                raise Found(CRASHED, f"not named: {type(error).__name__}: {error}") from error
+            return f"{damage}: refused by name"
+    if found != right:
+        raise Found(SILENT, "other values")
+    return f"{damage}: the right values"
+
+
+@in_the_loop(1000)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
+    """Damage so many copies, each in the same way for every reader."""
+    with TemporaryDirectory(prefix="attack") as folder:
         original, copy = Path(folder, "original.db"), Path(folder, "copy.db")
         make(original)
         right = {}
-        for name, read in readings(copy):
+        for name, read in READERS.items():
             shutil.copy(original, copy)
-            right[name] = read()
-        for number in range(copies):
-            state = rng.bit_generator.state
-            for name, read in readings(copy):
-                rng.bit_generator.state = state  # the very same damage for each way of reading
-                shutil.copy(original, copy)
-                done = DAMAGES[number % len(DAMAGES)](copy, rng)
-                outcomes[done, _outcome(read, right[name])] += 1
-    return outcomes
-
-
-def _outcome(read: Callable[[], object], right: object) -> str:
-    with warnings.catch_warnings(record=True):
-        warnings.simplefilter("always")
-        try:
-            found = read()
-        except (ValueError, FileNotFoundError, RuntimeError) as error:
-            named = "copy.db" in str(error)
-            return "refused by name" if named else f"NOT NAMED: {type(error).__name__}: {error}"
-        except Exception as error:
-            return f"NOT OURS: {type(error).__name__}: {error}"
-    return "the right values" if found == right else "SILENT: other values"
-
-
-def attack(count: int, seed: int) -> Tally:
-    """Damage so many copies."""
-    found = Count("damaged recordings")
-    found.tried(count)
-    for (damage, outcome), times in sorted(damaged(count, seed).items()):
-        found.also(f"{damage}: {outcome}", times)
-        if outcome[:3].isupper():
-            kind = SILENT if outcome.startswith("SILENT") else CRASHED
-            for _ in range(times):
-                found.fault(kind, f"{damage}: {outcome}")
-    return found.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.recordings", 1000)
+            right[name] = read(copy)
+        for number, damage in zip(range(count), itertools.cycle(DAMAGES), strict=False):
+            for name in READERS:
+                rng = np.random.default_rng([seed, number])
+                yield (
+                    f"{number}, {damage}: {name}",
+                    partial(reading, damage, name, copy, right[name], rng),
+                )

@@ -1,7 +1,5 @@
 """Redirects of an https server: only https, and only the host that was named, unless told otherwise.
 
-    python -m tests.attack.redirects
-
 Two TLS servers on this machine, `localhost` and `127.0.0.1`, with a certificate of our own that is
 trusted here. The first sends a download elsewhere: to another host, another port, to http, to addresses
 of the network, by several hops. It must be refused in one line that names where, and nobody else may be
@@ -18,16 +16,15 @@ import ssl
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest import mock
 
-from tests.attack.report import CRASHED, SILENT, WRONG, Count, Tally, run_one
+from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop
 from tvbandits.datasets import DownloadLimits
 from tvbandits.datasets.epa_ozone.download import Transfer, download
-
-COUNT = QUICK = 40
 
 BODY = b"a file"
 
@@ -137,38 +134,42 @@ def welcome_places(here: int) -> list[str]:
     return ["/file", "file", f"https://localhost:{here}/file", f"//LOCALHOST:{here}/a", "/go?/b"]
 
 
-def fetched(url: str, limits: DownloadLimits) -> tuple[bytes | None, Exception | None]:
-    """What came, or the error."""
+def fetched(url: str, limits: DownloadLimits) -> bytes:
+    """What came."""
     with tempfile.TemporaryDirectory(prefix="attack") as folder:
         part = Path(folder, "file.part")
-        try:
-            download(Transfer(url, part, "file", None, limits))
-        except Exception as error:
-            return None, error
-        return part.read_bytes(), None
+        download(Transfer(url, part, "file", None, limits))
+        return part.read_bytes()
 
 
-def refusal(found: Count, what: str, error: Exception | None, others: list[Server]) -> None:
-    """A redirect that must not be followed."""
-    found.tried()
-    if error is None:
-        found.fault(SILENT, f"{what}: followed")
-    elif not isinstance(error, OSError):
-        found.fault(CRASHED, f"{what}: {type(error).__name__}: {error}")
-    elif any(server.asked for server in others):
-        found.fault(WRONG, f"{what}: another server was asked")
-    elif "https://" not in str(error) or not str(error).isprintable():
-        found.fault("not named", f"{what}: {error}")
-    else:
-        found.also("refused by name")
+def refused(url: str, others: Sequence[Server] = ()) -> str:
+    """What must not be followed, and asked of nobody else."""
+    for server in others:
+        server.asked.clear()
+    try:
+        fetched(url, DownloadLimits())
+    except OSError as error:
+        if any(server.asked for server in others):
+            raise Found(WRONG, "another server was asked") from error
+        if "https://" not in str(error) or not str(error).isprintable():
+            raise Found("not named", str(error)) from error
+        return "refused by name"
+    raise Found(SILENT, "followed")
 
 
-def attack(count: int, seed: int) -> Tally:  # noqa: ARG001 - all are tried, each once
+def followed(url: str, limits: DownloadLimits) -> str:
+    """What is welcome."""
+    if fetched(url, limits) != BODY:
+        raise Found(WRONG, "something else came")
+    return "followed"
+
+
+@in_the_loop(40, 40)
+def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:  # noqa: ARG001 - each once
     """Every redirect; `count` is the most that are tried."""
-    found = Count("redirects")
     if reason := why_not():
         found.also(f"not tried: {reason}")
-        return found.tally
+        return
     with contextlib.ExitStack() as open_:
         folder = Path(open_.enter_context(tempfile.TemporaryDirectory(prefix="attack")))
         ours = certificate(folder, "DNS:localhost,DNS:localhost.,IP:127.0.0.1")
@@ -178,28 +179,14 @@ def attack(count: int, seed: int) -> Tally:  # noqa: ARG001 - all are tried, eac
         trusted = {"REQUESTS_CA_BUNDLE": str(ours[0])}
         open_.enter_context(mock.patch.dict(os.environ, trusted))
         ports = [each.server_port for each in (here, there, plain)]
-        home, others = f"https://localhost:{ports[0]}", [there, plain]
+        home, anywhere = f"https://localhost:{ports[0]}", DownloadLimits(anywhere=True)
         for place in refused_places(*ports)[:count]:
-            for other in others:
-                other.asked.clear()
-            refusal(found, place, fetched(f"{home}/go?{place}", DownloadLimits())[1], others)
-        for place, limits in [
-            *((each, DownloadLimits()) for each in welcome_places(ports[0])),
-            (f"https://127.0.0.1:{ports[1]}/file", DownloadLimits(anywhere=True)),
-            (f"http://localhost:{ports[2]}/file", DownloadLimits(anywhere=True)),
-        ]:
-            found.tried()
-            body, error = fetched(f"{home}/go?{place}", limits)
-            if body != BODY:
-                found.fault(WRONG, f"{place}: not followed: {error}")
-            else:
-                found.also("followed")
+            yield place, partial(refused, f"{home}/go?{place}", [there, plain])
+        for place in welcome_places(ports[0]):
+            yield place, partial(followed, f"{home}/go?{place}", DownloadLimits())
+        for place in (f"https://127.0.0.1:{ports[1]}/file", f"http://localhost:{ports[2]}/file"):
+            yield place, partial(followed, f"{home}/go?{place}", anywhere)
         url = f"https://localhost:{another.server_port}/file"
-        refusal(found, "a certificate that is not trusted", fetched(url, DownloadLimits())[1], [])
+        yield "a certificate that is not trusted", partial(refused, url)
         os.environ["REQUESTS_CA_BUNDLE"] = str(theirs[0])
-        refusal(found, "another host's certificate", fetched(url, DownloadLimits())[1], [another])
-    return found.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.redirects", COUNT)
+        yield "another host's certificate", partial(refused, url, [another])

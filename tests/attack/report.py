@@ -1,16 +1,28 @@
-"""What an attack found, and how that is shown."""
+"""The loop that all attacks go through, what it counts, and how that is shown."""
 
 from __future__ import annotations
 
-import argparse
+import contextlib
+import functools
+import signal
 import sys
+import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
+from typing import TypeVar
 
+import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from tvbandits.acquisition.batch_rules import BatchLimitWarning
+from tvbandits.core.linalg import FactorisationError
+from tvbandits.core.protocols import ExpertDownWarning
+from tvbandits.gp.posteriors.expense import ExpensiveWarning
 
 CRASHED, WRONG, HALF_DONE, SILENT = FAULTS = ("crashed", "wrong", "half-done", "silent")
 """The columns: an error without a name, a wrong answer, a call that was neither made nor not made,
@@ -88,13 +100,106 @@ class Count:
         )
 
 
+class Found(Exception):  # noqa: N818 - a finding, which ends a trial
+    """A fault that a trial has met."""
+
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(what)
+        self.kind = kind
+
+
+class TooLongError(Exception):
+    """A call did not come to an end."""
+
+
+@contextlib.contextmanager
+def in_time(seconds: int) -> Iterator[None]:
+    """Raise a `TooLongError` if what is within takes longer."""
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise TooLongError(f"no end after {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def strictly() -> Iterator[None]:
+    """Warnings are errors, but those that an honest use may meet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for each in (ExpertDownWarning, BatchLimitWarning, ExpensiveWarning, ResourceWarning):
+            warnings.simplefilter("ignore", each)
+        yield
+
+
+Trial = tuple[str, Callable[[], str | None]]
+"""How to repeat it, and a call that gives an outcome that is no fault, or raises `Found` or another."""
+
 Attack = Callable[[int, int], Tally]
 """`attack(count, seed)`: about so many attempts, drawn from a seed."""
 
 
-def steps(things: Sequence[int] | range, about: str) -> Iterator[int]:
-    """The same, with a progress bar on a terminal."""
-    yield from track(things, about, console=Console(stderr=True), disable=not sys.stderr.isatty())
+def once(found: Count, example: str, trial: Callable[[], str | None]) -> None:
+    """Make one trial, and count what came of it."""
+    try:
+        with strictly():
+            outcome = trial()
+    except Found as fault:
+        found.fault(fault.kind, f"{example}: {fault}")
+    except FactorisationError:
+        found.also("refused with a remedy")
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
+        found.fault(CRASHED, f"{example}: {type(error).__name__}: {error}"[:300] + f" ({place})")
+    else:
+        if outcome:
+            found.also(outcome)
+
+
+def in_the_loop(
+    count: int = 1000, quick: int = 20
+) -> Callable[[Callable[[Count, int, int], Iterable[Trial]]], Attack]:
+    """Make an attack of a function that gives trials, with its usual and its quick count."""
+
+    def decorate(trials: Callable[[Count, int, int], Iterable[Trial]]) -> Attack:
+        name = trials.__module__.rpartition(".")[2].replace("_", " ")
+
+        @functools.wraps(trials)
+        def attack(count: int, seed: int) -> Tally:
+            found, screen = Count(name), Console(stderr=True)
+            every = trials(found, count, seed)
+            for example, trial in track(
+                every, name, console=screen, disable=not sys.stderr.isatty()
+            ):
+                found.tried()
+                once(found, example, trial)
+            return found.tally
+
+        attack.usual = count, quick  # type: ignore[attr-defined]
+        return attack
+
+    return decorate
+
+
+T = TypeVar("T")
+
+
+def some(every: Sequence[T], count: int, seed: int) -> list[T]:
+    """So many of them at random, in their order; all, if there are not as many."""
+    rows = np.random.default_rng(seed).permutation(len(every))[:count]
+    return [every[row] for row in sorted(rows)]
+
+
+def one_of(every: Sequence[T], rng: np.random.Generator) -> T:
+    """One of them, each as likely as the others."""
+    return every[int(rng.integers(len(every)))]
 
 
 def show(tallies: Iterable[Tally], console: Console | None = None) -> int:
@@ -115,12 +220,3 @@ def show(tallies: Iterable[Tally], console: Console | None = None) -> int:
         for example in tally.examples:
             console.print(f"{tally.name}: {example}", markup=False)
     return sum(tally.found for tally in tallies)
-
-
-def run_one(attack: Attack, module: str, count: int) -> None:
-    """`python -m MODULE [--count N] [--seed N]`: the exit status is 1 if something was found."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}")
-    parser.add_argument("--count", type=int, default=count)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    sys.exit(1 if show([attack(given.count, given.seed)]) else 0)

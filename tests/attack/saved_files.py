@@ -1,7 +1,5 @@
 """Saved files that are damaged or made to do harm: each must be refused by name, and no code may run.
 
-    python -m tests.attack.saved_files [--count 600] [--seed 0]
-
 A file of `Bandit.save` is cut, has bytes changed, or is made anew with something else inside: pickles,
 arrays of objects, packed or encrypted or doubled members, names that lead elsewhere, sizes that lie,
 entries that refer to themselves or name what is not the package's. `load` must raise `SavedFileError`,
@@ -14,24 +12,23 @@ import hashlib
 import io
 import json
 import pickle
-import random
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.attack.report import WRONG, Count, Tally, run_one
+from tests.attack.bad_values import cut_off, flipped, overwritten
+from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits import Candidates, SavedFileError, load, policies
 from tvbandits.core.files.values import part_by
-
-COUNT, QUICK = 600, 120
 
 SLOW = 5.0
 """Seconds after which a refusal counts as one that never came."""
@@ -258,77 +255,48 @@ def cases(data: bytes) -> dict[str, bytes]:
     }
 
 
-def drawn(data: bytes, rng: random.Random) -> bytes:
-    """A file that is cut, or has a few bytes changed, at random."""
-    if rng.random() < 0.3:
-        return data[: rng.randrange(len(data))]
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 20))):
-        where = rng.randrange(len(changed))
-        changed[where] ^= 1 << rng.randrange(8)
-    return bytes(changed) if changed != data else data[:-1]
-
-
-@dataclass
-class Found:
-    """What came of it."""
-
-    tried: int = 0
-    refused: int = 0
-    faults: list[str] = field(default_factory=list)
-
-
-def attempt(name: str, data: bytes, path: Path, found: Found) -> None:
-    """One file."""
+def refused(path: Path, data: bytes) -> str:
+    """Open one file: it must be refused by name, in time, without code, and leave nothing behind."""
     path.write_bytes(data)
-    there, known = set(path.parent.iterdir()), set(sys.modules)
-    began = time.monotonic()
-    found.tried += 1
+    there, known, began = set(path.parent.iterdir()), set(sys.modules), time.process_time()
     try:
         load(path)
     except SavedFileError as error:
-        found.refused += 1
         if "\n" in str(error) or str(path) not in str(error):
-            found.faults.append(f"{name}: the message does not name the file in one line: {error}")
-    except Exception as error:
-        found.faults.append(f"{name}: {type(error).__name__} has no name for it: {error}")
+            raise Found(
+                WRONG, f"the message does not name the file in one line: {error}"
+            ) from error
     else:
-        found.faults.append(f"{name}: it was loaded")
-    if time.monotonic() - began > SLOW:
-        found.faults.append(f"{name}: it took {time.monotonic() - began:.1f} s to refuse it")
-    if TRACE.exists():
-        TRACE.unlink()
-        found.faults.append(f"{name}: code was run")
+        raise Found(SILENT, "it was loaded")
+    finally:
+        harmed = TRACE.exists()
+        TRACE.unlink(missing_ok=True)
+    if harmed:
+        raise Found(WRONG, "code was run")
+    if time.process_time() - began > SLOW:
+        raise Found(WRONG, f"it took {time.process_time() - began:.1f} s to refuse it")
     strange = {m for m in set(sys.modules) - known if not m.startswith("tvbandits.")}
     if strange or set(path.parent.iterdir()) != there:
-        found.faults.append(f"{name}: it left something behind: {sorted(strange)}")
+        raise Found(WRONG, f"it left something behind: {sorted(strange)}")
+    return "refused by name"
 
 
-def saved_files(count: int, seed: int) -> Found:
-    """All that are made, and as many drawn as are left of `count`."""
-    found, rng, data = Found(), random.Random(seed), good()
-    with tempfile.TemporaryDirectory() as folder:
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    """The file, cut or with some bytes changed."""
+    changed = one_of((flipped, overwritten, cut_off), rng)(data, rng)
+    return changed if changed != data else data[:-1]
+
+
+@in_the_loop(600, 120)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
+    """Open so many files: those that are made, and then some that are damaged at random."""
+    rng, data = np.random.default_rng(seed), good()
+    with TemporaryDirectory(prefix="attack") as folder:
         path = Path(folder) / "saved"
         path.write_bytes(data)
         load(path)
         made = cases(data)
         for name, content in made.items():
-            attempt(name, content, path, found)
+            yield name, partial(refused, path, content)
         for number in range(count - len(made)):
-            attempt(f"drawn {number} of seed {seed}", drawn(data, rng), path, found)
-    return found
-
-
-def attack(count: int, seed: int) -> Tally:
-    """Open so many files: those that are made, and then some that are drawn."""
-    counts = Count("saved files")
-    found = saved_files(count, seed)
-    counts.tried(found.tried)
-    counts.also("refused by name", found.refused)
-    for fault in found.faults:
-        counts.fault(WRONG, fault)
-    return counts.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.saved_files", COUNT)
+            yield f"damage {number} of seed {seed}", partial(refused, path, damaged(data, rng))

@@ -1,7 +1,5 @@
 """A service under attack: every request that should not be is refused and logged, and it lives on.
 
-    python -m tests.attack.service [--count 120] [--seed 0]
-
 The server is a process of its own, started by `tvbandits campaign serve`. Each attack has statuses that
 are right (0: the connection is closed without a reply). After each one the journal must be as before,
 the reply may show nothing of the inside, the log must have grown, and the service must answer.
@@ -16,30 +14,30 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import requests
 
 from benchmarks.service import Serving, started
-from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Tally, run_one, steps
+from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Campaign
 
-COUNT, QUICK = 120, 48
 SECONDS = 25.0
 """In which a slow client must be left; the limit of the service is 10."""
-
-Bytes = bytes | list[bytes]
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What is sent, and which statuses of the reply are right."""
+    """What is sent, which statuses of the reply are right, and what it has to speak of."""
 
     name: str
-    send: Callable[[Serving], Bytes]
+    send: Callable[[Serving], bytes]
     right: tuple[int, ...]
+    said: str = ""
 
 
 def request(
@@ -68,9 +66,9 @@ def told(**changed: object) -> str:
     return json.dumps({"points": [[0.0]], "rewards": [1.0], "t": 1, **changed})
 
 
-def _of(name: str, right: tuple[int, ...] | int, **how: object) -> Attack:
+def _of(name: str, right: tuple[int, ...] | int, said: str = "", **how: object) -> Attack:
     statuses = right if isinstance(right, tuple) else (right,)
-    return Attack(name, lambda there: request(there, **how), statuses)  # type: ignore[arg-type]
+    return Attack(name, lambda there: request(there, **how), statuses, said)  # type: ignore[arg-type]
 
 
 def _with(name: str, right: tuple[int, ...], headers: str, body: bytes = b"") -> Attack:
@@ -121,14 +119,17 @@ WHAT = [
     _of("no UTF-8", (400, 422), body=b'{"points": "\xff\xfe"}'),
     _of("deep JSON", (400, 422), body=b"[" * 400_000),
     _of("deep points", (400, 422), body='{"points":' + "[" * 50_000 + "]" * 50_000 + "}"),
-    _of("2 MB", 413, body=b" " * 2_000_000),
+    _of("2 MB", 413, "bytes", body=b" " * 2_000_000),
     _of("2 MB in chunks", 413, headers=CHUNKED, body=(b"ffff\r\n" + b" " * 65_535 + b"\r\n") * 32),
     _of("20,000 points", 413, body=told(points=[[0.0]] * 20_000, rewards=[0.0] * 20_000)),
-    _of("no points", 422, body=told(points=[], rewards=[])),
-    _of("a point elsewhere", 422, body=told(points=[[99.0]])),
+    _of("a reward too many", 422, "must have shape (1,), got (2,)", body=told(rewards=[1.0, 2.0])),
+    _of("a truth value", 422, "rewards", body=told(rewards=[True])),
+    _of("two kinds of content", 400, body=b"{}", headers="Content-Type: text/html\r\n"),
+    _of("no points", 422, "points", body=told(points=[], rewards=[])),
+    _of("a point elsewhere", 422, "99", body=told(points=[[99.0]])),
     _of("not a number", 422, body=told(rewards=[float("nan")])),
     _of("infinite", 422, body=told().replace("1.0", "1e999")),
-    _of("huge reward", 422, body=told(rewards=[1e300])),
+    _of("huge reward", 422, "1e", body=told(rewards=[1e300])),
     _of("huge whole number", 422, body=told(rewards=[10**400])),
     _of("huge point", 422, body=told(points=[[10**400]])),
     _of("huge time", 422, body=told(t=10**400)),
@@ -137,12 +138,12 @@ WHAT = [
     _of("huge rows", 422, path="/ask", body=json.dumps({"t": 1, "among": [2**70]})),
     _of("rows below zero", 422, path="/ask", body='{"t": 1, "among": [-1000]}'),
     _of("no variance", 422, body=told(variance=0.0)),
-    _of("a field of one's own", 422, body=told(__class__="os.system")),
-    _of("a text for a number", 422, body=told(rewards=["1'; DROP TABLE journal; --"])),
-    _of("a time in SQL", 422, body=told(t="1'; DROP TABLE journal; --")),
+    _of("a field of one's own", 422, "__class__", body=told(__class__="os.system")),
+    _of("a text for a number", 422, "rewards", body=told(rewards=["1'; DROP TABLE journal; --"])),
+    _of("a time in SQL", 422, "t must be a number", body=told(t="1'; DROP TABLE journal; --")),
     _of("half a character in the key", (400, 422), body=told(key="KEY").replace("KEY", "\\ud800")),
     _of("a key with a line end", 422, body=told(key="a\r\nSet-Cookie: b=c")),
-    _of("a key of 300 letters", 422, body=told(key="k" * 300)),
+    _of("a key of 300 letters", 422, "key", body=told(key="k" * 300)),
     _of("a list for a mapping", 422, body=b"[1, 2]"),
     _of("history without an end", 422, method="GET", path=f"/history?last={'9' * 20}", body=b""),
     _of("a forecast of nothing", 422, path="/predict", body='{"points": [[null]]}'),
@@ -214,154 +215,126 @@ def alive(there: Serving) -> bool:
     return False
 
 
-def slow(there: Serving, found: Count) -> None:
-    """All slow clients at the same time, until each of them is left."""
-    with contextlib.ExitStack() as opened:
-        wires = {}
-        for name, (first, *_) in SLOW.items():
-            wire = opened.enter_context(socket.create_connection(("127.0.0.1", there.port)))
-            wire.setblocking(False)
-            wire.sendall(first)
-            wires[name] = wire
-            found.tried()
-        end, due = time.monotonic() + SECONDS, dict.fromkeys(wires, 0.0)
-        while wires and time.monotonic() < end:
-            for name, wire in list(wires.items()):
-                if _left(wire, SLOW[name], name, due):
-                    found.also("slow clients left")
-                    del wires[name]
-            time.sleep(0.02)
-        for name in wires:
-            found.fault("without end", f"{name}: not left in {SECONDS:g} s")
-
-
-def _left(
-    wire: socket.socket, how: tuple[bytes, bytes, float], name: str, due: dict[str, float]
-) -> bool:
-    """Say a little more; whether the service has closed the connection."""
-    with contextlib.suppress(BlockingIOError):
+def left(wire: socket.socket, how: tuple[bytes, bytes, float]) -> bool:
+    """Say a little more from time to time; whether the service has closed the connection in time."""
+    first, more, pause = how
+    wire.sendall(first)
+    wire.settimeout(pause)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
         try:
             if not wire.recv(65536):
                 return True
+        except TimeoutError:
+            with contextlib.suppress(OSError):
+                wire.send(more)
         except ConnectionResetError:
             return True
-    if how[1] and time.monotonic() >= due[name]:
-        due[name] = time.monotonic() + how[2]
-        with contextlib.suppress(OSError):
-            wire.send(how[1])
     return False
 
 
-def crowd(there: Serving, found: Count, connections: int = 700) -> None:
+def slow(there: Serving) -> str:
+    """All slow clients at the same time, until each of them is left."""
+
+    def client(how: tuple[bytes, bytes, float]) -> bool:
+        with socket.create_connection(("127.0.0.1", there.port)) as wire:
+            return left(wire, how)
+
+    with ThreadPoolExecutor(len(SLOW)) as clients:
+        ends = dict(zip(SLOW, clients.map(client, SLOW.values()), strict=True))
+    if not all(ends.values()):
+        raise Found("without end", f"not left in {SECONDS:g} s: {ends}")
+    return f"{len(ends)} slow clients left"
+
+
+def crowd(there: Serving, connections: int = 700) -> str:
     """More connections than there may be, half of them in the middle of a request."""
-    found.tried()
     with contextlib.ExitStack() as opened:
         for i in range(connections):
             with contextlib.suppress(OSError):
-                wire = opened.enter_context(
-                    socket.create_connection(("127.0.0.1", there.port), 5.0)
-                )
+                wire = socket.create_connection(("127.0.0.1", there.port), 5.0)
+                opened.enter_context(wire)
                 wire.sendall(b"" if i % 2 else HEAD + b"Content-Length: 1000\r\n\r\n{")
         if not alive(there):
-            found.fault(CRASHED, f"{connections} connections shut others out")
-    found.also(f"crowds of {connections} connections, others served")
+            raise Found(CRASHED, f"{connections} connections shut others out")
+    return f"crowds of {connections} connections, others served"
 
 
-def injected(there: Serving, found: Count) -> None:
+KEYS = ("'; DROP TABLE journal; --", '" OR 1=1 --', "<script>alert(1)</script>", "{{7*7}}", "$(id)")
+
+
+def injected(there: Serving) -> None:
     """SQL and markup in keys, which are texts like any other: taken once, as they are."""
-    names = (
-        "'; DROP TABLE journal; --",
-        '" OR 1=1 --',
-        "<script>alert(1)</script>",
-        "{{7*7}}",
-        "$(id)",
-    )
-    for number, name in enumerate(names):
-        found.tried()
-        said = told(key=name, t=1000 + number)
-        for _ in range(2):
-            if status_of(reply_to(there, request(there, body=said))) != 200:
-                found.fault(WRONG, f"the key {name!r} was refused")
-        keys = [row.key for row in there.campaign.journal()]
-        if keys.count(name) != 1:
-            found.fault(WRONG, f"the key {name!r} counts {keys.count(name)} times")
+    for number, name in enumerate(KEYS):
+        said = request(there, body=told(key=name, t=1000 + number))
+        if [status_of(reply_to(there, said)) for _ in range(2)] != [200, 200]:
+            raise Found(WRONG, f"the key {name!r} was refused")
+        if [row.key for row in there.campaign.journal()].count(name) != 1:
+            raise Found(WRONG, f"the key {name!r} does not count once")
     page = requests.get(there.address, cookies={"tvbandits": there.tokens["read"]}, timeout=120)
     if page.status_code != 200 or "<script>alert" in page.text:
-        found.fault(WRONG, "markup of a name stands in the page")
+        raise Found(WRONG, "markup of a name stands in the page")
 
 
-def rushed(there: Serving, found: Count) -> None:
+def rushed(there: Serving) -> str:
     """Guesses of tokens, as fast as they go."""
-    found.tried()
-    replies = [
-        status_of(reply_to(there, request(there, body=told(), role=None))) for _ in range(60)
-    ]
+    guess = request(there, body=told(), role=None)
+    replies = [status_of(reply_to(there, guess)) for _ in range(60)]
     if replies[-1] != 429 or set(replies) - {401, 429}:
-        found.fault(SILENT, f"guesses went on: {replies}")
-    found.also("guesses of tokens", len(replies))
+        raise Found(SILENT, f"guesses went on: {replies}")
+    return f"{len(replies)} guesses of tokens"
 
 
-def one(there: Serving, each: Attack, found: Count) -> None:
+def sent(there: Serving, each: Attack) -> str:
     """Send it, and look at what came of it."""
-    found.tried()
     rows, logged = len(there.campaign.journal()), there.log.stat().st_size
-    said = each.send(there)
-    reply = reply_to(there, said if isinstance(said, bytes) else b"".join(said))
+    reply = reply_to(there, each.send(there))
     status = status_of(reply)
-    if status in each.right:
-        found.also(f"refused with {status}")
-    else:
-        found.fault(SILENT if status == 200 else CRASHED, f"{each.name}: {status} {reply[-200:]!r}")
-    if b"Traceback" in reply or b"/site-packages" in reply or str(there.folder).encode() in reply:
-        found.fault(WRONG, f"{each.name}: the reply shows the inside: {reply[:300]!r}")
+    if status not in each.right:
+        raise Found(SILENT if status == 200 else CRASHED, f"{status} {reply[-200:]!r}")
+    if each.said and list(json.loads(reply.partition(b"\r\n\r\n")[2])) != ["error"]:
+        raise Found("not named", f"{reply[-200:]!r}")
+    if each.said.encode() not in reply.partition(b"\r\n\r\n")[2]:
+        raise Found("not named", f"{each.said}: {reply[-200:]!r}")
+    inside = (b"Traceback", b"/site-packages", str(there.folder).encode())
+    if any(word in reply for word in inside):
+        raise Found(WRONG, f"the reply shows the inside: {reply[:300]!r}")
     if len(there.campaign.journal()) != rows:
-        found.fault(HALF_DONE, f"{each.name}: the journal has changed")
+        raise Found(HALF_DONE, "the journal has changed")
     end = time.monotonic() + 5.0
     while there.log.stat().st_size == logged and time.monotonic() < end:
         time.sleep(0.01)
     if there.log.stat().st_size == logged:
-        found.fault("not logged", each.name)
+        raise Found("not logged", f"{status}")
     if not there.running:
-        found.fault(CRASHED, f"{each.name}: the service has ended")
+        raise Found(CRASHED, "the service has ended")
+    return f"refused with {status}"
 
 
-def order(count: int, seed: int) -> Iterator[Attack]:
-    """Every attack in an order that is drawn, again and again."""
-    rng = np.random.default_rng(seed)
-    while True:
-        for i in rng.permutation(len(AT_ONCE))[:count]:
-            yield AT_ONCE[i]
-            count -= 1
-        if count <= 0:
-            return
+def unharmed(there: Serving) -> None:
+    """After all of it: it answers, and neither its log nor its journal has suffered."""
+    if not (there.running and alive(there)):
+        raise Found(CRASHED, "the service does not answer any more")
+    text = there.log.read_bytes()
+    if re.search(rb"[\x00-\x08\x0b-\x1f]", text):
+        raise Found("terminal escapes", "control characters in the log")
+    _, stack, rest = text.partition(b"Traceback")
+    if stack:
+        raise Found(CRASHED, f"a stack in the log: {rest[-300:].decode()}")
+    with Campaign.open(there.place) as campaign:
+        if problems := campaign.verify().problems:
+            raise Found(WRONG, "; ".join(problems))
 
 
-def attack(count: int, seed: int) -> Tally:
+@in_the_loop(120, 48)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
     """So many attacks at once, and those that take longer once each."""
-    found = Count("service")
+    order = np.random.default_rng(seed).permutation(count) % len(AT_ONCE)
     with tempfile.TemporaryDirectory(prefix="attack") as name, started(Path(name)) as there:
-        todo = order(count, seed)
-        for _ in steps(range(count), "service"):
-            one(there, next(todo), found)
-        slow(there, found)
-        crowd(there, found)
-        injected(there, found)
-        rushed(there, found)
-        if not (there.running and alive(there)):
-            found.fault(CRASHED, "the service does not answer any more")
-        text = there.log.read_bytes()
-        if re.search(rb"[\x00-\x08\x0b-\x1f]", text):
-            found.fault("terminal escapes", "control characters in the log")
-        if b"Traceback" in text:
-            found.fault(
-                CRASHED, "a stack in the log: " + text[text.index(b"Traceback") :][-300:].decode()
-            )
-        with Campaign.open(there.place) as campaign:
-            problems = campaign.verify().problems
-        for problem in problems:
-            found.fault(WRONG, problem)
-    return found.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.service", COUNT)
+        for each in (AT_ONCE[i] for i in order):
+            yield each.name, partial(sent, there, each)
+        yield "slow clients", partial(slow, there)
+        yield "a crowd", partial(crowd, there)
+        yield "injections", partial(injected, there)
+        yield "guesses", partial(rushed, there)
+        yield "in the end", partial(unharmed, there)

@@ -1,7 +1,5 @@
 """Hostile stations over MQTT: an honest one is heard all the same, and nothing of theirs gets through.
 
-    python -m tests.attack.stations [--count 300] [--seed 0]
-
 A broker of our own (mosquitto) carries the questions of an expert to two stations: an honest one, and
 one that answers as badly as it can: malformed, huge, never, twice, late, for others, on topics that are
 none, with bytes that are no text, escapes for a terminal, and numbers that cannot be computed with. The
@@ -13,26 +11,24 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-import socket
-import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.attack.report import CRASHED, WRONG, Count, Tally, run_one, steps
+from tests.attack.bad_values import JSON, flipped
+from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop, one_of
+from tests.helpers.broker import MOSQUITTO, a_broker
 from tvbandits.core.arrays import LARGEST_VALUE
 from tvbandits.experts import SensorExpert, Station
 from tvbandits.experts.sensors.mqtt import MOST_KNOWN, MQTTTransport
-
-COUNT, QUICK = 300, 40
 
 TIME_OUT, PATIENT = 1.0, 30.0
 """Seconds that the expert waits for an answer; and where the honest one was not heard within these, as
@@ -44,33 +40,7 @@ Message = tuple[str, bytes]
 
 def broker_there() -> bool:
     """Whether a broker is installed."""
-    return shutil.which("mosquitto") is not None
-
-
-@contextlib.contextmanager
-def a_broker() -> Iterator[int]:
-    """The port of a broker of our own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    with tempfile.TemporaryDirectory(prefix="attack") as folder:
-        settings = Path(folder, "mosquitto.conf")
-        settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nuser root\n")
-        process = subprocess.Popen(
-            ["mosquitto", "-c", str(settings)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            for _ in range(600):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.02)
-            yield port
-        finally:
-            process.kill()
-            process.wait()
+    return MOSQUITTO is not None
 
 
 def good(question: dict[str, Any], name: str, **changes: Any) -> bytes:
@@ -86,64 +56,21 @@ def good(question: dict[str, Any], name: str, **changes: Any) -> bytes:
     return json.dumps({**answer, **changes}).encode()
 
 
-ODD: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        False,
-        "",
-        "9",
-        "\x1b[31mred\x1b]0;title\x07",
-        "x" * 100_000,
-        [],
-        {},
-        [[]],
-        -1,
-        0,
-    ),
-    *(5e-324, 1e-51, 1e51, 1e308, -1e308, 10**400, 2**53, 2**63, 0.1, 1e-300, {"a": 1}, [1.0]),
-    *("\u202e\u2066", "a\nb\rc\x00d", "NaN", float(2**53), -(2**53)),
-)
-"""Values for the fields of an answer."""
-
 FIELDS = ("request", "station", "time", "value", "variance", "note", "other")
 
 RAW = (
-    b"",
-    b"\xff\xfe\x00",
-    b"null",
-    b"[]",
-    b"{}",
-    b"1e999",
-    b"NaN",
-    b'{"value": NaN}',
-    b'{"request": Infinity}',
-    b"[" * 60_000,
-    b'{"a":' * 20_000,
-    b"9" * 60_000,
-    b'{"request": ' + b"9" * 50_000 + b"}",
-    b"x" * 300_000,
-    b'{"request": 1, "request": 2}',
-    b"\x1b[2J\x1b[31m",
+    *(b"", b"\xff\xfe\x00", b"null", b"[]", b"{}", b"1e999", b"NaN", b'{"value": NaN}'),
+    *(b'{"request": Infinity}', b"[" * 60_000, b'{"a":' * 20_000, b"9" * 60_000, b"x" * 300_000),
+    *(b'{"request": ' + b"9" * 50_000 + b"}", b'{"request": 1, "request": 2}', b"\x1b[2J\x1b[31m"),
 )
 """Payloads that are no answers."""
 
 TOPICS = (
-    "tvbandits",
-    "tvbandits/",
-    "tvbandits//state",
-    "tvbandits/liar/say/",
-    "tvbandits/liar/say/%00",
-    "tvbandits/%1b%5b31m/state",
-    "tvbandits/%ff%fe/state",
-    "tvbandits/../../state",
-    "tvbandits/" + "x" * 5000 + "/state",
-    "tvbandits/honest/state",
-    "tvbandits/liar/state",
-    "tvbandits/liar/state/more",
-    "tvbandits/é\u202e/state",
+    *("", "/", "//state", "/liar/say/", "/liar/say/%00", "/%1b%5b31m/state", "/%ff%fe/state"),
+    *("/../../state", "/" + "x" * 5000 + "/state", "/honest/state", "/liar/state"),
+    *("/liar/state/more", "/é\u202e/state"),
 )
-"""Topics that are none, or somebody else's."""
+"""Ends of topics that are none, or somebody else's."""
 
 
 def answers(question: dict[str, Any], rng: np.random.Generator) -> list[Message]:
@@ -153,26 +80,21 @@ def answers(question: dict[str, Any], rng: np.random.Generator) -> list[Message]
     kind = int(rng.integers(10))
     if kind <= 3:  # a field or two that are odd
         names = rng.choice(FIELDS, size=int(rng.integers(1, 3)), replace=False)
-        changes = {str(name): ODD[int(rng.integers(len(ODD)))] for name in names}
-        return [(say, good(question, "liar", **changes))]
+        return [(say, good(question, "liar", **{str(each): one_of(JSON, rng) for each in names}))]
     if kind == 4:
-        return [(say, RAW[int(rng.integers(len(RAW)))])]
+        return [(say, one_of((*RAW, flipped(good(question, "liar"), rng)), rng))]
     if kind == 5:  # somebody else's topic, or none
-        topic = TOPICS[int(rng.integers(len(TOPICS)))]
-        payload = (b"online", b"offline", b"", b"\xff", b"x" * 70_000)[int(rng.integers(5))]
-        return [(topic, payload)]
+        payload = one_of((b"online", b"offline", b"", b"\xff", b"x" * 70_000), rng)
+        return [(f"tvbandits{one_of(TOPICS, rng)}", payload)]
     if kind == 6:  # twice, and stale
         stale = good(question, "liar", request=question["request"] - 1)
-        return [
-            (say, stale),
-            (say, good(question, "liar")),
-            (say, good(question, "liar", value=9.0)),
-        ]
+        twice = [good(question, "liar"), good(question, "liar", value=9.0)]
+        return [(say, each) for each in (stale, *twice)]
     if kind == 7:  # a flood
         many = [(f"tvbandits/s{i}/state", b"online") for i in range(300)]
         return [*many, *[(say, RAW[1])] * 300]
     if kind == 8:  # rubbish in the name of the honest one, which answers all the same
-        return [(as_honest, RAW[int(rng.integers(len(RAW)))]), (as_honest, b"{}")]
+        return [(as_honest, one_of(RAW, rng)), (as_honest, b"{}")]
     return []  # never
 
 
@@ -237,44 +159,32 @@ def patiently(transport: MQTTTransport, ask: Callable[[], Any]) -> Any:
         transport._time_out = TIME_OUT
 
 
-def attack(count: int, seed: int) -> Tally:
+def asked(expert: SensorExpert, transport: MQTTTransport, hostile: Hostile, t: float) -> str:
+    """One question to the two."""
+    ask, began = partial(expert.query, np.array([[0.0], [1.0]]), t), time.monotonic()
+    said, again = ask(), ""
+    if said.values[0] != 0.5:
+        said, again = patiently(transport, ask), ", the honest one waited for once more"
+    sent = [(topic[:40], payload[:80]) for topic, payload in hostile.sent[:2]]
+    if wrong := wrong_with(said, transport):
+        raise Found(WRONG, f"{sent}: {wrong}")
+    if time.monotonic() - began > TIME_OUT + PATIENT + 20:
+        raise Found("without end", f"{sent}")
+    return ("left out, and noted" if np.isnan(said.values[1]) else "answered") + again
+
+
+@in_the_loop(300, 40)
+def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
     """So many questions, asked of the two."""
-    found = Count("stations")
     if not broker_there():
         found.also("not tried: mosquitto is not installed")
-        return found.tally
+        return
     stations = [Station("honest", (0.0,), 0.01), Station("liar", (1.0,), 0.01)]
-    points = np.array([[0.0], [1.0]])
-    with a_broker() as port, contextlib.ExitStack() as open_:
+    with TemporaryDirectory(prefix="attack") as folder, contextlib.ExitStack() as open_:
+        port = open_.enter_context(a_broker(Path(folder))).port
         hostile = Hostile(port, seed)
         open_.callback(hostile.close)
         transport = open_.enter_context(MQTTTransport("127.0.0.1", port, time_out=TIME_OUT))
         expert = SensorExpert(stations, transport)
-        for i in steps(range(count), "stations"):
-            found.tried()
-            began = time.monotonic()
-            try:
-                said = expert.query(points, float(i))
-                if said.values[0] != 0.5:
-                    found.also("honest answers waited for once more")
-                    said = patiently(transport, lambda t=float(i): expert.query(points, t))
-            except Exception as error:
-                found.fault(
-                    CRASHED, f"{i}, {_shown(hostile.sent)}: {type(error).__name__}: {error}"
-                )
-                continue
-            if wrong := wrong_with(said, transport):
-                found.fault(WRONG, f"{i}, {_shown(hostile.sent)}: {wrong}"[:300])
-            elif time.monotonic() - began > TIME_OUT + PATIENT + 20:
-                found.fault("without end", f"{i}, {_shown(hostile.sent)}")
-            else:
-                found.also("answered" if not np.isnan(said.values[1]) else "left out, and noted")
-    return found.tally
-
-
-def _shown(sent: Sequence[Message]) -> str:
-    return str([(topic[:40], payload[:80]) for topic, payload in sent[:2]])
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.stations", COUNT)
+        for i in range(count):
+            yield f"{i}", partial(asked, expert, transport, hostile, float(i))

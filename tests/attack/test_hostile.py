@@ -1,4 +1,4 @@
-"""The attackers of the benchmarks, in a quick form: whatever they try, they find nothing."""
+"""The attacks, in a quick form: whatever they try, they find nothing."""
 
 from __future__ import annotations
 

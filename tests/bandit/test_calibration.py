@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Bandit, Box, Candidates, load, policies
-from tvbandits.bandit.state import State
+from tests.helpers.players import NOISE, SITES
+from tvbandits import Bandit, Box, policies
 from tvbandits.bandit.told import calibrated
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -20,9 +18,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.posteriors.state_space import StateSpace
 
-SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
 INTERVAL = Box([(0.0, 3.0), (0.0, 3.0)])
-NOISE = 0.01
 
 
 def reward(X: Array, t: float) -> Array:
@@ -122,17 +118,6 @@ def test_it_is_shown_and_decides_nothing() -> None:
     assert bandit.info.model.widening == factor
 
 
-def test_it_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    bandit = play(learning(), range(1, 25))
-    bandit.save(tmp_path / "saved")
-    loaded = load(tmp_path / "saved")
-    assert loaded.state == bandit.state
-    for each in (bandit, loaded):
-        play(each, range(25, 45))
-    assert loaded.state.calibration == bandit.state.calibration
-    assert loaded.state == bandit.state
-
-
 def test_what_another_kernel_has_missed_does_not_count() -> None:
     bandit = play(learning(), range(1, 41))
     assert widening(bandit) > 1.0
@@ -140,35 +125,3 @@ def test_what_another_kernel_has_missed_does_not_count() -> None:
     assert same.state.calibration == bandit.state.calibration
     other = policies.gp_ucb(SITES, RBF(1.0), NOISE).recipe
     assert Bandit.from_state(other, bandit.state).state.calibration == IntervalCalibration()
-
-
-def test_turned_round_it_is_the_same() -> None:
-    up, down = play(learning(), range(1, 41)), play(learning(minimise=True), range(1, 41), -1.0)
-    assert up.state.calibration == down.state.calibration
-
-
-def test_a_call_that_fails_leaves_it_as_it_was() -> None:
-    bandit = play(learning(), range(1, 31))
-    before = bandit.state
-    with pytest.raises(ValueError, match="y"):
-        bandit.tell(SITES.X[:2], [1.0, np.inf], 31.0)
-    assert bandit.state == before
-
-
-def test_what_is_known_goes_on_from_reward_to_reward() -> None:
-    """Of many told at once each is appended once: the state that spoke last is the one asked next."""
-    bandit = play(learning(), range(1, 8))
-    n, before = 20, len(bandit.state.rewards)
-    X = SITES.X[np.arange(n) % len(SITES)]
-    told = Observations(X, np.arange(8.0, 8.0 + n), np.full(n, 5.0), np.full(n, NOISE))
-    known: list[State] = []
-
-    def expected(state: State, _: Array, t: float) -> tuple[State, Array, Array]:
-        assert len(state.rewards) == before + len(known)
-        assert not known or state.posterior is known[-1].posterior
-        assert t == 8.0 + len(known)
-        known.append(replace(state, posterior=object()))  # type: ignore[arg-type]
-        return known[-1], np.full(1, 5.0), np.ones(1)
-
-    calibrated(bandit.recipe, bandit.state, told, expected)
-    assert len(known) == n

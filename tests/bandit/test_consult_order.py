@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tests.oracles.dense import Dense
-from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
@@ -238,19 +237,6 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
     assert plan.pools[-1].believed().noise_variance == 0.7  # the middle one
 
 
-def test_a_plan_spends_more_where_answers_are_good() -> None:
-    """The gain of a question falls with the variance of its answer."""
-    shown = []
-    for variance in (0.001, 10.0):
-        plan = Looking()
-        bandit = bandit_with(Known(variance=variance), plan=plan)
-        for t in (1.0, 2.0):
-            bandit.ask(t)
-            bandit.tell(LINE.X[[3]], [0.1], t)
-        shown.append(plan.pools[-1].believed().gains([20], np.arange(41))[0])
-    assert shown[0] > 2 * shown[1] > 0.0
-
-
 # --- questions to carry -----------------------------------------------------------------------------
 
 
@@ -411,60 +397,6 @@ def test_a_recipe_without_expert_never_asks_anybody() -> None:
 
 
 # --- wrong calls ------------------------------------------------------------------------------------
-
-WRONG: dict[str, tuple[Callable[[Bandit], Any], str]] = {
-    "questions at NaN": (lambda b: b.questions(NAN), "t must be a finite number, got nan"),
-    "questions at noon": (lambda b: b.questions("noon"), "t must be a finite number, got 'noon'"),  # type: ignore[arg-type]
-    "answer of none": (
-        lambda b: b.answer(LINE.X[:2], [0.1], 1.0),
-        r"values must have shape \(2,\), got \(1,\)",
-    ),
-    "answer one for two": (
-        lambda b: b.answer(LINE.X[:2], 0.1, 1.0),
-        r"values must have shape \(2,\), got \(\)",
-    ),
-    "answer infinite": (
-        lambda b: b.answer(LINE.X[:2], [0.1, np.inf], 1.0),
-        "values must be at most .* got inf at position 1",
-    ),
-    "answer text": (lambda b: b.answer(LINE.X[:1], ["high"], 1.0), "values must be numeric"),
-    "answer elsewhere": (lambda b: b.answer([[10.2]], [0.1], 1.0), "the nearest candidate"),
-    "answer of two numbers": (lambda b: b.answer([[1.0, 2.0]], [0.1], 1.0), r"X must have shape"),
-    "answer at NaN": (lambda b: b.answer(LINE.X[:1], [0.1], NAN), "t must be a finite number"),
-    "answer at times": (
-        lambda b: b.answer(LINE.X[:2], [0.1, 0.2], [1.0, 2.0]),  # type: ignore[arg-type]
-        "t must be a finite number",
-    ),
-    "answer variance zero": (
-        lambda b: b.answer(LINE.X[:1], [0.1], 1.0, variance=0.0),
-        r"variance must be positive, got 0\.0",
-    ),
-    "answer variances": (
-        lambda b: b.answer(LINE.X[:1], [0.1], 1.0, variance=[0.1, 0.1]),
-        r"variance must have shape \(1,\), got \(2,\)",
-    ),
-    "drop what is not out": (lambda b: b.drop(LINE.X[[0]]), "is not pending; 0 points are"),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_calls(wrong: str) -> None:
-    call, match = WRONG[wrong]
-    bandit, twin = (bandit_with(None, "before ask") for _ in range(2))
-    for each in (bandit, twin):
-        carried(each, 1.0)
-        each.tell(each.ask(1.0), [0.3], 1.0)
-    state = bandit.state
-    with pytest.raises(ValueError, match=match):
-        call(bandit)
-    assert bandit.state is state
-    for t in (2.0, 3.0):
-        np.testing.assert_array_equal(carried(bandit, t), carried(twin, t))
-        X = bandit.ask(t)
-        np.testing.assert_array_equal(X, twin.ask(t))
-        for each in (bandit, twin):
-            each.tell(X, noisy(X, t), t)
-    assert fingerprint(bandit.state) == fingerprint(twin.state)
 
 
 def test_who_has_no_plan_has_no_questions() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +9,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.players import NOISE, SITES
+from tests.helpers.players import tides as value
 from tvbandits import Answers, Bandit, Box, Candidates, policies
 from tvbandits.acquisition.confidence import Theory
 from tvbandits.bandit.recipe import Recipe
@@ -19,18 +20,10 @@ from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.models import network_settings
-from tvbandits.gp.ensemble.recent import WINDOW
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
 from tvbandits.gp.fitting.online import Every
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import NextDecision, questions
-
-SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
-NOISE = 0.01
-
-
-def value(X: Array, t: float) -> Array:
-    return np.asarray(5.0 + np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
 
 
 def reward(X: Array, t: float) -> Array:
@@ -162,40 +155,6 @@ def test_without_an_expert_the_width_counts() -> None:
     np.testing.assert_array_equal(x, SITES.X[best])
 
 
-@pytest.mark.parametrize(("late", "season"), [(False, None), (True, None), (False, 6.0)])
-def test_it_goes_on_bit_for_bit(late: bool, season: float | None) -> None:
-    def on(bandit: Bandit, times: range) -> list[Array]:
-        out = []
-        for t in times:
-            out.append(bandit.ask(t))
-            due = t - 3 if late else t
-            if due >= 1:
-                X = bandit.pending[:1]
-                bandit.tell(X, reward(X, due), due)
-            mean, deviation = bandit.predict(SITES.X)
-            out += [mean, deviation]
-        return out
-
-    straight, stopped = frugal(Truth(), season=season), frugal(Truth(), season=season)
-    on(straight, range(1, 12))
-    on(stopped, range(1, 12))
-    stored = pickle.loads(pickle.dumps(stopped.state))
-    again = Bandit.from_state(stopped.recipe, stored)
-    assert again.state == straight.state
-    for one, other in zip(on(straight, range(12, 20)), on(again, range(12, 20)), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert again.state == straight.state
-
-
-def test_the_state_stays_small() -> None:
-    bandit, sizes = alone(), []
-    for last in (WINDOW + 5, 30, 60):
-        play(bandit, range(len(bandit.state.rewards) + 1, last + 1))
-        assert isinstance(bandit.state.posterior, EnsemblePosterior)
-        sizes.append(len(pickle.dumps(bandit.state.posterior.recent)))
-    assert max(sizes) <= 1.1 * sizes[0]  # who sleeps changes
-
-
 def test_late_rewards_count_at_their_own_time() -> None:
     one, other = alone(), alone()
     rows = [3, 1, 4, 1, 5, 9, 2]
@@ -207,46 +166,6 @@ def test_late_rewards_count_at_their_own_time() -> None:
         other.ask()
     for a, b in zip(one.predict(SITES.X, 8.0), other.predict(SITES.X, 8.0), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_batches_spread_and_points_that_are_out_count() -> None:
-    bandit = alone()
-    X = bandit.ask(1.0, n=4)
-    assert len(np.unique(X, axis=0)) == 4
-    bandit.tell(X, reward(X, 1.0))
-    once = bandit.ask(2.0, n=4)
-    assert len(np.unique(once, axis=0)) == 4
-    # What is out is not asked for again at once, and later counts less.
-    more = bandit.ask(2.0, n=6)
-    assert len(np.unique(np.concatenate([once, more]), axis=0)) == 10
-    bandit.tell(np.concatenate([once, more]), reward(np.concatenate([once, more]), 2.0))
-    assert len(bandit.pending) == 0
-    assert bandit.ask(3.0).shape == (1, 2)
-
-
-def test_minimising_is_maximising_turned_round() -> None:
-    up, down = frugal(Truth()), frugal(Truth(-1.0), minimise=True)
-    np.testing.assert_array_equal(play(up, range(1, 10)), play(down, range(1, 10), -1.0))
-    mean, deviation = up.predict(SITES.X)
-    turned, same = down.predict(SITES.X)
-    np.testing.assert_array_equal(mean, -turned)
-    np.testing.assert_array_equal(deviation, same)
-    np.testing.assert_array_equal(up.recommend(), down.recommend())
-    # A state that another sign has left is learned anew, and not misread.
-    turned_round = Bandit.from_state(replace(up.recipe, minimise=True), up.state)
-    np.testing.assert_allclose(turned_round.predict(SITES.X)[0], mean, rtol=0.2)
-
-
-def test_only_what_is_available() -> None:
-    expert = Truth()
-    bandit = frugal(expert)
-    free = np.arange(10) < 4
-    for t in range(1, 9):
-        X = bandit.ask(t, among=free)
-        bandit.tell(X, reward(X, t))
-        for points in (X, expert.asked[-1][1]):
-            assert all((SITES.X[free] == x).all(axis=1).any() for x in points)
-    assert (SITES.X[[7, 8]] == bandit.recommend(among=[7, 8])).all(axis=1).any()
 
 
 def test_questions_that_somebody_carries() -> None:
@@ -263,16 +182,6 @@ def test_questions_that_somebody_carries() -> None:
     # An answer that never comes is no trouble.
     assert len(carried.questions(8.0)) == 2
     assert carried.ask(9.0).shape == (1, 2)
-
-
-@pytest.mark.parametrize("consult", ["after tell", "before ask"])
-def test_experts_at_either_time(consult: Any) -> None:
-    expert = Truth()
-    bandit = frugal(expert, consult=consult)
-    play(bandit, range(1, 8))
-    times = [t for t, _ in expert.asked]
-    assert times == sorted(set(times))
-    assert bandit.info.queries.total_answered == 14
 
 
 def test_what_it_predicts_holds_with_what_nobody_can_know() -> None:
@@ -313,27 +222,6 @@ def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
     back = Bandit.from_state(bandit.recipe, other.state)
     for a, b in zip(back.predict(SITES.X, 7.0), bandit.predict(SITES.X, 7.0), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_samples_can_be_played() -> None:
-    bandit = policies.thompson(
-        SITES, alone().recipe.kernel, NOISE, posterior=ModelEnsemble(), batch=2, seed=3
-    )
-    X = bandit.ask(1.0)
-    for t in range(2, 6):
-        bandit.tell(X, reward(X, t - 1.0), t - 1.0)
-        X = bandit.ask(float(t))
-    assert X.shape == (2, 2)
-
-
-def test_missing_readings_are_no_readings() -> None:
-    one, other = alone(), alone()
-    for t in range(1, 6):
-        X = one.ask(t)
-        other.ask(t)
-        one.tell(X, reward(X, t))
-        other.tell(np.concatenate([X, SITES.X[[0]]]), [*reward(X, t), np.nan])
-    np.testing.assert_array_equal(one.predict(SITES.X)[0], other.predict(SITES.X)[0])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -13,24 +12,23 @@ import pytest
 from tests.helpers.players import (
     INTERVAL,
     KERNEL,
+    KINDS,
     LINE,
     NOISE,
-    VARIANTS,
-    WITH_MODEL,
     Known,
     made,
     step,
     warmed,
 )
 from tests.oracles.states import fingerprint
-from tvbandits import Bandit, Candidates, Recipe, Space, policies
+from tvbandits import Bandit, Recipe, Space, policies
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import RandomPoints
 
 COLUMNS = ["time", "x0", "reward", "variance", "source", "kind"]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", KINDS)
 def test_nothing_is_an_empty_table_with_all_its_columns(variant: str) -> None:
     table = made(variant).history
     assert list(table.columns) == COLUMNS
@@ -93,13 +91,6 @@ def test_named_parameters_are_columns() -> None:
     assert table.loc[0, ["temperature", "mode"]].tolist() == [20.0, "b"]
 
 
-def test_two_coordinates_are_two_columns() -> None:
-    plane = Candidates(np.random.default_rng(0).random((9, 2)))
-    bandit = policies.gp_ucb(plane, KERNEL, NOISE)
-    bandit.tell(plane.X[[3]], [1.0], 1.0)
-    np.testing.assert_array_equal(bandit.history[["x0", "x1"]], plane.X[[3]])
-
-
 # --- equality ---------------------------------------------------------------------------------------
 
 
@@ -117,22 +108,6 @@ def test_two_and_eight_questions_asked_are_two_states() -> None:
     assert two.state != same_draws
     questions = replace(same_draws.questions, asked=2)
     assert two.state == replace(same_draws, questions=questions)
-
-
-@pytest.mark.parametrize("variant", WITH_MODEL)
-def test_a_copy_is_equal_and_goes_on_alike(variant: str) -> None:
-    bandit = warmed(made(variant))
-    step(bandit, 10.0, 2)
-    bandit.ask(11.0)
-    recipe, state = pickle.loads(pickle.dumps((bandit.recipe, bandit.state)))
-    assert state == bandit.state
-    copy = Bandit.from_state(recipe, state)
-    assert copy.state == bandit.state
-    for t in (11.0, 12.0):
-        step(bandit, t, 2)
-        assert copy.state != bandit.state
-        step(copy, t, 2)
-        assert copy.state == bandit.state
 
 
 @pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])

@@ -22,7 +22,6 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, restored, state_of
 from tvbandits.core.threads import Turns, one_blas_thread
 from tvbandits.experts import Budgeted, Calibrated
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid
 
 POINTS = np.linspace(0.0, 1.0, 5)[:, None]
 
@@ -108,49 +107,6 @@ def test_a_turn_ends_whatever_line_it_is_interrupted_at() -> None:
         assert done == ["done"], where
         assert threads._blocks == [], where
         assert threads._before == [], where
-
-
-def test_rows_of_a_kernel_are_right_after_an_interrupt_at_any_line() -> None:
-    Z = np.array([[0.1], [0.4], [0.1], [0.7]])
-    right = RBF(0.3)(Z, POINTS)
-    for _, surface, where in every_line(
-        lambda: CandidateGrid(RBF(0.3), POINTS), lambda surface: surface.rows(Z, 0.0)
-    ):
-        np.testing.assert_array_equal(surface.rows(Z[::-1], 0.0), right[::-1], err_msg=where)
-        np.testing.assert_array_equal(surface.rows(Z, 0.0), right, err_msg=where)
-
-
-def test_rows_that_grow_are_right_after_an_interrupt_at_any_line() -> None:
-    first = np.arange(6.0).reshape(2, 3)
-    for _, rows, where in every_line(
-        lambda: AppendBuffer.of(first), lambda r: r.append(np.ones(3))
-    ):
-        grown, other = rows.append(np.full(3, 7.0)), rows.append(np.full(3, 8.0))
-        np.testing.assert_array_equal(rows.array, first, err_msg=where)
-        np.testing.assert_array_equal(grown.array, [*first, [7.0] * 3], err_msg=where)
-        np.testing.assert_array_equal(other.array, [*first, [8.0] * 3], err_msg=where)
-
-
-def test_threads_that_append_to_one_view_do_not_meet() -> None:
-    first = AppendBuffer.of(np.zeros((1, 64)))
-    ready = threading.Barrier(4)
-    made: dict[int, AppendBuffer] = {}
-
-    def grow(which: int) -> None:
-        ready.wait(20)
-        rows = first
-        for i in range(200):
-            rows = rows.append(np.full(64, 1000.0 * which + i))
-        made[which] = rows
-
-    workers = [threading.Thread(target=grow, args=(which,)) for which in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    for which, rows in made.items():
-        np.testing.assert_array_equal(rows.array[1:, 0], 1000.0 * which + np.arange(200))
-    assert len(made) == 4
 
 
 class Told:

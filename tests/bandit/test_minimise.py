@@ -76,7 +76,9 @@ def test_it_is_the_mirror_image(variant: str, domain: Any, mean: Any) -> None:
     one, other, upper, lower = pair(
         variant, domain, **({"mean": mean} if takes_mean(variant) else {})
     )
-    for t in map(float, range(1, 36 if domain is LINE else 13)):
+    # Of players of one kind one plays for long: the others have the same sign in the same place.
+    steps = 9 if variant not in KINDS else 22 if domain is LINE else 10
+    for t in map(float, range(1, steps)):
         n = 3 if t % 5 == 0 else 1
         X = one.ask(t, n=n)
         np.testing.assert_array_equal(X, other.ask(t, n=n))

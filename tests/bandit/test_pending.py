@@ -28,7 +28,6 @@ from tests.helpers.players import (
     wave,
 )
 from tests.oracles.dense import Dense
-from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Recipe, policies
 from tvbandits.acquisition.batch_rules import Batching, One
 from tvbandits.acquisition.confidence import Fixed
@@ -68,11 +67,10 @@ def test_points_differ_on_candidates(variant: str, known: int) -> None:
     np.testing.assert_array_equal(player.pending, out)
 
 
-@pytest.mark.parametrize("known", [0, 9])
 @pytest.mark.parametrize("variant", [kind for kind in KINDS if kind in ON_INTERVAL])
-def test_points_differ_on_a_box(variant: str, known: int) -> None:
-    player = warmed(made(variant, INTERVAL), INTERVAL, steps=known)
-    out = [player.ask(known + 1.0, n=4), *(player.ask(known + 1.0, n=1) for _ in range(4))]
+def test_points_differ_on_a_box(variant: str) -> None:
+    player = warmed(made(variant, INTERVAL), INTERVAL)
+    out = [player.ask(10.0, n=4), *(player.ask(10.0, n=1) for _ in range(4))]
     INTERVAL.check(np.concatenate(out))
     assert distinct(np.concatenate(out)) == 8
 
@@ -109,19 +107,6 @@ def test_where_there_are_no_more_points_they_come_again(variant: str) -> None:
     assert len(player.pending) == 2
 
 
-def test_a_batch_of_the_rule_stays_its_own() -> None:
-    """Without n, the rule alone says how many: n does not change how it counts."""
-    asked, free = (made("bbkb") for _ in range(2))
-    for each in (asked, free):
-        warmed(each)
-    assert len(asked.ask(10.0, n=3)) == 3
-    assert len(free.ask(10.0)) == len(made_and_warmed_bbkb().ask(10.0))
-
-
-def made_and_warmed_bbkb() -> Any:
-    return warmed(made("bbkb"))
-
-
 # --- variances after points that are out ------------------------------------------------------------
 
 SPACE_TIME = {
@@ -155,16 +140,22 @@ AGED = {
 }
 
 
-@pytest.mark.parametrize("aging", AGED)
-@pytest.mark.parametrize("name", SPACE_TIME)
-@pytest.mark.parametrize("posterior", ["exact", "nystrom", "all points"])
+@pytest.mark.parametrize(
+    ("posterior", "name", "aging"),
+    [
+        *(("exact", "space", aging) for aging in AGED),
+        *(("exact", name, "wiener") for name in SPACE_TIME if name != "space"),
+        ("nystrom", "space", "none"),
+        ("nystrom", "space", "weights"),
+        ("nystrom", "drift", "wiener"),
+        ("all points", "drift", "none"),
+    ],
+)
 def test_the_next_point_is_that_of_a_dense_restatement(
     posterior: str, name: str, aging: str
 ) -> None:
     """Each pending point is observed at its mean: bounds keep their mean, and lose variance."""
     kernel, (map_, grown) = SPACE_TIME[name], AGED[aging]
-    if name == "sum" and posterior != "exact":
-        pytest.skip("the sparse posterior filters separable kernels only")
     rule: Any = {"exact": Exact(), "nystrom": Nystrom(0.5), "all points": Nystrom(1e9)}[posterior]
     parts: Any = {} if map_ is None else {"aging": map_}
     recipe = Recipe(LINE, kernel, NOISE, mean=0.2, confidence=Fixed(3.0), posterior=rule, **parts)
@@ -202,20 +193,6 @@ def left_after(bandit: Bandit, kernel: Any, asked: Any, t: float, grown: Any) ->
     cross = C[:, rows]
     A = C[np.ix_(rows, rows)] + np.diag(noise)
     return np.asarray(np.diagonal(C) - np.einsum("ij,ji->i", cross, np.linalg.solve(A, cross.T)))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_covariance_of_that_restatement_is_dense(sparse: bool) -> None:
-    recipe = Recipe(LINE, KERNEL, NOISE, mean=0.0, posterior=Nystrom(0.5) if sparse else Exact())
-    bandit = Bandit(recipe, seed=1)
-    bandit.tell(TOLD, wave(TOLD, TIMES), TIMES)
-    bandit.ask(7.0)
-    p: Any = bandit.state.posterior
-    data = (TOLD, np.zeros((6, 1)), np.full(6, NOISE))
-    oracle = Sparse(KERNEL, p.dictionary.rows.Z, *data) if sparse else Dense(KERNEL, *data)
-    np.testing.assert_allclose(
-        p.cross_covariance(LINE.X, LINE.X), oracle.covariance(LINE.X, LINE.X), atol=1e-8
-    )
 
 
 def test_a_learned_kernel_counts_points_that_are_out() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from tests.helpers.players import KERNEL, LINE, NOISE, Known, made, noisy, step, warmed, wave
+from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, warmed, wave
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, Recipe, policies
 from tvbandits.core.arrays import Array
@@ -163,16 +163,6 @@ def test_a_call_from_inside_of_a_call_is_refused(call: str, consult: Any) -> Non
     assert fingerprint(bandit.state) == fingerprint(twin.state)
 
 
-def test_a_failed_call_frees_the_bandit() -> None:
-    bandit = warmed(made("gp-ucb"))
-    for _ in range(3):
-        with pytest.raises(ValueError, match="y must be numeric"):
-            bandit.tell(LINE.X[[3]], ["high"])
-        with pytest.raises(ValueError, match="cannot ask for t"):
-            bandit.ask(0.0)
-    assert bandit.ask(10.0).shape == (1, 1)
-
-
 # --- BLAS -------------------------------------------------------------------------------------------
 
 
@@ -241,16 +231,6 @@ def test_the_limit_is_lifted_by_the_last_of_two_bandits(two_threads: list[int]) 
 
     at_once([first, second])
     assert set(seen["both"]) == set(seen["one left"]) == {1}
-    assert blas_threads() == two_threads
-
-
-def test_two_bandits_at_once_leave_as_many_threads_as_there_were(two_threads: list[int]) -> None:
-    def work(seed: int) -> None:
-        bandit = made("gp-ucb", seed=seed)
-        for t in range(1, 41):
-            step(bandit, float(t))
-
-    at_once([lambda seed=seed: work(seed) for seed in range(4)])
     assert blas_threads() == two_threads
 
 
@@ -324,12 +304,3 @@ def test_a_child_does_not_end_its_parent_s_block(two_threads: list[int]) -> None
     with os.fdopen(reading) as pipe:
         assert pipe.read() == repr(([1] * len(two_threads), two_threads))
     assert blas_threads() == two_threads
-
-
-def test_an_expert_that_is_known_is_asked_from_any_thread() -> None:
-    expert = Known()
-    bandit = made("frugal-gp-ucb", expert=expert)
-    for t in (1.0, 2.0):
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(step, bandit, t).result()
-    assert [about for _, about in expert.asked] == [1.0, 2.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,40 +44,25 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("n zero", lambda b: b.ask(9.0, n=0), "n must be a whole number of at least 1, got 0"),
         ("n negative", lambda b: b.ask(9.0, n=-2), "n must be a whole number .* got -2"),
         ("n a float", lambda b: b.ask(9.0, n=3.0), "n must be a whole number .* got 3.0"),  # type: ignore[arg-type]
-        ("n true", lambda b: b.ask(9.0, n=True), "n must be a whole number .* got True"),
         ("n a text", lambda b: b.ask(9.0, n="4"), "n must be a whole number .* got '4'"),  # type: ignore[arg-type]
         ("n too many", lambda b: b.ask(9.0, n=10**9), "n must be at most 100000, got 1000000000"),
-        ("n a list", lambda b: b.ask(9.0, n=[3]), r"n must be a whole number .* got \[3\]"),  # type: ignore[arg-type]
         # when
         ("ask for a date", lambda b: b.ask(NOON), "t must be a finite number, got .*as a Clock"),  # type: ignore[arg-type]
-        (
-            "ask for a numpy date",
-            lambda b: b.ask(np.datetime64("2024-05-01")),  # type: ignore[arg-type]
-            "t must be a finite number, got .*as a Clock",
-        ),
         ("ask for a stamp", lambda b: b.ask(pd.Timestamp(NOON)), "as a Clock"),
         ("ask beyond", lambda b: b.ask(1e300), r"t must be smaller than 2\^53 in size"),
         ("ask for the past", lambda b: b.ask(5.0), r"cannot ask for t = 5\.0: a reward at t = 8"),
         ("ask for a list", lambda b: b.ask([9.0]), r"t must be a finite number, got \[9\.0\]"),  # type: ignore[arg-type]
         ("tell a date", lambda b: b.tell(LINE.X[[3]], [0.1], NOON), "t must be numeric.*Clock"),  # type: ignore[arg-type]
-        (
-            "tell dates",
-            lambda b: b.tell(LINE.X[[3]], [0.1], np.array(["2024-05-01"], dtype="M8[D]")),
-            "t must be numeric.*Clock",
-        ),
-        ("predict for a date", lambda b: b.predict(LINE.X, NOON), "as a Clock"),  # type: ignore[arg-type]
         ("recommend for a date", lambda b: b.recommend(NOON), "as a Clock"),  # type: ignore[arg-type]
-        ("questions for a date", lambda b: b.questions(NOON), "as a Clock"),  # type: ignore[arg-type]
         ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
         # what is available
         ("mask short", lambda b: b.ask(9.0, among=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
         ("rows outside", lambda b: b.ask(9.0, among=[41]), "row numbers from 0 to 40, got 41"),
-        ("rows halves", lambda b: b.ask(9.0, among=[0.5]), "mask or row numbers"),
+        ("rows negative", lambda b: b.ask(9.0, among=[-1]), "row numbers from 0 to 40, got -1"),
+        ("one row", lambda b: b.ask(9.0, among=3), "mask or row numbers of the candidates, got 3"),
         ("rows texts", lambda b: b.ask(9.0, among=["a"]), "among must be numeric"),
         ("nothing", lambda b: b.ask(9.0, among=[]), "none of the 41 candidates is available"),
-        ("nothing by function", lambda b: b.ask(9.0, among=nothing), "none of the 41 candidates"),
         ("nothing to recommend", lambda b: b.recommend(9.0, among=[]), "none of the 41"),
-        ("nothing to ask about", lambda b: b.questions(9.0, among=[]), "none of the 41"),
         ("function of text", lambda b: b.ask(9.0, among=lambda X: "all"), r"True or False for 41"),  # noqa: ARG005
         ("context of none", lambda b: b.ask(9.0, context=[1.0]), "without context columns"),
         # what is told
@@ -89,7 +75,6 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
             lambda b: b.tell(LINE.X[[3]], [NAN], variance=NAN),
             "variance must be finite, got nan",
         ),
-        ("tell one NaN for two", lambda b: b.tell(LINE.X[:2], NAN), r"y must have shape \(2,\)"),
         (
             "tell masked truth",
             lambda b: b.tell(LINE.X[[3]], np.ma.array([True], mask=[True])),
@@ -100,12 +85,10 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("drop what is not out", lambda b: b.drop([[9.75]]), r"\[9\.75\] is not pending; 2 points"),
         ("drop twice", lambda b: b.drop(b.pending[[0, 0]]), "is not pending; 1 points are"),
         ("drop elsewhere", lambda b: b.drop([[0.1]]), "X must be candidates"),
-        ("drop two numbers", lambda b: b.drop([[1.0, 2.0]]), "X must have shape"),
         ("drop a text", lambda b: b.drop("all"), "X must be numeric"),
         # what is answered
         ("answers short", lambda b: b.answer(LINE.X[:2], [0.1]), r"values must have shape \(2,\)"),
         ("answers infinite", lambda b: b.answer(LINE.X[:1], [INF]), "values must be at most"),
-        ("answers none", lambda b: b.answer(LINE.X[:1], None), "values must be numeric, got None"),  # type: ignore[arg-type]
         ("answers at times", lambda b: b.answer(LINE.X[:2], [0, 1], [1, 2]), "t must be a finite"),  # type: ignore[arg-type]
         (
             "answers without variance",
@@ -173,6 +156,13 @@ CALLS = [(kind, *each) for kind, calls in WRONG.items() for each in calls]
 
 
 def player(kind: str) -> Bandit:
+    """One of its own, from the same state."""
+    bandit = played(kind)
+    return Bandit.from_state(bandit.recipe, bandit.state)
+
+
+@cache
+def played(kind: str) -> Bandit:
     """With a plan and no expert, rewards up to t = 8, a failed reading, and two points out."""
     domain, kernel = DOMAINS[kind]
     asking = Asking(RandomPoints(2), about="domain", reuse_answers=True)
@@ -213,11 +203,6 @@ def test_a_wrong_call_is_named_and_changes_nothing(kind: str, call: Call, match:
     for t in (9.0, 10.0):
         np.testing.assert_array_equal(go_on(bandit, t), go_on(twin, t))
     assert fingerprint(bandit.state) == fingerprint(twin.state)
-
-
-def test_there_are_many_of_them() -> None:
-    names = [name for _, name, _, _ in CALLS]
-    assert len(names) == len(set(names)) >= 60
 
 
 # What every policy has in common, with a model or without one.

@@ -1,4 +1,4 @@
-"""Campaigns that are killed, cut and starved; `tests.attack.campaigns` does more of it."""
+"""Campaigns that are killed, cut and starved; `python -m tests.attack --only campaigns` does more."""
 
 from __future__ import annotations
 
@@ -7,37 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.campaigns import cut, kill_often, starve, still
-from tests.attack.postgresql import Server, why_not
+from tests.attack.campaigns import cut, kill_often, on_a_server, starve, still
+from tests.attack.postgresql import why_not
+from tests.attack.report import Count
 
 pytestmark = pytest.mark.slow
 
 
 def test_writers_are_killed(tmp_path: Path) -> None:
-    found = kill_often(str(tmp_path / "campaign.db"), tmp_path, 5, 3, random.Random(1), None)
-    assert (found.faults, found.kills) == ([], 5)
-    assert found.steps > 5
+    found = Count("kills")
+    kill_often(found, str(tmp_path / "campaign.db"), tmp_path, 5, random.Random(1), None)
+    assert found.tally.also["steps"] > 5
 
 
 def test_the_disk_is_full(tmp_path: Path) -> None:
-    found = starve(tmp_path, 3, random.Random(2))
-    assert (found.faults, found.full) == ([], 3)
+    starve(Count("full"), tmp_path, 3, random.Random(2))
 
 
 def test_the_power_is_cut(tmp_path: Path) -> None:
-    found = cut(tmp_path, 2, random.Random(3))
-    assert (found.faults, found.cuts) == ([], 2)
+    cut(Count("cuts"), tmp_path, 2, random.Random(3))
 
 
 def test_the_disk_cannot_be_written(tmp_path: Path) -> None:
-    found = still(tmp_path)
-    if found.read_only.startswith("not tried"):
-        pytest.skip(found.read_only)
-    assert (found.faults, found.read_only) == ([], "read: True; to ask: StorageError")
+    outcome = still(tmp_path)
+    if outcome.startswith("not tried"):
+        pytest.skip(outcome)
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_a_server_and_its_clients_are_killed(tmp_path: Path) -> None:
-    with Server(tmp_path) as server:
-        found = kill_often(server.url, tmp_path, 4, 2, random.Random(4), server)
-    assert (found.faults, found.kills, found.servers) == ([], 4, 1)
+    found = Count("server")
+    on_a_server(found, tmp_path, 4, random.Random(4))
+    assert found.tally.also["kills of a server"] == 1

@@ -138,6 +138,7 @@ def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
         assert (copy.status.told, copy.verify().fine) == (3, True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> None:
     with Server(tmp_path) as server, Campaign.create(server.url, asking(Dies())) as campaign:

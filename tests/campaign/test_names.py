@@ -231,6 +231,7 @@ def address(command: Command, tmp_path: Path) -> Iterator[tuple[str, str]]:
         yield served.address, served.tokens["all"]
 
 
+@pytest.mark.slow
 def test_http_speaks_in_names_and_dates(address: tuple[str, str]) -> None:
     place, token = address
 
@@ -256,6 +257,7 @@ def test_http_speaks_in_names_and_dates(address: tuple[str, str]) -> None:
     assert say("retract", points=["AQ05"])[1] == {"told": 0, "failed": 0}
 
 
+@pytest.mark.slow
 def test_a_script_speaks_in_names(address: tuple[str, str]) -> None:
     from tvbandits.campaign.service import Remote
 

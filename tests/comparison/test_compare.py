@@ -546,13 +546,6 @@ def test_little_work_is_done_in_this_process(
     assert processes(monkeypatch, problem, policies, seeds, n_jobs) == expected
 
 
-@pytest.mark.slow
-def test_little_work_has_the_same_rows() -> None:
-    names = ["uniform", "sparq-gp-ucb"]
-    few = without_seconds(list(compare(BUMP, names, 1, n_jobs=-1)))
-    assert few == without_seconds(list(compare(BUMP, names, 1, n_jobs=2)))
-
-
 def test_runs_come_one_by_one() -> None:
     made = Recording(at_origin)
     runs = iterate(Comparison(BUMP, {"a": made}, 3, 4))

@@ -120,11 +120,6 @@ def test_the_command_can_be_said_again() -> None:
     ]  # fmt: skip
 
 
-def test_a_folder_without_a_comparison(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no comparison in"):
-        comparison_report(tmp_path)
-
-
 def test_nothing_is_fetched(text: str) -> None:
     outside_of_scripts = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.findall(r'(?:src|href)="(?!#)', outside_of_scripts)

@@ -19,7 +19,7 @@ from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.tasks import Cluster, Here, Task, play_task, tasks_of
+from tvbandits.comparison.tasks import Cluster, Here, play_task, tasks_of
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import known_spec
@@ -103,6 +103,7 @@ class KillsItsWorkerOnce:
         return POLICIES["uniform"].make(setting)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
@@ -195,8 +196,3 @@ def test_suites_name_what_there_is() -> None:
             assert known_spec("problem", text, PROBLEMS)
         for text in suite.policies:
             assert known_spec("policy", text, POLICIES)
-
-
-def test_a_task_knows_its_run() -> None:
-    task: Task = tasks_of(PLAN)[0]
-    assert task.key == ("drifting-bump", "uniform", 0)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits import Candidates, policies
-from tvbandits.core.coercion import check_part, choice, cleaned, file_path, several, text
+from tvbandits.core.coercion import file_path, several, text
 
 LINE = Candidates(np.linspace(0.0, 1.0, 5)[:, None])
 
@@ -21,12 +21,6 @@ def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
     with pytest.raises(ValueError, match="name must be a text"):
         text("name", bad)
     assert text("name", "ozone (µg/m³)") == "ozone (µg/m³)"
-
-
-def test_a_choice_lists_what_there_is() -> None:
-    with pytest.raises(ValueError, match=r'plan must be "a", "b" or "c", got \[\'a\'\]'):
-        choice("plan", ["a"], ("a", "b", "c"))
-    assert choice("plan", "b", ("a", "b")) == "b"
 
 
 @pytest.mark.parametrize(
@@ -47,16 +41,6 @@ def test_a_path_can_be_shown(bad: Any) -> None:
         with pytest.raises(ValueError, match=rf"file must be the path of a file, not .*{address}"):
             file_path("file", address)
     assert file_path("file", "a:b//c") == Path("a:b/c")
-
-
-def test_an_array_is_no_plan_though_it_can_choose() -> None:
-    with pytest.raises(ValueError, match=r"plan must be a plan; got array\(\[1\.\]\)"):
-        check_part("plan", np.array([1.0]), "a plan", "choose")
-
-
-def test_notes_are_cleaned_and_cut() -> None:
-    assert cleaned("a\x1b[31mb\ud800c", 20) == "a [31mb c"
-    assert len(cleaned("x" * 10_000)) == 1000
 
 
 # --- recipes speak of their own parameters --------------------------------------------------------

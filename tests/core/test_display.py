@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,18 +53,6 @@ def test_nothing_is_taken_for_html(title: str, rows: list[tuple[str, object]]) -
     assert reader.tags.count("td") == len(rows)
     names = [text for tag, text in reader.cells if tag == "th"]
     assert names == [name for name, _ in rows]
-
-
-def test_a_long_value_is_cut() -> None:
-    html = as_html("State", [("points", list(range(1000)))])
-    assert "..." in html
-    assert len(html) < 800
-
-
-def test_one_line() -> None:
-    said = as_text("Bandit", [("on", "Box"), ("rewards", 12), ("width", np.float64(2.123456))])
-    assert said == "<Bandit: on Box, rewards 12, width 2.123>"
-    assert as_text("Info", []) == "<Info>"
 
 
 def test_what_does_not_fit_is_left_out_from_the_end() -> None:

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
 from tvbandits.core.box import Box, as_bounds
-from tvbandits.core.box_search import _inward
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.protocols import Domain
 
 Surface = Callable[[np.ndarray], np.ndarray]
 
@@ -45,10 +43,8 @@ def test_candidates_keep_a_read_only_copy() -> None:
     ("X", "message"),
     [
         (np.empty((0, 3)), r"must have a row and a column, got shape \(0, 3\)"),
-        (np.empty((3, 0)), r"must have a row and a column, got shape \(3, 0\)"),
         ([1.0, 2.0], r"candidates must have shape \(n, d\), got \(2,\)"),
         ([[1.0], [np.nan]], r"candidates must be finite, got \[nan\] in row 1"),
-        ([["a"]], "candidates must be numeric"),
         ([[1, 2], [3, 4], [5, 6], [3, 4]], r"row 3 repeats row 1: \[3.0, 4.0\]"),
         ([[0.0], [-0.0]], "row 1 repeats row 0"),
     ],
@@ -121,20 +117,6 @@ def test_candidates_compare_by_value_and_pickle() -> None:
     assert hash(Candidates([[-0.0]])) == hash(Candidates([[0.0]]))
     assert Candidates(SQUARE.X[::-1]) != SQUARE
     assert SQUARE.X.tolist() != SQUARE
-
-
-def test_maximise_asks_once_for_all_candidates() -> None:
-    calls: list[np.ndarray] = []
-
-    def acquisition(X: np.ndarray) -> np.ndarray:
-        calls.append(X)
-        return X[:, 0] - X[:, 1]
-
-    x, value = SQUARE.maximise(acquisition, generator())
-    np.testing.assert_array_equal(x, [1.0, 0.0])
-    assert value == 1.0
-    assert len(calls) == 1
-    assert calls[0].shape == (4, 2)
 
 
 def test_exact_ties_are_broken_uniformly() -> None:
@@ -313,26 +295,19 @@ for dimension, width in enumerate([0.005, 0.01, 0.03, 0.06, 0.1, 0.15], start=1)
 
 
 @pytest.mark.parametrize("name", KNOWN)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_box_finds_known_maxima(name: str, seed: int) -> None:
+def test_box_finds_known_maxima(name: str) -> None:
     bounds, surface, best, spread = KNOWN[name]
-    check_maximum(Box(bounds), surface, best, spread, seed)
+    check_maximum(Box(bounds), surface, best, spread, seed=0)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
-@pytest.mark.parametrize("length_scale", [0.05, 0.1, 0.2, 0.5, 2.0])
+@pytest.mark.parametrize("d", [1, 3, 6])
+@pytest.mark.parametrize("length_scale", [0.05, 0.2, 2.0])
 def test_box_is_as_good_as_a_dense_grid(d: int, length_scale: float) -> None:
     surface = upper_confidence(d, length_scale, seed=d)
     per_axis = (10_001, 151, 31, 13, 7, 5)[d - 1]
     grid = Candidates.grid([(0, 1)] * d, per_axis)
     values = np.concatenate([surface(X) for X in np.array_split(grid.X, 20)])
     check_maximum(Box([(0, 1)] * d), surface, values.max(), np.ptp(values), seed=1)
-
-
-def test_no_slope_leads_out_of_the_cube() -> None:
-    at = np.array([[0.0, 1.0, 0.0, 1.0, 0.5, 0.5]])
-    slope = np.array([[-1.0, 2.0, 3.0, -4.0, 5.0, np.inf]])
-    np.testing.assert_array_equal(_inward(at, slope), [[0.0, 0.0, 3.0, -4.0, 5.0, 0.0]])
 
 
 def test_a_plateau_gives_a_uniform_point() -> None:
@@ -344,15 +319,6 @@ def test_a_plateau_gives_a_uniform_point() -> None:
     assert kstest(X[:, 0], "uniform", (2.0, 2.0)).pvalue > 0.01
     assert kstest(X[:, 1], "uniform").pvalue > 0.01
     assert flat.calls == 400
-
-
-def test_a_part_plateau_is_drawn_from_uniformly() -> None:
-    rng = generator(6)
-    found = [
-        Box([(0.0, 1.0)]).maximise(lambda X: np.minimum(X[:, 0], 0.5), rng) for _ in range(200)
-    ]
-    assert kstest([x[0] for x, _ in found], "uniform", (0.5, 0.5)).pvalue > 0.01
-    assert all(value == 0.5 for _, value in found)
 
 
 def test_box_lives_with_infinite_values_and_refuses_nan() -> None:
@@ -387,23 +353,3 @@ def test_box_is_indifferent_to_units(
     )
     assert value >= -1e-5 * height
     np.testing.assert_allclose((x - low) / width, top, atol=5e-3)
-
-
-@pytest.mark.parametrize("domain", [SQUARE, Box([(0, 1), (0, 1)]), Box([(0, 1)] * 8, samples=100)])
-def test_domains_repeat_with_their_generator(domain: Domain) -> None:
-    def acquisition(X: np.ndarray) -> np.ndarray:
-        return np.asarray(np.sin(9 * X).sum(axis=1))
-
-    first, second = (domain.maximise(acquisition, generator(7)) for _ in range(2))
-    np.testing.assert_array_equal(first[0], second[0])
-    assert first[1] == second[1]
-    np.testing.assert_array_equal(
-        domain.sample(5, generator(1)), domain.check(domain.sample(5, generator(1)))
-    )
-
-
-@pytest.mark.parametrize("samples", [1, 2, 3, 5])
-def test_tiny_samples_work(samples: int) -> None:
-    x, value = Box([(0.0, 1.0)], samples, starts=1).maximise(lambda X: -(X[:, 0] ** 2), generator())
-    assert value <= 0.0
-    assert 0.0 <= x[0] <= 1.0

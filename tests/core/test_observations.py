@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tvbandits.core.arrays import as_column, as_floats, as_points
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations, Source
 
@@ -24,10 +22,6 @@ def some(n: int, d: int = 2, seed: int = 0) -> Observations:
         rng.random(n) + 0.1,
         rng.integers(0, 2, n),
     )
-
-
-def same(a: Observations, b: Observations) -> bool:
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in COLUMNS)
 
 
 def test_columns_are_frozen_copies_of_the_right_kind() -> None:
@@ -46,14 +40,6 @@ def test_columns_are_frozen_copies_of_the_right_kind() -> None:
             getattr(made, name)[0] = 1
     with pytest.raises(AttributeError, match="cannot assign"):
         made.X = X  # type: ignore[misc]
-
-
-def test_empty_is_appendable() -> None:
-    none, two = Observations.empty(2), some(2)
-    assert len(none) == 0
-    assert none.dimension == 2
-    assert same(none.append(two), two)
-    assert same(two.append(none), two)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -97,24 +83,6 @@ def test_append_and_take_equal_plain_indexing() -> None:
             assert not taken.flags.writeable
     with pytest.raises(ValueError, match="of 2 coordinates cannot take points of 3"):
         a.append(some(1, d=3))
-
-
-def test_pickle_keeps_everything() -> None:
-    made = some(5)
-    assert same(pickle.loads(pickle.dumps(made)), made)
-
-
-def test_points_and_columns() -> None:
-    assert as_points([1, 2], 2).tolist() == [[1.0, 2.0]]
-    assert as_points(np.empty((0, 2)), 2).shape == (0, 2)
-    with pytest.raises(ValueError, match=r"Z must have shape \(n, 3\), got \(1, 2\)"):
-        as_points([[1, 2]], 3, "Z")
-    with pytest.raises(ValueError, match=r"X must have shape \(n, 1\), got \(2,\)"):
-        as_points([1, 2], 1)
-    assert as_column(2, 3, "y").tolist() == [2.0, 2.0, 2.0]
-    assert as_column([], 0, "y").shape == (0,)
-    original = np.ones(2)
-    assert not np.shares_memory(as_floats(original, "y"), original)
 
 
 @settings(deadline=None, max_examples=30)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from itertools import product
 from typing import Any
@@ -20,9 +19,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.parameters import Category, Integer, PerParameter, Real
-from tvbandits.core.space import Space, Table, space_of
-from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
-from tvbandits.gp.kernels.structure import check_kernel, inputs
+from tvbandits.core.space import Space
+from tvbandits.gp.kernels.structure import check_kernel
 
 OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b", "c"])
 DICE = Space(left=Integer(1, 6), right=Integer(1, 6), colour=["red", "blue"])
@@ -46,13 +44,6 @@ def test_a_point_inside() -> None:
     }
 
 
-def test_a_point_outside() -> None:
-    frame = OVEN.decode([[20.5, 3.0, 0.0, 1.0, 0.0]])
-    assert frame.to_dict("records") == [GOOD]
-    assert list(frame.columns) == ["temperature", "count", "mode"]
-    assert frame["count"].dtype == np.int64
-
-
 @pytest.mark.parametrize(
     "given_as",
     [
@@ -70,12 +61,6 @@ def test_a_point_outside() -> None:
 )
 def test_every_form_of_a_point(given_as: Any) -> None:
     np.testing.assert_array_equal(OVEN.check(given_as), OVEN.encode(GOOD))
-
-
-def test_no_points() -> None:
-    assert OVEN.encode([]).shape == (0, 5)
-    assert OVEN.check(pd.DataFrame(columns=["temperature", "count", "mode"])).shape == (0, 5)
-    assert list(OVEN.decode(np.empty((0, 5))).columns) == ["temperature", "count", "mode"]
 
 
 PARAMETERS = st.one_of(
@@ -111,19 +96,12 @@ def test_there_and_back(space: Space, seed: int) -> None:
     ("change", "said"),
     [
         ({"count": 2.5}, "count must be a whole number from 1 to 5, got 2.5 in row 0"),
-        ({"count": 6}, "count must be a whole number from 1 to 5, got 6 in row 0"),
         ({"count": 3 + 1e-7}, "count must be a whole number from 1 to 5, got 3.0000001 in row 0"),
-        ({"count": "3"}, "count must be a whole number, got '3' in row 0"),
         ({"count": True}, "count must be a whole number, got True in row 0"),
-        ({"count": None}, "count must be a whole number, got None in row 0"),
         ({"temperature": 9.9}, "temperature must be from 10 to 80, got 9.9 in row 0"),
-        ({"temperature": 80.001}, "temperature must be from 10 to 80, got 80.001 in row 0"),
         ({"temperature": np.nan}, "temperature must be a finite number, got nan in row 0"),
-        ({"temperature": "hot"}, "temperature must be a finite number, got 'hot' in row 0"),
         ({"temperature": [20, 30]}, r"temperature must be a finite number, got \[20, 30\]"),
         ({"mode": "d"}, r"mode must be one of \['a', 'b', 'c'\], got 'd' in row 0"),
-        ({"mode": 1}, r"mode must be one of \['a', 'b', 'c'\], got 1 in row 0"),
-        ({"mode": None}, r"mode must be one of \['a', 'b', 'c'\], got None in row 0"),
         ({"speed": 3}, "unknown parameter 'speed' in row 0; there are: temperature, count, mode"),
     ],
 )
@@ -153,10 +131,8 @@ def test_a_frame_that_does_not_fit() -> None:
     ("point", "said"),
     [
         ([20, 2, 0.5, 0.5, 0], r"mode must be a 1 among 0s, for one of .* got \[0.5, 0.5, 0.0\]"),
-        ([20, 2, 1, 1, 0], r"mode must be a 1 among 0s, for one of .* got \[1.0, 1.0, 0.0\]"),
         ([20, 2, 0, 0, 0], r"mode must be a 1 among 0s, for one of .* got \[0.0, 0.0, 0.0\]"),
         ([20, 2.5, 1, 0, 0], "count must be a whole number from 1 to 5, got 2.5"),
-        ([81, 2, 1, 0, 0], "temperature must be from 10 to 80, got 81"),
         ([20, 2, 1, 0], r"points must have shape \(n, 5\), got \(4,\)"),
         ([20, np.nan, 1, 0, 0], "points must be finite, got"),
     ],
@@ -177,16 +153,9 @@ def test_rounding_noise_is_taken_off() -> None:
     [
         ({}, "a space must have a parameter"),
         ({"a": (2, 1)}, "a: low must be below high, got 2 and 1"),
-        ({"a": (1, 1)}, "a: low must be below high, got 1 and 1"),
         ({"a": (0, np.inf)}, "a: high must be a finite number, got inf"),
-        ({"a": (False, True)}, "a: low must be a finite number, got False"),
         ({"a": (1, 2, 3)}, r"a must be an interval .* got \(1, 2, 3\)"),
-        ({"a": 3}, "a must be an interval .* got 3"),
-        ({"a": "text"}, "a must be an interval .* got 'text'"),
-        ({"a": np.ma.masked}, "a must be an interval .* got masked"),
-        ({"a": np.array(5.0)}, r"a must be an interval .* got array\(5.\)"),
         ({"a": [[0, 1], [2]]}, r"a: low must be a finite number, got \[0, 1\]"),
-        ({"a": []}, r"a must be an interval .* got \[\]"),
         ({"a": ["x"]}, r"a: there must be at least two categories, got \['x'\]"),
         ({"a": ["x", "x"]}, "a: categories must differ, got 'x' twice"),
         ({"a": ["x", 2]}, "a: categories must be texts, got 2"),
@@ -202,9 +171,6 @@ def test_what_is_no_parameter(parameters: dict[str, Any], said: str) -> None:
     [
         (1, 1, "low must be below high, got 1 and 1"),
         (1.0, 2, "low must be a whole number of .* got 1.0: write it without a decimal point"),
-        (1, "5", "high must be a whole number of .* got '5'"),
-        (math.nan, 5, "low must be a whole number of .* got nan"),
-        (1, True, "high must be a whole number of .* got True"),
         (0, 2**60, "high must be at most 9007199254740992, got 1152921504606846976"),
     ],
 )
@@ -225,15 +191,15 @@ def test_it_is_a_value() -> None:
     assert Space(self=(0, 1), parameters=(0, 1)).names == ("self", "parameters")
 
 
-# --- drawing --------------------------------------------------------------------------------------
-
-
 def test_draws_are_uniform() -> None:
     frame = OVEN.decode(OVEN.sample(6000, generator()))
     assert kstest(frame["temperature"], "uniform", (10, 70)).pvalue > 0.01
     counts = frame.groupby(["count", "mode"]).size()
     assert len(counts) == 15
     assert chisquare(counts).pvalue > 0.01
+
+
+# --- drawing --------------------------------------------------------------------------------------
 
 
 def test_every_point_of_a_finite_space() -> None:
@@ -346,19 +312,6 @@ def test_long_ranges_against_brute_force(seed: int) -> None:
     assert height == best
 
 
-def test_a_search_is_repeatable_and_short() -> None:
-    looks: list[int] = []
-
-    def counted(X: Array) -> Array:
-        looks.append(len(X))
-        return wavy(X)
-
-    found = [OVEN.maximise(counted, generator(3)) for _ in range(2)]
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert len(looks) <= 2 * 200
-    assert sum(looks) <= 2 * 20_000
-
-
 def test_intervals_alone_are_a_box() -> None:
     space, box = Space(u=(0, 1), v=(-2, 3)), Box([[0, 1], [-2, 3]])
 
@@ -368,17 +321,6 @@ def test_intervals_alone_are_a_box() -> None:
     np.testing.assert_array_equal(
         space.maximise(f, generator(1))[0], box.maximise(f, generator(1))[0]
     )
-
-
-def test_forbidden_points_and_what_is_no_value() -> None:
-    def allowed(X: Array) -> Array:
-        return np.where(X[:, 2] == 1.0, wavy(X), -np.inf)
-
-    found, height = OVEN.maximise(allowed, generator())
-    assert found[2] == 1.0
-    assert np.isfinite(height)
-    with pytest.raises(ValueError, match="acquisition is NaN at the point"):
-        OVEN.maximise(lambda X: np.where(X[:, 1] == 2.0, np.nan, 0.0), generator())
 
 
 # --- the kernel -----------------------------------------------------------------------------------
@@ -430,22 +372,6 @@ def test_it_is_a_kernel_of_scikit_learns_form() -> None:
         OVEN.kernel(share=np.inf)
 
 
-def test_a_kernel_that_suits_is_known_of_every_space() -> None:
-    for domain in (OVEN, DICE, DICE.candidates(), LONG):
-        points = anchors_of(domain, 60)
-        for space in space_kernels(domain):
-            kernel = structured_kernel(space)
-            check_kernel(kernel, inputs(kernel, points, 1.0))
-            assert (kernel.theta > kernel.bounds[:, 0]).all()
-            assert (kernel.theta < kernel.bounds[:, 1]).all()
-    assert len(anchors_of(DICE)) == 72  # all of them
-    drawn = anchors_of(OVEN, 64)
-    assert len(drawn) == 66
-    np.testing.assert_array_equal(OVEN.check(drawn), drawn)
-    np.testing.assert_array_equal(anchors_of(OVEN, 64), drawn)
-    assert extent_of(OVEN) == 70.0
-
-
 # --- tables ---------------------------------------------------------------------------------------
 
 FRAME = pd.DataFrame(
@@ -465,15 +391,6 @@ def test_points_of_a_table_are_rows_of_the_frame() -> None:
     np.testing.assert_array_equal(TABLE.X, OVEN.encode(FRAME.drop(columns="site")))
     pd.testing.assert_frame_equal(TABLE.decode(TABLE.X[[2, 0]]), FRAME.loc[[5, 7]])
     pd.testing.assert_frame_equal(TABLE.frame, FRAME)
-
-
-def test_a_table_keeps_a_copy() -> None:
-    frame = FRAME.copy()
-    table = OVEN.table(frame)
-    frame["site"] = "elsewhere"
-    shown = table.frame
-    shown["site"] = "elsewhere"
-    pd.testing.assert_frame_equal(table.frame, FRAME)
 
 
 def test_a_table_checks_names_and_arrays() -> None:
@@ -535,10 +452,3 @@ def test_context_by_name() -> None:
         DICE.candidates(context=["left", "right", "colour"])
     with pytest.raises(ValueError, match="without context columns have no context"):
         DICE.candidates().rows_of({})
-
-
-def test_whose_points_have_names() -> None:
-    assert space_of(OVEN) is OVEN
-    assert space_of(TABLE) == OVEN
-    assert space_of(Candidates([[0.0]])) is None
-    assert isinstance(DICE.candidates(), Table)

@@ -6,7 +6,6 @@ defaults needs a line in `EXAMPLES`.
 
 from __future__ import annotations
 
-import datetime
 import decimal
 import enum
 import fractions
@@ -33,9 +32,6 @@ from tvbandits.core.arrays import (
     as_time,
     as_values,
     as_variances,
-    finite_number,
-    is_finite_number,
-    whole_number,
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
@@ -51,34 +47,23 @@ NAN, INF = math.nan, math.inf
 
 NO_NUMBERS: dict[str, tuple[Any, str]] = {
     "a text": ("1", "texts are no numbers"),
-    "texts": (["1", "2"], "texts are no numbers"),
     "a text among numbers": ([1.0, "2"], "texts are no numbers"),
     "bytes": ([b"1"], "bytes are no numbers"),
     "complex": ([1.0 + 0j], "complex numbers are not ordered"),
-    "a complex array": (np.ones(2, dtype=complex), "complex numbers are not ordered"),
     "a truth value": (True, "truth values are no numbers"),
-    "truth values": (np.array([True, False]), "truth values are no numbers"),
     "a truth value among numbers": ([1.0, True], "truth values are no numbers"),
-    "a truth value deep inside": ([[1.0], (np.True_,)], "truth values are no numbers"),
     "dates": (np.array(["2020-01-01"], dtype="datetime64[D]"), "as a Clock does"),
     "spans of time": (np.array([3], dtype="timedelta64[s]"), "as a Clock does"),
-    "Timestamps": ([pd.Timestamp("2020-01-01")], "as a Clock does"),
     "a Timestamp": (pd.Timestamp("2020-01-01"), "as a Clock does"),
-    "a datetime": (datetime.datetime(2020, 1, 1), "as a Clock does"),
     "a Series of dates": (pd.Series(pd.date_range("2020", periods=2, tz="UTC")), "as a Clock does"),
     "records": (np.array([(1, 2.0)], dtype=[("a", int), ("b", float)]), "records are no numbers"),
     "masked": (np.ma.masked_array([1.0, 1e6], [False, True]), "values are masked"),
     "masked in a list": ([1.0, np.ma.masked], "values are masked"),
-    "masked arrays in a list": ([np.ma.masked_array([1.0], [True])], "values are masked"),
     "too large": ([10**400], "a number is too large for a float"),
     "nothing": (None, "None is no number"),
     "nothing among numbers": ([1.0, None], "None is no number"),
-    "objects": (np.array([object()]), "is no number"),
-    "a set": ({1.0}, "is no number"),
     "an iterator": (iter([1.0]), "is no number"),
     "a Series of texts": (pd.Series(["1"]), "'1' is no number"),
-    "a Series of truth values": (pd.Series([True], dtype="boolean"), "truth values are no numbers"),
-    "a frame with a text": (pd.DataFrame({"a": [1.0], "b": ["x"]}), "'x' is no number"),
     "ragged": ([[1.0], [1.0, 2.0]], "values must be numeric"),
 }
 
@@ -95,15 +80,11 @@ def test_what_is_no_number_is_refused_by_name(case: str) -> None:
 WELCOME: dict[str, tuple[Any, list[float]]] = {
     "ints": ([1, 2], [1.0, 2.0]),
     "float32": (np.array([1, 2], dtype=np.float32), [1.0, 2.0]),
-    "small unsigned ints": (np.array([1, 2], dtype=np.uint8), [1.0, 2.0]),
-    "a long float": (np.array([1, 2], dtype=np.longdouble), [1.0, 2.0]),
     "arrays in a list": ([np.array(1.0), np.float32(2)], [1.0, 2.0]),
     "a Series": (pd.Series([1, 2]), [1.0, 2.0]),
-    "a Series of pandas' own": (pd.Series([1, 2], dtype="Int64"), [1.0, 2.0]),
     "a Series with a gap": (pd.Series([1, None], dtype="Float64"), [1.0, NAN]),
     "nothing masked": (np.ma.masked_array([1.0, 2.0], [False, False]), [1.0, 2.0]),
     "fractions": ([fractions.Fraction(1, 2), decimal.Decimal("1.5")], [0.5, 1.5]),
-    "a large int": ([10**30], [1e30]),
     "none at all": ([], []),
 }
 
@@ -114,15 +95,6 @@ def test_what_is_welcome(case: str) -> None:
     made = as_floats(given, "values")
     assert made.dtype == np.float64
     np.testing.assert_array_equal(made, expected)
-
-
-def test_a_number_of_thousands_of_digits_is_shown_somehow() -> None:
-    with pytest.raises(ValueError, match="n must be at most 5, got something of type int"):
-        whole_number("n", 10**5000, at_most=5)
-    with pytest.raises(ValueError, match="x must be a finite number, got something of type int"):
-        finite_number("x", 10**5000)
-    assert not is_finite_number(10**400)
-    assert not is_finite_number(True)
 
 
 # --- the range of usable numbers ------------------------------------------------------------------
@@ -158,11 +130,6 @@ def test_times_are_those_that_have_a_next_one(t: float) -> None:
     with pytest.raises(ValueError, match=r"t must be smaller than 2\^53 in size"):
         as_time(t)
     assert as_time(LARGEST_TIME - 1) + 1.0 > LARGEST_TIME - 1
-
-
-def test_a_date_is_no_time() -> None:
-    with pytest.raises(ValueError, match=r"t must be a finite number, got Timestamp.*as a Clock"):
-        as_time(pd.Timestamp("2020-01-01"))
 
 
 def test_coordinates_have_squares() -> None:
@@ -321,8 +288,3 @@ def test_every_number_is_checked(
         with pytest.raises(ValueError, match=name) as caught:
             part(**{**good, name: value})
         assert len(str(caught.value)) < 500
-
-
-def test_enough_parts_are_found() -> None:
-    assert len(CASES) > 60
-    assert {case.values[0] for case in CASES} >= {"Window", "Linear", "Box", "Fixed", "Budgeted"}

@@ -295,34 +295,3 @@ def test_logs_that_cannot_be(tmp_path: Path) -> None:
 
 
 # --- files of no kind
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("x.csv", b"", "the file is empty"),
-        ("x.csv", b"\n\n", "empty"),
-        ("x.csv", b"\x7fELF\0\0\1", "a binary file of a kind that is not known"),
-        ("x.csv", b"a\n", "not a file that is known here; its columns are 'a'"),
-        ("x.txt", b"Dear all,\nwe meet at noon.\n", "not a file that is known here"),
-        ("x.txt", b"Dear all,\nwe meet, at noon, or at one.\n", "fields"),
-        ("x.csv", b"\xff\xfe\xfa\n\x80", "not a file that is known here"),
-        ("x.zip", b"PK\3\4 not a zip", "not a zip"),
-        ("x.gz", b"not gzipped", "[Nn]ot a gzipped"),
-        ("x.parquet", b"nothing", "[Pp]arquet"),
-        ("x.csv", b'a,"b\n1,2', "EOF"),
-    ],
-)
-def test_files_of_no_kind(name: str, content: bytes, message: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: .*{message}") as caught:
-        describe(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"gone\.csv: No such file or directory"):
-        describe(tmp_path / "gone.csv")
-    with pytest.raises(ValueError, match="Is a directory"):
-        describe(tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvbandits import Box, Candidates, Problem
+from tvbandits import Problem
 from tvbandits.cli.problems import PROBLEMS, make_problem
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.datasets import (
@@ -56,30 +56,6 @@ def test_problems_keep_to_the_protocol(problem: Any) -> None:
         other = problem.realise(7)
         assert other.best(1.0) != problem.best(1.0)
         assert problem.realise(problem.seed) == problem
-
-
-@pytest.mark.parametrize("problem", ALL, ids=lambda problem: problem.name)
-def test_the_optimum_by_another_search(problem: Any) -> None:
-    for t in (1.0, float(problem.horizon)):
-        if isinstance(problem.domain, Candidates):
-            highest = max(float(problem.value(x[None], t)[0]) for x in problem.domain.X)
-            assert problem.best(t) == highest
-            continue
-        assert isinstance(problem.domain, Box)
-        # A fine grid, and finer and finer ones around its best points.
-        low, high = problem.domain.bounds.T
-        axes = [np.linspace(a, b, 401) for a, b in problem.domain.bounds]
-        X = np.array(np.meshgrid(*axes)).reshape(len(axes), -1).T
-        side = (high - low) / 400
-        for _ in range(9):
-            values = problem.value(X, t)
-            best = X[np.argsort(values)[-60:]]
-            steps = np.array(np.meshgrid(*[np.linspace(-1, 1, 9)] * len(axes)))
-            near = best[:, None] + side * steps.reshape(len(axes), -1).T
-            X, side = np.clip(near.reshape(-1, len(axes)), low, high), side / 4
-        found = float(problem.value(X, t).max())
-        assert problem.best(t) == pytest.approx(found, abs=1e-3)
-        assert found <= problem.best(t) + 1e-12
 
 
 @pytest.mark.parametrize("problem", [each for each in ALL if not isinstance(each, WearingArms)])

@@ -258,6 +258,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 # --- several at once
 
 
+@pytest.mark.slow
 def test_several_processes_share_a_folder(served: Served, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     one = functools.partial(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import resource
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,16 @@ from tests.helpers import hostile_server
 from tests.helpers.hostile_server import Behaviour, hostile
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits.core.files.reading import ReadLimits, current_limits
-from tvbandits.datasets import DownloadLimits, describe, fetch_ozone, load_ozone, reading_limits
+from tvbandits.datasets import (
+    DownloadLimits,
+    abalone,
+    describe,
+    fetch_ozone,
+    load_ozone,
+    reading_limits,
+    sensor_field,
+    table,
+)
 from tvbandits.datasets.tables.readings import read_table
 from tvbandits.experts import CachedLogExpert
 
@@ -147,17 +155,6 @@ def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
                 read(path)  # type: ignore[operator]
 
 
-def test_parser_errors_name_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text('x0,t\n1,2\n1,2,3\n"')
-    with pytest.raises(ValueError, match=rf"^{path}: "):
-        CachedLogExpert.from_csv(path)
-    path.with_suffix(".parquet").write_bytes(b"PAR1 and no more")
-    pytest.importorskip("pyarrow")
-    with pytest.raises(ValueError, match=r"log\.parquet: "):
-        CachedLogExpert.from_parquet(path.with_suffix(".parquet"))
-
-
 def test_a_log_of_many_columns_takes_a_moment() -> None:
     rng = np.random.default_rng(0)
     names = [f"x{i}" for i in range(3000)]
@@ -168,6 +165,46 @@ def test_a_log_of_many_columns_takes_a_moment() -> None:
     assert expert.query(frame[names].to_numpy(), 1.0).answered.all()
     # Quadratic, it was some ten seconds.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 5.0
+
+
+# --- files of no kind, whoever reads them ---------------------------------------------------------
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "describe": describe,
+    "sensor_field": lambda path: sensor_field(path, SITES, noise_variance=1.0),
+    "abalone": abalone,
+    "load_ozone": load_ozone,
+    "table": table,
+    "from_csv": CachedLogExpert.from_csv,
+    "from_parquet": CachedLogExpert.from_parquet,
+}
+SITES = pd.DataFrame({"id": ["7", "8"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
+UNREADABLE: dict[str, bytes] = {
+    "empty.csv": b"",
+    "lines.csv": b"\n\n",
+    "elf.csv": b"\x7fELF\0\0\1",
+    "name.csv": b"a\n",
+    "letter.txt": b"Dear all,\nwe meet, at noon, or at one.\n",
+    "binary.csv": bytes(range(128, 256)) * 4,
+    "open.csv": b'a,"b\n1,2',
+    "rough.csv": b"a,b\n1,2\n1,2,3\n",
+    "bad.zip": b"PK\3\4 not a zip",
+    "bad.csv.gz": b"not gzipped",
+    "bad.parquet": b"PAR1" * 20,
+    "short.parquet": b"PAR1",
+    "half.db": b"SQLite format 3\0" + b"\1" * 200,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_cannot_be_read_is_named_in_one_line(reader: str, tmp_path: Path) -> None:
+    for name, content in UNREADABLE.items():
+        (tmp_path / name).write_bytes(content)
+    for name in (*UNREADABLE, "gone.csv", "."):
+        path = tmp_path / name
+        with pytest.raises((ValueError, FileNotFoundError), match=re.escape(str(path))) as caught:
+            READERS[reader](path)
+        assert "\n" not in str(caught.value), name
 
 
 # --- servers --------------------------------------------------------------------------------------
@@ -231,17 +268,3 @@ def test_https_from_the_same_host_unless_told_otherwise(tmp_path: Path) -> None:
         pytest.raises(OSError, match=r"127\.0\.0\.1.*: not https"),
     ):
         fetch_ozone(2008, cache=tmp_path, base_url=url)
-
-
-@pytest.mark.slow
-def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
-    for arguments in (["/dev/zero"], [str(tmp_path)]):
-        done = subprocess.run(
-            [sys.executable, "-m", "tvbandits", "data", "info", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 2
-        assert len(done.stderr.strip().splitlines()) == 1

@@ -69,7 +69,7 @@ def test_values_of_the_functions_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", MINIMA)
-@pytest.mark.parametrize("t", [1, 60, 101, 200])
+@pytest.mark.parametrize("t", [1, 101])
 def test_the_best_is_what_an_independent_search_finds(name: str, t: int) -> None:
     problem = Lifted(name)
     least = min(

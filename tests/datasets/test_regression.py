@@ -21,7 +21,6 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.places import DATA
 from tvbandits import Candidates, Problem
-from tvbandits.datasets import regression
 from tvbandits.datasets.regression import RegressionProblem, abalone, california
 from tvbandits.policies.names import parameters_of, parse_call
 
@@ -146,13 +145,6 @@ def test_a_column_that_never_varies_is_zero(tmp_path: Path) -> None:
     problem = california(csv(tmp_path / "flat.csv", frame))
     assert (problem.points[:, [1, 6]] == 0.0).all()
     np.testing.assert_allclose(problem.points[:, 0].std(), 1.0)
-
-
-def test_the_order_is_that_of_the_rows(blocks: RegressionProblem, tmp_path: Path) -> None:
-    turned = california(csv(tmp_path / "turned.csv", BLOCKS[::-1]))
-    np.testing.assert_allclose(turned.points, blocks.points[::-1], rtol=1e-12, atol=1e-14)
-    np.testing.assert_array_equal(turned.rewards, blocks.rewards[::-1])
-    same(california(tmp_path / "turned.csv"), turned)
 
 
 # --- the problem
@@ -300,35 +292,6 @@ def test_missing_values_in_parquet(tmp_path: Path) -> None:
         abalone(path)
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nowhere\.csv: No such file"):
-        abalone(tmp_path / "nowhere.csv")
-    with pytest.raises(ValueError, match=r": Is a directory"):
-        abalone([tmp_path])
-    for name, content, message in (
-        ("empty.csv", b"", "the file is empty"),
-        ("rough.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
-        ("binary.csv", bytes(range(128, 256)) * 4, "not the abalone table"),
-        ("broken.csv.gz", b"no gzip at all", "gzip"),
-        ("broken.csv.zip", b"no zip at all", "zip"),
-    ):
-        path = tmp_path / name
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"{name}: .*{message}") as raised:
-            abalone(path)
-        assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"sex,length\n", b"PAR1" * 20])
-def test_broken_parquet(content: bytes, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "broken.parquet"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"broken\.parquet: .*([Pp]arquet|empty)") as raised:
-        abalone(path)
-    assert "\n" not in str(raised.value)
-
-
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = parquet(tmp_path / "blocks.parquet", BLOCKS)
     for name in ("pyarrow", "pyarrow.parquet", "fastparquet"):
@@ -449,16 +412,3 @@ def test_the_tables_of_the_paper(
     np.testing.assert_allclose(problem.references(), (uniform, 0.0, 0.0, 0.0), atol=1e-6)
     some = slice(None, None, 97)
     np.testing.assert_array_equal(problem.value(problem.points[some], 5), problem.rewards[some])
-
-
-def test_a_csv_export_of_the_real_table_is_the_same(tmp_path: Path) -> None:
-    path = REAL / "california_housing.parquet"
-    if not path.is_file():
-        pytest.skip(f"table not here: {path.name} (looked for in {REAL})")
-    pytest.importorskip("pyarrow")
-    same(california(csv(tmp_path / "export.csv", pd.read_parquet(path))), california(path))
-
-
-def test_the_names_of_the_columns() -> None:
-    assert len(regression.ABALONE.inputs) == len(regression.CALIFORNIA.inputs) == 8
-    assert (regression.ABALONE.target, regression.CALIFORNIA.target) == ("rings", "MedHouseVal")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.places import ROOT
 from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import TableProblem, from_long, sensor_field, sensor_field_from_files
 from tvbandits.datasets.tables.readings import as_times
@@ -548,50 +546,4 @@ def test_two_files_that_cannot_be(tmp_path: Path) -> None:
         sensor_field_from_files([other, one])
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "the file is empty"),
-        (b"\x7fELF\0\0\1", "a binary file of a kind that is not known"),
-        (b"PAR1 but not really", "[Pp]arquet"),
-        (b'a,"b\n1,2\n', "EOF"),
-        (None, "No such file"),
-    ],
-)
-def test_files_that_cannot_be(content: bytes | None, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}: .*{message}") as caught:
-        made(path)
-    assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="Is a directory"):
-        made(tmp_path)
-
-
 # --- the page that shows it
-
-
-def test_the_page_runs_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = ROOT / "docs" / "your-own-network.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    spaces: list[dict[str, Any]] = [{} for _ in blocks]
-    for block, space in zip(blocks, spaces, strict=True):
-        exec(compile(block, page.name, "exec"), space)  # each block stands alone
-    first = {name: value for space in reversed(spaces) for name, value in space.items()}
-    problem, said = first["problem"], capsys.readouterr().out
-    assert problem.values.shape == (168, 11)
-    assert "with too few readings: '005'" in said
-    assert "a table of readings, time x sensor" in said
-    assert "a table of sites" in said
-    assert first["guessed"].noise_variance > problem.noise_variance
-    assert (tmp_path / "regret.png").read_bytes().startswith(b"\x89PNG")
-    average = first["rows"].groupby("policy")["regret"].mean()
-    assert average["uniform"] > average["ui-gp-ucb"]
-    assert first["table"].shape == (2, 2)
-    # The command at the end finds the same problem.
-    found = sensor_field_from_files(["sites.csv", "readings.csv"], every="1h", unit="°C")
-    np.testing.assert_array_equal(found.values, problem.values)

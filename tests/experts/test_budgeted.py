@@ -346,14 +346,10 @@ def test_rewards_are_handed_on() -> None:
     assert meter.shown == [rewards]
 
 
-@pytest.mark.parametrize("name", ["per_step", "total"])
-@pytest.mark.parametrize("value", [-1, 2.5, math.inf, True, "3"])
-def test_bad_counts(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 0, got"):
-        Budgeted(Meter(), **{name: value})
-
-
 def test_bad_parameters() -> None:
+    for limit in ("per_step", "total"):
+        with pytest.raises(ValueError, match=f"{limit} must be a whole number of at least 0, got"):
+            Budgeted(Meter(), **{limit: -1})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="cost must be positive and finite, got 0"):
         Budgeted(Meter(), cost=0.0)
     with pytest.raises(ValueError, match="price must be finite and not negative, got -1"):

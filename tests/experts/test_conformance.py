@@ -15,7 +15,7 @@ import pytest
 
 from tvbandits import Answers, Bandit, Expert, ExpertUnavailableError, Observations, policies
 from tvbandits.core.arrays import Array
-from tvbandits.datasets import DriftingBump, GPDrift, ozone_network
+from tvbandits.datasets import DriftingBump, GPDrift
 from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.calibrated import Calibrated
@@ -26,10 +26,6 @@ from tvbandits.experts.retrying import Retrying
 BUMP = DriftingBump(candidates=101)
 X = BUMP.domain.X[20:60:7]  # type: ignore[union-attr]
 SIMULATOR = SimulatorExpert(BUMP, variance=0.3, cost=1.0)
-
-
-def some_missing(points: Array, t: float) -> Array:
-    return np.where(points[:, 0] < -15, np.nan, t)
 
 
 def nothing(points: Array, _t: float) -> Array:
@@ -54,22 +50,6 @@ WRAPPERS: dict[str, Callable[[Expert], Expert]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "expert",
-    [
-        SimulatorExpert(BUMP),
-        SimulatorExpert(BUMP, variance=100.0, seed=3, cost=1.0),
-        CallableExpert(BUMP.value, 1e-12),
-        CallableExpert(some_missing, 0.1, nan_means_no_answer=True),
-    ],
-)
-def test_ours_keep_to_the_protocol(expert: Expert) -> None:
-    report = check_expert(expert, X, 5.0, deterministic=True)
-    assert report.passed
-    assert [finding.outcome for finding in report.findings] == [Outcome.OK] * 13
-    assert len(check_expert(expert, X[:1], 5).findings) == 12
-
-
 @pytest.mark.parametrize("outer", WRAPPERS)
 @pytest.mark.parametrize("inner", WRAPPERS)
 def test_wrappers_keep_to_it_in_every_order(outer: str, inner: str) -> None:
@@ -80,14 +60,6 @@ def test_wrappers_keep_to_it_in_every_order(outer: str, inner: str) -> None:
     assert pickling is Outcome.OK
     assert set(outcomes.values()) == {Outcome.OK}
     assert "counts rewards once that are shown twice" in outcomes
-
-
-def test_all_wrappers_at_once() -> None:
-    for names in (list(WRAPPERS), list(WRAPPERS)[::-1]):
-        expert: Expert = SIMULATOR
-        for name in names:
-            expert = WRAPPERS[name](expert)
-        assert remarks(check_expert(expert, X, 5.0, deterministic=True)) == {}
 
 
 class Flaky:
@@ -162,12 +134,6 @@ def test_a_guess_outside_is_a_remark() -> None:
     refusing = By(lambda x, _t: Answers(np.where(x[:, 0] > 99, np.nan, 1.0), 0.1))
     report = check_expert(refusing, X, 5.0, outside=[[900.0]])
     assert "ok     refuses or declines points outside\n" in str(report)
-
-
-def test_networks_too() -> None:
-    problem = ozone_network(stations=5, days=9)
-    expert = Calibrated(SimulatorExpert(problem))
-    assert check_expert(expert, problem.domain.X, 3.0, deterministic=True).passed
 
 
 def test_what_cannot_be_pickled_is_a_remark() -> None:

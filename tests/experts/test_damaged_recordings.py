@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.attack.recordings import EDITS, POINTS, Never, damaged, make
+from tests.attack.recordings import EDITS, POINTS, Never, attack, changed, make
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.protocols import Answers
@@ -33,22 +33,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "answers.db"
 
 
-def edit(path: Path, *edits: str) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        for statement in edits:
-            connection.execute(statement)
-        connection.commit()
-
-
 def test_damaged_copies_are_refused_by_name() -> None:
-    outcomes = damaged(36, seed=3)
-    assert {outcome for _, outcome in outcomes} == {"refused by name", "the right values"}
-    assert sum(outcomes.values()) == 3 * 36
+    tally = attack(12, seed=3)
+    assert (tally.tried, tally.faults) == (3 * 12, {}), tally.examples
 
 
 @pytest.mark.parametrize("statement", EDITS)
 def test_every_edit_is_seen_at_once(path: Path, statement: str) -> None:
-    edit(path, statement.format(row=10))
+    changed(path, statement.format(row=10))
     with pytest.raises(ValueError, match=r"answers\.db"):
         verify_recording(path)
     with pytest.raises(ValueError, match=r"answers\.db"):
@@ -56,7 +48,7 @@ def test_every_edit_is_seen_at_once(path: Path, statement: str) -> None:
 
 
 def test_the_row_is_named(path: Path) -> None:
-    edit(path, CHANGED.format(row=8))
+    changed(path, CHANGED.format(row=8))
     match = r"'.*answers\.db' is damaged: row 8 of the journal is not as it was written"
     with pytest.raises(DamagedRecordingError, match=match):
         recorded(path)
@@ -68,7 +60,7 @@ def test_verify_is_a_verb(path: Path) -> None:
     assert str(said).endswith("every row is as it was written")
     with Recording(Never(), path) as expert:
         assert expert.verify() == said
-        edit(path, CHANGED.format(row=5))
+        changed(path, CHANGED.format(row=5))
         match = r"row 5 of the journal is not as it was written"
         with pytest.raises(DamagedRecordingError, match=match):
             expert.verify()
@@ -77,9 +69,9 @@ def test_verify_is_a_verb(path: Path) -> None:
 def test_a_row_that_changes_while_the_file_is_open_is_not_given(path: Path) -> None:
     with Recording(Never(), path) as expert:
         wanted = expert.query(POINTS, 0.0).values
-        edit(path, CHANGED.format(row=2))
+        changed(path, CHANGED.format(row=2))
         np.testing.assert_array_equal(expert.query(POINTS, 0.0).values, wanted)
-        edit(path, "DELETE FROM journal WHERE seq > 4")
+        changed(path, "DELETE FROM journal WHERE seq > 4")
         with pytest.raises(DamagedRecordingError, match="the journal ends with another row"):
             expert.query(POINTS, 0.0)
 
@@ -103,7 +95,7 @@ def test_reading_changes_nothing(path: Path) -> None:
 
 def test_a_view_without_an_end_does_not_hang(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
-    edit(
+    changed(
         path,
         "CREATE VIEW log AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
         "SELECT COUNT(*) FROM n",

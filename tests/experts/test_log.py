@@ -8,8 +8,8 @@ import pickle
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -408,75 +408,60 @@ AWKWARD = pd.DataFrame(
 """Numbers that lose their last bit where they are read carelessly."""
 
 
-def as_csv(folder: Path) -> CachedLogExpert:
-    AWKWARD.to_csv(folder / "log.csv", index=False)
-    return CachedLogExpert.from_csv(folder / "log.csv", staleness=0.0)
-
-
-def as_gz(folder: Path) -> CachedLogExpert:
-    AWKWARD.to_csv(folder / "log.csv.gz", index=False)
-    return CachedLogExpert.from_csv(str(folder / "log.csv.gz"))
-
-
-def as_parquet(folder: Path) -> CachedLogExpert:
-    AWKWARD.to_parquet(folder / "log.parquet")
-    return CachedLogExpert.from_parquet(folder / "log.parquet")
-
-
 def as_sqlite(folder: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(folder / "log.db")
     AWKWARD.to_sql("log", connection, index=False)
     return connection
 
 
-def by_path(folder: Path) -> CachedLogExpert:
-    as_sqlite(folder).close()
-    return CachedLogExpert.from_sql("SELECT * FROM log", folder / "log.db")
+def as_csv(folder: Path, name: str = "log.csv") -> Path:
+    AWKWARD.to_csv(folder / name, index=False)
+    return folder / name
 
 
-def by_connection(folder: Path) -> CachedLogExpert:
-    connection = as_sqlite(folder)
-    expert = CachedLogExpert.from_sql("SELECT * FROM log WHERE t < ?", connection, params=(1e99,))
-    connection.close()
-    return expert
+def as_parquet(folder: Path) -> Path:
+    AWKWARD.to_parquet(folder / "log.parquet")
+    return folder / "log.parquet"
 
 
-def by_url(folder: Path) -> CachedLogExpert:
-    as_sqlite(folder).close()
-    return CachedLogExpert.from_sql("SELECT * FROM log", f"sqlite:///{folder / 'log.db'}")
+def by_sql(connection: Any, **more: Any) -> CachedLogExpert:
+    return CachedLogExpert.from_sql("SELECT * FROM log", connection, **more)
 
 
-def by_engine(folder: Path) -> CachedLogExpert:
-    as_sqlite(folder).close()
-    engine = create_engine(f"sqlite:///{folder / 'log.db'}")
-    expert = CachedLogExpert.from_sql("SELECT * FROM log", engine)
+@contextmanager
+def sources(folder: Path) -> Iterator[dict[str, Callable[[], CachedLogExpert]]]:
+    """The same table in files, and in a database by every way there is to it."""
+    path, engine = folder / "log.db", create_engine(f"sqlite:///{folder / 'log.db'}")
+    with closing(as_sqlite(folder)) as connection, engine.connect() as alchemy:
+        yield {
+            "csv": lambda: CachedLogExpert.from_csv(as_csv(folder), staleness=0.0),
+            "gz": lambda: CachedLogExpert.from_csv(str(as_csv(folder, "log.csv.gz"))),
+            "parquet": lambda: CachedLogExpert.from_parquet(as_parquet(folder)),
+            "path": lambda: by_sql(path),
+            "connection": lambda: by_sql(connection),
+            "url": lambda: by_sql(f"sqlite:///{path}"),
+            "engine": lambda: by_sql(engine),
+            "alchemy": lambda: by_sql(alchemy),
+        }
     engine.dispose()
-    return expert
 
 
-def by_alchemy(folder: Path) -> CachedLogExpert:
-    as_sqlite(folder).close()
-    engine = create_engine(f"sqlite:///{folder / 'log.db'}")
-    with engine.connect() as connection:
-        expert = CachedLogExpert.from_sql("SELECT * FROM log", connection)
-    engine.dispose()
-    return expert
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    with sources(tmp_path) as read:
+        experts = {name: make() for name, make in read.items()}
+    for name, expert in experts.items():
+        assert (len(expert), expert.refusals) == (4, 1), name
+        for row in AWKWARD.to_dict("records"):
+            said = expert.query([[row["x0"], row["x1"]]], row["t"])
+            np.testing.assert_array_equal(said.values, [row["value"]], err_msg=name)
+            if not math.isnan(row["value"]):
+                assert said.variance[0] == row["variance"], name
 
 
-@pytest.mark.parametrize(
-    "read",
-    [as_csv, as_gz, as_parquet, by_path, by_connection, by_url, by_engine, by_alchemy],
-)
-def test_what_is_read_is_what_was_written(
-    tmp_path: Path, read: Callable[[Path], CachedLogExpert]
-) -> None:
-    expert = read(tmp_path)
-    assert (len(expert), expert.refusals) == (4, 1)
-    for row in AWKWARD.to_dict("records"):
-        said = expert.query([[row["x0"], row["x1"]]], row["t"])
-        np.testing.assert_array_equal(said.values, [row["value"]])
-        if not math.isnan(row["value"]):
-            assert said.variance[0] == row["variance"]
+def test_a_query_has_parameters(tmp_path: Path) -> None:
+    with closing(as_sqlite(tmp_path)) as connection:
+        query = "SELECT * FROM log WHERE t < ?"
+        assert len(CachedLogExpert.from_sql(query, connection, params=(1.0,))) == 2
 
 
 def test_a_column_of_nulls_is_a_column_of_refusals(tmp_path: Path) -> None:
@@ -496,12 +481,7 @@ def test_bad_sources(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="query must be a text of SQL, got 3"):
         CachedLogExpert.from_sql(3, tmp_path)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword argument 'tolerence'"):
-        CachedLogExpert.from_csv(as_path(tmp_path), tolerence=1.0)  # type: ignore[call-arg]
-
-
-def as_path(folder: Path) -> Path:
-    AWKWARD.to_csv(folder / "log.csv", index=False)
-    return folder / "log.csv"
+        CachedLogExpert.from_csv(as_csv(tmp_path), tolerence=1.0)  # type: ignore[call-arg]
 
 
 @pytest.mark.slow

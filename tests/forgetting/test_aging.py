@@ -66,25 +66,6 @@ def test_maps_are_their_formulas(aging: Aging, formula: Any) -> None:
     assert given[-1] == variance[-1]  # nothing has aged at age 0
 
 
-@pytest.mark.parametrize("aging", [pair[0] for pair in FORMULAS], ids=str)
-def test_ageing_never_improves_an_observation(aging: Aging) -> None:
-    age = np.linspace(30.0, 0.0, 61)
-    given = aging(np.full(61, 0.5), ages(age))
-    assert (given >= 0.5).all()
-    assert (given[:-1] >= given[1:]).all()  # older ones come first
-
-
-def test_an_infinite_variance_stays_infinite() -> None:
-    variance, some = np.array([np.inf, 1.0]), ages(np.array([3.0, 0.0]))
-    for aging in (pair[0] for pair in FORMULAS):
-        assert aging(variance, some).tolist()[0] == math.inf
-
-
-def test_growth_beyond_a_float_is_forgetting() -> None:
-    given = Exponential(0.5)(np.ones(2), ages(np.array([1e5, 1.0])))
-    assert given.tolist() == [math.inf, 2.0]
-
-
 # Who is newer, and how old.
 
 
@@ -158,12 +139,6 @@ def test_answers_among_rewards() -> None:
     assert kept(DiscardAbove(lambda _: 0.0), observed([1, 2, 2], [0, 0, 1]), 2.0) == [1, 2]
 
 
-def test_answers_without_any_reward() -> None:
-    some = observed([1.0, 2.0], [1, 1])
-    assert Ages.of(some, 3.0).newer.tolist() == [0, 0]
-    assert kept(Window(last=1), some, 3.0) == [0, 1]
-
-
 # Thresholds and compositions.
 
 
@@ -184,12 +159,6 @@ def test_the_newest_reward_is_never_discarded(
     assert kept(aging, some, 50.0 + later) == expected
 
 
-def test_the_threshold_itself_is_kept_and_values_are_untouched() -> None:
-    variance = np.array([3.0, 2.0, 1.0, 5.0])
-    given = DiscardAbove(lambda _: 2.0)(variance, ages(np.arange(4.0)[::-1]))
-    assert given.tolist() == [math.inf, 2.0, 1.0, 5.0]
-
-
 def test_the_threshold_sees_the_number_of_rewards_told() -> None:
     seen: list[int] = []
 
@@ -201,11 +170,6 @@ def test_the_threshold_sees_the_number_of_rewards_told() -> None:
     assert seen == [3]
     with pytest.raises(ValueError, match=r"threshold\(2\) is NaN"):
         DiscardAbove(lambda _: math.nan)(np.ones(2), ages(np.zeros(2)))
-
-
-def test_the_threshold_of_sparq() -> None:
-    assert LogThreshold(0.3)(100) == pytest.approx(0.3 * math.log(100))
-    assert LogThreshold(0.3)(1) == LogThreshold(0.3)(0) == 0.0
 
 
 def test_sparq_keeps_the_recent_past() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.oracles import loops
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Candidates, policies
-from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -113,19 +111,6 @@ def test_a_reward_that_stands_still_is_seldom_an_event() -> None:
     assert resets <= 8  # 4 expected at the most: P(more than 8 of 40) < 0.02 were it exactly 0.1
 
 
-def test_what_is_older_is_forgotten_and_stays_so() -> None:
-    bandit = make()
-    for t, value in enumerate([0.1, 0.12, 0.09, 5.0, 5.1], 1):
-        bandit.tell([DOMAIN.X[30]], [value], t)
-    bandit.ask(6)
-    assert bandit.info.model.resets == 1
-    assert (bandit.info.posterior.in_use, bandit.info.posterior.forgotten) == (2, 3)
-    mean, _ = bandit.predict([DOMAIN.X[30]])
-    assert mean[0] == pytest.approx(
-        dense(DOMAIN.X[[30, 30]], np.array([5.0, 5.1]), DOMAIN.X[[30]])[0][0]
-    )
-
-
 def test_a_late_reward_is_no_news() -> None:
     bandit = make()
     x = DOMAIN.X[[30]]
@@ -173,22 +158,7 @@ def test_an_event_forgets_answers_too(most: int | None) -> None:
     assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 3)
 
 
-def test_a_resumed_run_is_the_uninterrupted_one() -> None:
-    whole = make()
-    wanted = play(whole, 1, 120)
-    half = make()
-    first = play(half, 1, 60)
-    again = Bandit.from_state(half.recipe, pickle.loads(pickle.dumps(half.state)))
-    second = play(again, 61, 120)
-    assert (first[0] + second[0], first[1] + second[1]) == wanted
-
-
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
 def test_a_bad_delta(delta: float) -> None:
     with pytest.raises(ValueError, match="delta must lie in \\(0, 1\\), got"):
         EventTrigger(delta)
-
-
-def test_a_bad_trigger() -> None:
-    with pytest.raises(ValueError, match=r"reset must be a trigger such as .*; got 3"):
-        Recipe(DOMAIN, KERNEL, NOISE, reset=3)  # type: ignore[arg-type]

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles import loops
-from tvbandits import Bandit, Box, Candidates, Recipe, policies
+from tvbandits import Bandit, Candidates, Recipe, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.experts import CallableExpert
@@ -135,15 +133,6 @@ def test_predictions_are_those_of_a_plain_loop(name: str, n: int) -> None:
         assert score(each) == pytest.approx(expected, rel=1e-9)
 
 
-@given(seed=st.integers(0, 999), n=st.integers(2, 50), name=st.sampled_from(sorted(MAPS)))
-@settings(deadline=None, max_examples=25)
-def test_any_rewards(seed: int, n: int, name: str) -> None:
-    each, effective = MAPS[name]
-    rewards = sample(n, seed)
-    expected = restated(KERNEL, rewards, effective, (0.1, 0.7, n))
-    assert Predictions(KERNEL, rewards, 0.1, 0.7, told=n)(each) == pytest.approx(expected, rel=1e-8)
-
-
 def test_a_kernel_that_sees_time_is_held_still() -> None:
     still, rewards = OnSpace(RBF(0.8)), sample(30, 2)
     moving = still * OnTime(Matern(2.0, nu=0.5))
@@ -213,37 +202,6 @@ def test_what_drifts_faster_ages_faster(name: str) -> None:
     assert fast - still > math.log(5.0)
 
 
-@pytest.mark.parametrize("name", PACED)
-def test_the_start_does_not_matter(name: str) -> None:
-    rewards = sample(40, 3)
-    pace = learned_pace(PACED[name], KERNEL, rewards, 0.0, 1.0)
-    assert learned_pace(PACED[name].at_pace(7.0), KERNEL, rewards, 0.0, 1.0) == pace
-
-
-def test_the_order_does_not_matter_and_the_distant_past_neither() -> None:
-    rewards = sample(100, 4)
-    rewards = Observations(rewards.X, np.arange(100.0), rewards.y, rewards.variance)
-    pace = learned_pace(Wiener(0.5), KERNEL, rewards, 0.0, 1.0)
-    shuffled = rewards.take(np.random.default_rng(0).permutation(100))
-    assert learned_pace(Wiener(0.5), KERNEL, shuffled, 0.0, 1.0) == pace
-    old = np.arange(100) < 100 - PREDICTED - FROM
-    changed = Observations(rewards.X, rewards.t, np.where(old, 9.0, rewards.y), rewards.variance)
-    assert learned_pace(Wiener(0.5), KERNEL, changed, 0.0, 1.0) == pace
-    recent = Observations(rewards.X, rewards.t, np.where(old, rewards.y, 9.0), rewards.variance)
-    assert learned_pace(Wiener(0.5), KERNEL, recent, 0.0, 1.0) != pace
-
-
-def test_schedules_count_all_rewards_told() -> None:
-    counts = set()
-
-    def threshold(told: int) -> float:
-        counts.add(told)
-        return 9.0
-
-    learned_pace(compose(Linear(1.0), DiscardAbove(threshold)), KERNEL, sample(100, 6), 0.0, 1.0)
-    assert counts == set(range(100 - PREDICTED, 100))
-
-
 @pytest.mark.parametrize("unit", [2.0**10, 2.0**-10])
 def test_another_unit_of_reward(unit: float) -> None:
     rewards = sample(40, 5)
@@ -258,13 +216,6 @@ def test_another_unit_of_reward(unit: float) -> None:
 def test_too_few_rewards_teach_nothing() -> None:
     assert learned_pace(Wiener(0.5), KERNEL, sample(FEWEST - 1, 0), 0.0, 1.0) is None
     assert learned_pace(Wiener(0.5), KERNEL, sample(FEWEST, 0), 0.0, 1.0) is not None
-
-
-@pytest.mark.parametrize(
-    "each", [Constant(), Window(last=5), compose(Window(last=5), Constant())], ids=str
-)
-def test_maps_without_a_pace(each: Any) -> None:
-    assert learned_pace(each, KERNEL, sample(30, 0), 0.0, 1.0) is None
 
 
 @pytest.mark.parametrize("each", [Constant(), compose(Window(last=5))], ids=str)
@@ -303,21 +254,6 @@ def test_a_map_of_ones_own_says_the_unit_of_its_pace() -> None:
     )
     assert one is not None
     assert other == pytest.approx(1e6 * one, rel=1e-4)
-
-
-def test_a_composition_within_a_composition() -> None:
-    nested = compose(Constant(), compose(Wiener(0.5), Window(last=12)))
-    assert pace_unit(nested, 7.0) == 49.0
-    assert pace_unit(compose(compose(Linear(0.5)), Constant()), 7.0) == 1.0
-    assert compose(compose(Constant()), Linear(2.0)).pace == 2.0
-    rewards = sample(40, 3)
-    found, flat = (
-        learned_pace(each, KERNEL, rewards, 0.0, 1.3)
-        for each in (nested, compose(Wiener(0.5), Window(last=12)))
-    )
-    assert found == flat
-    assert found is not None
-    assert nested.at_pace(found).pace == found
 
 
 def test_the_unit_of_a_pace() -> None:
@@ -386,28 +322,6 @@ def test_a_bandit_learns_its_pace(name: str) -> None:
     assert "learning" in bandit.info.seconds
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_pace_is_that_of_the_rewards(name: str) -> None:
-    bandit = recipe(name)
-    play(bandit, range(1, 20))
-    before = bandit.state
-    play(bandit, range(20, 21))
-    scaling = bandit.state.model.scaling
-    expected = learned_pace(
-        before.model.aging, before.model.kernel, bandit.state.rewards, scaling.anchor, scaling.scale
-    )
-    assert bandit.info.model.pace == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_bandit_in_another_unit_of_reward(name: str, unit: float) -> None:
-    one, other = recipe(name), recipe(name, unit)
-    np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
-    factor = unit**2 if name == "ui wiener" else 1.0
-    assert other.info.model.pace == pytest.approx(factor * one.info.model.pace, rel=1e-3)
-
-
 GIVEN: dict[str, Callable[..., Bandit]] = {
     "rate = 0.3": lambda **more: policies.ui_gp_ucb(DOMAIN, RBF(0.8), 0.01, rate=0.3, **more),
     "discount = 0.9": lambda **more: policies.w_gp_ucb(
@@ -437,13 +351,6 @@ def test_a_number_that_is_given_is_not_learned(given_: str) -> None:
         GIVEN[given_](learn=Every(5))
 
 
-def test_a_box_learns_its_pace_too() -> None:
-    box = Box([[0.0, 3.0]], samples=32, starts=2)
-    bandit = policies.ui_gp_ucb(box, RBF(0.8), 0.01, learn=Every(8))
-    play(bandit, range(1, 9))
-    assert bandit.info.model.pace > 0
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
     early, late = recipe(name), recipe(name)
@@ -453,27 +360,6 @@ def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
     for bandit, rows in ((early, list(range(10))), (late, order)):
         bandit.tell(X[rows], y[rows], np.array(rows, float))
     assert late.info.model.pace == pytest.approx(early.info.model.pace, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_learned_pace_is_resumed(name: str) -> None:
-    whole = recipe(name)
-    play(whole, range(1, 15))
-    assert whole.state.model.aging != whole.recipe.aging
-    resumed = Bandit.from_state(whole.recipe, whole.state)
-    assert resumed.state.model.aging == whole.state.model.aging
-    assert resumed.info.model.pace == whole.info.model.pace
-    np.testing.assert_array_equal(play(resumed, range(15, 19)), play(whole, range(15, 19)))
-
-
-@pytest.mark.parametrize("name", ["w", "ui"])
-def test_rewards_told_without_asking(name: str) -> None:
-    X = DOMAIN.X[np.random.default_rng(0).integers(0, 10, 40)]
-    y = np.concatenate([value(X[[i]], float(i)) for i in range(40)])
-    one, other = recipe(name), recipe(name, 1000.0)
-    one.tell(X, y, np.arange(40.0))
-    other.tell(X, 1000.0 * (y + 50.0), np.arange(40.0))
-    assert other.info.model.pace == pytest.approx(one.info.model.pace, rel=1e-3)
 
 
 def test_another_map_has_its_own_pace() -> None:
@@ -487,10 +373,6 @@ def test_another_map_has_its_own_pace() -> None:
         assert math.isnan(taken.info.model.pace)
 
 
-UNITS: list[Any] = [(name, step) for name in ("ui", "ui wiener") for step in (86400.0, 1e-3)]
-UNITS += [("w", 86400.0), ("w", 0.1)]
-
-
 def test_the_pace_that_is_reported_is_that_of_the_map() -> None:
     # Steps so short that a discount per unit of time leaves the range of a float: it stays in it.
     bandit = recipe("w")
@@ -498,17 +380,3 @@ def test_the_pace_that_is_reported_is_that_of_the_map() -> None:
     bandit.tell(DOMAIN.X[np.arange(12) % 2], y, 1e-4 * np.arange(12))
     assert bandit.info.model.fits == 1
     assert bandit.info.model.pace == bandit.state.model.aging.pace == 700.0  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(("name", "step"), UNITS)
-def test_another_unit_of_time(name: str, step: float) -> None:
-    one, other = recipe(name), recipe(name)
-    for t in range(1, 21):  # points of others: before the first fit, paces are per unit of time
-        x = DOMAIN.X[[3 * t % 10]]
-        y = value(x, t) + 0.1 * np.random.default_rng(t).standard_normal()
-        for bandit, unit in ((one, 1.0), (other, step)):
-            bandit.ask(t * unit)
-            bandit.tell(x, y, t * unit)
-    assert one.info.model.fits == 3
-    assert other.info.model.pace * step == pytest.approx(one.info.model.pace, rel=1e-3)
-    assert other.info.model.pace == pytest.approx(other.state.model.aging.pace)  # type: ignore[attr-defined]

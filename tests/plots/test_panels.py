@@ -96,13 +96,6 @@ def test_the_points_that_are_out_and_the_recommended_one() -> None:
     np.testing.assert_allclose(marked["*"], [[best[0], bandit.predict(best[None, :])[0][0]]])
 
 
-def test_what_is_not_there_is_not_in_the_legend() -> None:
-    fresh = policies.gp_ucb(LINE, RBF(0.3), 0.1)
-    figure = plots.beliefs(fresh)
-    assert legend(figure) == ["mean ± 2 deviations", "recommended"]
-    assert figure.get_suptitle() == "beliefs at t = 1"
-
-
 @pytest.mark.parametrize(
     ("domain", "filled"), [(Box([[0, 1], [0, 2]]), True), (GRID, True), (SITES, False)]
 )
@@ -222,8 +215,3 @@ def test_nothing_is_changed() -> None:
 def test_wrong_options(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         plots.beliefs(policies.gp_ucb(LINE, RBF(0.3), 0.1), **options)
-
-
-def test_what_is_no_bandit() -> None:
-    with pytest.raises(ValueError, match="bandit must be a Bandit, got 3"):
-        plots.beliefs(3)  # type: ignore[arg-type]

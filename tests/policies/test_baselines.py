@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -41,24 +40,6 @@ def test_every_candidate_is_equally_likely() -> None:
     assert chisquare(pairs).pvalue > 1e-3
 
 
-def test_a_box_is_covered_evenly() -> None:
-    points = played(policies.uniform(BOX, seed=1), 500)
-    np.testing.assert_array_equal(BOX.check(points), points)
-    for column, (low, high) in zip(points.T, BOX.bounds, strict=True):
-        assert kstest((column - low) / (high - low), "uniform").pvalue > 1e-3
-
-
-def test_rewards_do_not_matter() -> None:
-    player = policies.uniform(SQUARE, seed=2)
-    points = []
-    for step in range(30):
-        points.append(drawn(player)[0])
-        if step % 3:
-            player.tell(SQUARE.X[[4, 4]], [1e9, -1e9])
-    np.testing.assert_array_equal(points, played(policies.uniform(SQUARE, seed=2), 30))
-    assert not np.array_equal(points, played(policies.uniform(SQUARE, seed=3), 30))
-
-
 # --- what all of them share -----------------------------------------------------------------------
 
 PLAYERS: dict[str, Callable[..., Player]] = {
@@ -71,36 +52,6 @@ PLAYERS: dict[str, Callable[..., Player]] = {
 
 each_player = pytest.mark.parametrize("make", PLAYERS.values(), ids=PLAYERS.keys())
 each_domain = pytest.mark.parametrize("domain", [SQUARE, BOX], ids=["candidates", "box"])
-
-
-@each_player
-@each_domain
-def test_one_seed_is_one_run(make: Callable[..., Player], domain: Candidates | Box) -> None:
-    first = played(make(domain, seed=3), 40)
-    np.testing.assert_array_equal(first, played(make(domain, seed=3), 40))
-    np.testing.assert_array_equal(first, domain.check(first))
-    assert not np.array_equal(first, played(make(domain, seed=4), 40))
-
-
-@each_player
-def test_a_generator_as_seed_is_not_advanced(make: Callable[..., Player]) -> None:
-    shared = np.random.default_rng(7)
-    before = shared.bit_generator.state
-    first, second = (played(make(SQUARE, seed=shared), 20) for _ in range(2))
-    assert shared.bit_generator.state == before
-    assert not np.array_equal(first, second)
-    again = make(SQUARE, seed=np.random.default_rng(7))
-    np.testing.assert_array_equal(first, played(again, 20))
-
-
-@each_player
-@each_domain
-def test_a_pickled_player_goes_on(make: Callable[..., Player], domain: Candidates | Box) -> None:
-    player = make(domain, seed=1)
-    played(player, 12)
-    copy = pickle.loads(pickle.dumps(player))
-    assert copy.info.told == 12
-    np.testing.assert_array_equal(played(copy, 20), played(player, 20))
 
 
 @each_player
@@ -123,42 +74,6 @@ def test_what_was_told_may_be_overwritten(make: Callable[..., Player]) -> None:
         twin.tell(twin.ask().copy(), y.copy())
         x[:], y[:] = 0.5, 1e9
     np.testing.assert_array_equal(played(player, 10), played(twin, 10))
-
-
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"X": [[0.0, 0.0]], "y": [-math.inf]}, r"y must be at most 1e\+50 in size, got -inf"),
-    ({"X": [[0.0, 0.0]], "y": [1.0, 2.0]}, r"y must have shape \(1,\), got \(2,\)"),
-    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": 1.0}, r"y must have shape \(2,\), got \(\)"),
-    ({"X": [[0.0, 0.0]], "y": [[1.0], [1.0, 2.0]]}, "y must be numeric"),
-    ({"X": [[0.0]], "y": [1.0]}, r"X must have shape \(n, 2\), got \(1, 1\)"),
-    ({"X": np.empty((0, 2)), "y": []}, r"X must have at least one point, got shape \(0, 2\)"),
-    (
-        {"X": [[0.0, 0.3]], "y": [1.0]},
-        r"X must be candidates, but \[0\.0, 0\.3\] in row 0 is none",
-    ),
-    ({"X": [["a", "b"]], "y": [1.0]}, "X must be numeric"),
-    ({"X": [[0.0, 0.0]], "y": [1.0], "t": math.inf}, "t must be finite, got inf"),
-    ({"X": [[0.0, 0.0]], "y": [1.0], "variance": 0.0}, "variance must be positive, got 0.0"),
-    # Wrong in the second row: the first must not have been learned by then.
-    ({"X": [[0.0, 0.0], [0.5, 0.0]], "y": [9.0, math.inf]}, r"got inf at position 1"),
-    ({"X": [[0.0, 0.0], [0.5, 0.3]], "y": [9.0, 9.0]}, "in row 1 is none"),
-]
-
-
-@each_player
-@pytest.mark.parametrize(("call", "match"), WRONG)
-def test_wrong_input_changes_nothing(
-    make: Callable[..., Player], call: dict[str, Any], match: str
-) -> None:
-    player, twin = make(SQUARE, seed=5), make(SQUARE, seed=5)
-    for each in (player, twin):
-        played(each, 8)
-    with pytest.raises(ValueError, match=match):
-        player.tell(**call)
-    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
-        player.ask(math.nan)
-    assert player.info.told == 8
-    np.testing.assert_array_equal(played(player, 25), played(twin, 25))
 
 
 # --- epsilon-greedy -------------------------------------------------------------------------------
@@ -229,14 +144,6 @@ def test_minus_zero_is_zero() -> None:
     player = policies.eps_greedy(BOX, epsilon=0.0)
     player.tell([[0.0, 1.0], [-0.0, 1.0], [1.0, 1.0]], [4.0, -4.0, 1.0])
     np.testing.assert_array_equal(drawn(player), [[1.0, 1.0]])
-
-
-def test_the_first_point_is_uniform() -> None:
-    found = [
-        int(SQUARE.index(policies.eps_greedy(SQUARE, epsilon=0.0, seed=s).ask())[0])
-        for s in range(900)
-    ]
-    assert chisquare(np.bincount(found, minlength=9)).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -326,55 +233,6 @@ def population(player: Player) -> tuple[Array, Array]:
     return X, np.array([y for _, y in members.members])
 
 
-def test_the_population_is_the_last_told() -> None:
-    player = policies.evolution(BOX, population=7, tournament=3, seed=1)
-    rng = np.random.default_rng(1)
-    X, y = np.empty((0, 2)), np.empty(0)
-    members, rewards = population(player)
-    assert members.shape == (0, 2)
-    assert rewards.shape == (0,)
-    for turn in range(30):
-        told = BOX.sample(1 + turn % 9, rng)  # at times more than the whole population
-        # The first is by far the best: it leaves when its time has come all the same.
-        values = rng.standard_normal(len(told)) + (1e6 if turn == 0 else 0.0)
-        player.tell(told, values)
-        X, y = np.concatenate([X, told]), np.concatenate([y, values])
-        members, rewards = population(player)
-        np.testing.assert_array_equal(members, X[-7:])
-        np.testing.assert_array_equal(rewards, y[-7:])
-    assert rewards.max() < 1e6
-
-
-def test_a_population_in_the_making_is_uniform() -> None:
-    player = policies.evolution(SQUARE, population=5, tournament=5, mutation=1, seed=1)
-    player.tell(SQUARE.X[:4], [1.0, 2.0, 3.0, 4.0])
-    assert chisquare(counts_after(player, 900)).pvalue > 1e-3
-    player.tell(SQUARE.X[4], 5.0)
-    assert chisquare(counts_after(player, 900)).pvalue < 1e-9
-
-
-@pytest.mark.parametrize("tournament", [1, 3])
-def test_tournaments_are_drawn_with_replacement(tournament: int) -> None:
-    line = Box([[0.0, 5.0]])
-    player = policies.evolution(line, population=6, tournament=tournament, mutation=1e-9, seed=2)
-    order = np.random.default_rng(1).permutation(6)
-    player.tell(order[:, None], order)  # the point is its rank
-    ranks = np.rint([drawn(player)[0, 0] for _ in range(2000)]).astype(np.int64)
-    at_most = (np.arange(7) / 6) ** tournament  # the winner's rank is at most r
-    assert chisquare(np.bincount(ranks, minlength=6), 2000 * np.diff(at_most)).pvalue > 1e-3
-
-
-def test_mutants_are_the_nearest_in_standardised_inputs() -> None:
-    player = policies.evolution(SCATTER, population=1, tournament=1, mutation=5, seed=1)
-    player.tell(SCATTER.X[17], 1.0)
-    found = [int(SCATTER.index(drawn(player))[0]) for _ in range(1000)]
-    apart = np.linalg.norm((SCATTER.X - SCATTER.X[17]) / SCATTER.X.std(axis=0), axis=1)
-    nearest = np.argsort(apart)[1:6]
-    assert set(found) == set(nearest)
-    assert set(nearest) != set(np.argsort(np.linalg.norm(SCATTER.X - SCATTER.X[17], axis=1))[1:6])
-    assert chisquare([found.count(row) for row in nearest]).pvalue > 1e-3
-
-
 def test_few_candidates_are_all_neighbours() -> None:
     two = Candidates([[1.0, 3.0], [2.0, 3.0]])  # one coordinate never changes
     player = policies.evolution(two, population=1, seed=1)
@@ -460,19 +318,5 @@ def test_regret_is_a_fraction_of_the_uniform_one(
             player.tell(x, rewards[-1] + noise[step], float(step))
         return 1.0 - float(np.mean(rewards[300:]))
 
-    for seed in range(3):
-        uniform = late_regret(policies.uniform(domain, seed=seed), seed)
-        assert late_regret(make(domain, seed=seed), seed) < 0.5 * uniform
-
-
-def test_the_best_arm_is_found() -> None:
-    rewards = bump(GRID.X)
-    player = policies.eps_greedy(GRID, decay=300.0, seed=1)
-    noise = np.random.default_rng(1).standard_normal(1500) * 0.05
-    rows = []
-    for step in range(1500):
-        x = player.ask()
-        rows.append(int(GRID.index(x)[0]))
-        player.tell(x, rewards[rows[-1]] + noise[step])
-    late = rows[1000:]
-    assert max(set(late), key=late.count) == int(rewards.argmax())
+    uniform = late_regret(policies.uniform(domain, seed=1), 1)
+    assert late_regret(make(domain, seed=1), 1) < 0.5 * uniform

@@ -44,49 +44,6 @@ def test_predictions_are_the_dense_ones() -> None:
     np.testing.assert_allclose(deviation, scaling.scale * np.sqrt(variance), rtol=1e-6)
 
 
-def test_it_continues_bit_for_bit() -> None:
-    bandit, problem = played(17)
-    other = Bandit.from_state(bandit.recipe, bandit.state)
-    for t in range(18, 24):
-        X, Y = bandit.ask(t), other.ask(t)
-        np.testing.assert_array_equal(X, Y)
-        for each in (bandit, other):
-            each.tell(X, problem.value(X, t), t)
-    assert bandit.state == other.state
-
-
-def test_a_late_reward_is_what_it_would_have_been_on_time() -> None:
-    bandit, problem = played(12)
-    X = problem.domain.sample(2, np.random.default_rng(1))
-    y = problem.value(X, 13)
-    first = Bandit.from_state(bandit.recipe, bandit.state)
-    late = Bandit.from_state(bandit.recipe, bandit.state)
-    first.tell(X[:1], y[:1], 13.0)
-    first.tell(X[1:], y[1:], 14.0)
-    late.tell(X[1:], y[1:], 14.0)
-    late.tell(X[:1], y[:1], 13.0)
-    there = problem.domain.sample(9, np.random.default_rng(2))
-    if first.state.model.kernel == late.state.model.kernel:
-        for one, two in zip(first.predict(there, 15.0), late.predict(there, 15.0), strict=True):
-            np.testing.assert_allclose(one, two, rtol=1e-6)
-
-
-def test_points_that_are_out_spread_the_next_ones() -> None:
-    bandit, problem = played(20)
-    batch = bandit.ask(21.0, n=4)
-    more = bandit.ask(21.0)
-    X = np.vstack([batch, more])
-    extents = problem.domain.bounds[:, 1] - problem.domain.bounds[:, 0]
-    apart = np.abs((X[:, None] - X) / extents).max(axis=2)
-    assert apart[np.triu_indices(5, 1)].min() > 1e-6
-
-
-def test_available_points_alone_are_played() -> None:
-    bandit, _ = played(10)
-    [x] = bandit.ask(11.0, among=lambda X: X[:, 0] < -0.5)
-    assert x[0] < -0.5
-
-
 @pytest.mark.parametrize("name", ["rosenbrock3", "hartmann6"])
 def test_more_starts_find_nothing_more(name: str) -> None:
     bandit, problem = played(40, name)
@@ -136,23 +93,6 @@ def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None
     assert not level.space
     assert level.deviation > 0.5
     assert np.abs(bandit.recommend(61.0) - 0.6).max() < 0.1
-
-
-def test_a_plateau_gives_a_random_point() -> None:
-    seen = {
-        tuple(
-            climb(
-                lambda U: np.zeros(len(U)),
-                lambda U: np.zeros(U.shape),
-                np.full((1, 2), 0.5),
-                64,
-                4,
-                np.random.default_rng(seed),
-            )[0]
-        )
-        for seed in range(5)
-    }
-    assert len(seen) == 5
 
 
 def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:

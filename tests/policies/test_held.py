@@ -68,8 +68,3 @@ def test_a_phase_goes_on_while_its_plays_are_out() -> None:
     together.drop(out[1:])
     together.tell(out[:1], [0.3], 1.0)
     np.testing.assert_array_equal(together.ask(5.0), out[1:2])  # what was put off comes again
-
-
-def test_the_seed_decides_between_points_that_differ_by_rounding() -> None:
-    first = {float(made("pe-gp-ucb", seed=seed).ask(1.0)[0, 0]) for seed in range(12)}
-    assert len(first) > 6

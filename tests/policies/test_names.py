@@ -15,7 +15,6 @@ from tvbandits.policies.names import (
     parameters_of,
     parse_call,
     parse_spec,
-    written,
 )
 
 
@@ -120,12 +119,6 @@ def test_unknown_parameters_name_the_known_ones() -> None:
         parse_call(OPTIONS, "m:setting=1")
     with pytest.raises(ValueError, match=r'"m:x=1": unknown .* its parameters: none'):
         parse_call({}, "m:x=1")
-
-
-def test_parameters_as_they_are_written() -> None:
-    assert written(OPTIONS) == "whole=1, real, flag=false, word, free"
-    assert written(parameters_of(made)) == f"setting, {written(OPTIONS)}"
-    assert written({}) == ""
 
 
 # --- options that take several values

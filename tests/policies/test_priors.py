@@ -11,10 +11,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
 from tvbandits import Box, Candidates, policies
-from tvbandits.core.observations import Plays
 from tvbandits.policies.priors import (
     ArmFilter,
-    Centre,
     drawn_covariance,
     features_of,
     future_variance,
@@ -26,20 +24,6 @@ LINE = Candidates(np.linspace(0, 1, 12)[:, None])
 K = RBF(0.2)(LINE.X)
 ROWS, TIMES = [3, 7, 3, 11, 0], [1.0, 2.0, 4.5, 5.0, 9.0]
 VALUES = [0.3, -1.0, 0.6, 2.0, 0.1]
-
-
-def test_a_play_that_is_out_is_as_if_its_mean_had_been_observed() -> None:
-    found, rows, t, y = ArmFilter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05), ROWS, TIMES, VALUES
-    for row, time, value in zip(rows, t, y, strict=True):
-        found = found.at(time).observed(row, value, 0.1)
-    out = Plays(LINE.X[[5, 8]], np.array([9.5, 11.0]))
-    mean, deviation = found.awaiting(out, LINE, 0.1).at(12.0).surface(0.0)
-    for row, time in zip([5, 8], out.t, strict=True):
-        expected = drift_posterior(K, 0.05, rows, t, y, 0.1, float(time))[0][row]
-        rows, t, y = [*rows, row], [*t, float(time)], [*y, float(expected)]
-    m, C = drift_posterior(K, 0.05, rows, t, y, 0.1, 12.0)
-    np.testing.assert_allclose(mean, m, atol=1e-7)
-    np.testing.assert_allclose(deviation, np.sqrt(np.diag(C)), atol=1e-6)
 
 
 def test_the_filter_is_the_dense_posterior() -> None:
@@ -56,12 +40,6 @@ def test_the_filter_is_the_dense_posterior() -> None:
     np.testing.assert_allclose(mean - 0.5, expected, atol=1e-7)
     np.testing.assert_allclose(deviation**2, np.diag(covariance), atol=1e-7)
     assert evidence == pytest.approx(log_evidence(K, 0.05, ROWS, TIMES, less, 0.1), abs=1e-5)
-
-
-def test_the_centre_is_given_or_that_of_the_rewards() -> None:
-    assert Centre(3.0, 2.0).seen(9.0).value == 1.5
-    assert Centre("online", 2.0).value == 0.0
-    assert Centre("online", 2.0).seen(1.0).seen(4.0).value == 2.5
 
 
 def plain_world(t: float) -> Any:
@@ -157,14 +135,6 @@ def test_an_arm_is_drawn_as_its_future_would_tell_it(gamma: float, noise: float,
     assert found == pytest.approx(known_by_the_future(V, gamma, noise, 60), rel=1e-3)
 
 
-def test_what_never_moves_is_drawn_as_by_thompson_and_what_is_gone_at_once_is_not() -> None:
-    V = np.array([[0.5, 0.2], [0.2, 0.4]])
-    np.testing.assert_array_equal(drawn_covariance(V, 1.0, future_variance(1.0, np.ones(2))), V)
-    assert not drawn_covariance(V, 0.0, future_variance(0.0, np.ones(2))).any()
-    less = drawn_covariance(V, 0.9, future_variance(0.9, np.ones(2)))
-    assert np.linalg.eigvalsh(V - less).min() > 0
-
-
 def test_the_best_point_of_a_predictive_draw_is_played() -> None:
     player: Any = policies.predictive_sampling(LINE, RBF(0.2), 0.1, epsilon=0.1, mean=0.0, seed=2)
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
@@ -202,21 +172,3 @@ def test_boxes_and_nonsense_are_refused() -> None:
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.predictive_sampling(Box([[0, 1]]), RBF(), 1.0, epsilon=0.1)
     assert numbers_in(" 1 2e-1 ", "x") == (1.0, 0.2)
-
-
-def test_minimise_turns_everything_round() -> None:
-    points = []
-    for sign in (1.0, -1.0):
-        player = policies.pe_gp_ucb(LINE, RBF(0.2), 0.1, minimise=sign < 0)
-        for t in range(1, 8):
-            x = player.ask(float(t))
-            player.tell(x, sign * plain_world(t)[LINE.index(x)], float(t))
-        points.append(player.history["x0"].to_list())
-    assert points[0] == points[1]
-
-
-def test_rewards_that_nobody_asked_for_count_for_all_priors_and_against_none() -> None:
-    player: Any = policies.pe_gp_ucb(LINE, RBF(0.2), 0.1)
-    player.tell(LINE.X[:3], [1.0, 2.0, np.nan], [1.0, 2.0, 2.0])
-    assert all(member.rounds == 0 for member in player.rule.members)
-    assert all(member.filter.time == 2.0 for member in player.rule.members)

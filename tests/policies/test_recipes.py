@@ -17,7 +17,6 @@ from tvbandits.acquisition.confidence import (
     BBKBWidth,
     BKBWidth,
     Fixed,
-    Logarithmic,
     Theory,
 )
 from tvbandits.core.arrays import Array
@@ -27,7 +26,6 @@ from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import SimulatorExpert
 from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.policies import POLICIES, Setting, theory
 from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.ruled import PolicyAdapter
@@ -112,12 +110,6 @@ def test_tv_gp_ucb_is_a_kernel() -> None:
     )
 
 
-def test_tv_gp_ucb_takes_a_space_time_kernel_as_it_is() -> None:
-    made = policies.tv_gp_ucb(BUMP.domain, OnSpace(RBF(2.0)), 0.01, epsilon=0.3)
-    Z = np.array([[0.0, 1.0], [1.0, 4.0]])
-    assert made.recipe.kernel(Z)[0, 1] == pytest.approx(math.exp(-1 / 8) * 0.7**1.5)
-
-
 @pytest.mark.parametrize("posterior", ["exact", "nystrom"])
 def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any) -> None:
     bandit = policies.tv_gp_ucb(*PARTS, first_sample=30, posterior=posterior, seed=1)
@@ -141,26 +133,6 @@ def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any) -> N
 
     grid = np.geomspace(1e-5, 0.9, 100)
     assert evidence(epsilons[-1]) >= max(map(evidence, grid)) - 1e-6
-
-
-def test_every_recipe_takes_the_common_parts() -> None:
-    extra = {
-        "r_gp_ucb": {"reset_every": 5},
-        "sw_gp_ucb": {"window": 5},
-        "w_gp_ucb": {"discount": 0.5},
-        "tv_gp_ucb": {"epsilon": 0.5},
-        "ui_gp_ucb": {"rate": 0.5},
-        "sparq_gp_ucb": {"expert": EXPERT},
-    }
-    for name in ("gp_ucb", *extra):
-        make, own = getattr(policies, name), extra.get(name, {})
-        made = make(*PARTS, **own, confidence=0.5, posterior=Exact(), mean=2.0, seed=1).recipe
-        assert (made.confidence, made.posterior, made.mean) == (Fixed(0.5), Exact(), 2.0)
-        assert make(*PARTS, **own, confidence="theory").recipe.confidence == Theory()
-        assert make(*PARTS, **own, confidence="1.5").recipe.confidence == Fixed(1.5)
-        assert make(*PARTS, **own, confidence=Logarithmic()).recipe.confidence == Logarithmic()
-        with pytest.raises(TypeError, match="has no parameter 'widow'"):
-            make(*PARTS, **own, widow=3)
 
 
 def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
@@ -212,23 +184,6 @@ def test_asking_an_expert_pays() -> None:
 
 
 # --- by name --------------------------------------------------------------------------------------
-
-
-def test_names_are_those_of_the_functions() -> None:
-    assert list(POLICIES)[:8] == [
-        "uniform",
-        "gp-ucb",
-        "r-gp-ucb",
-        "sw-gp-ucb",
-        "w-gp-ucb",
-        "tv-gp-ucb",
-        "ui-gp-ucb",
-        "sparq-gp-ucb",
-    ]
-    for name, policy in POLICIES.items():
-        assert policy.summary
-        if name not in {"uniform", "thompson", "evolution", "eps-greedy"}:
-            assert callable(getattr(policies, name.replace("-", "_")))
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -72,29 +71,6 @@ def test_a_small_finite_space_is_played_like_its_candidates() -> None:
         np.testing.assert_array_equal(other.ask(), X)
         for bandit in (one, other):
             bandit.tell(X, np.sin(X[:, 0]) + 0.3 * X[:, 2])
-
-
-def test_a_bandit_on_a_space_goes_on_from_its_state() -> None:
-    bandit = POLICIES["bkb"](OVEN)
-    play(bandit, 5)
-    again = pickle.loads(pickle.dumps(bandit))
-    resumed = Bandit.from_state(bandit.recipe, pickle.loads(pickle.dumps(bandit.state)))
-    X = bandit.ask(9.0)
-    np.testing.assert_array_equal(again.ask(9.0), X)
-    np.testing.assert_array_equal(resumed.ask(9.0), X)
-
-
-def test_several_points_at_once_differ() -> None:
-    X = policies.gp_ucb(DICE, DICE.kernel(), 0.1, confidence=2.0).ask(n=20)
-    assert len(np.unique(DICE.check(X), axis=0)) == 20
-
-
-def test_points_that_are_none_are_refused() -> None:
-    bandit = policies.gp_ucb(OVEN, OVEN.kernel(), 0.1, confidence=2.0)
-    before = bandit.state
-    with pytest.raises(ValueError, match=r"count must be a whole number from 1 to 5, got 2.5"):
-        bandit.tell([20.0, 2.5, 1.0, 0.0, 0.0], 1.0)
-    assert bandit.state == before
 
 
 def test_context_of_a_table() -> None:

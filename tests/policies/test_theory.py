@@ -55,17 +55,6 @@ def test_greedy_gain_against_all_choices(
     assert (1 - 1 / math.e) * best - 1e-12 <= made <= best + 1e-9
 
 
-def test_many_observations_of_a_large_domain() -> None:
-    points = np.random.default_rng(0).random((30, 2))
-    made = float(information_gains(RBF(0.3), points, 0.01, 45)[-1])
-    assert made == pytest.approx(greedily(RBF(0.3)(points), 45, 0.01), rel=1e-9)
-    gains = information_gains(RBF(0.3), points, 0.01, 11)
-    assert gains[0] > 0.0
-    steps = np.diff(gains)
-    assert (steps > 0).all()
-    assert (np.diff(steps) <= 1e-12).all()  # each observation tells less than the last
-
-
 def test_time_is_held_still() -> None:
     points = np.random.default_rng(1).random((10, 2))
     moving = information_gains(OnSpace(RBF(0.3)) * Drift(0.4), points, 0.1, 8)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 
 from tests.oracles.plain_rivals import matern32, matern52, relevances_by_leaving_out
 from tvbandits import Box, Candidates, policies
@@ -19,7 +17,6 @@ from tvbandits.policies.removing import (
     over_space,
     precision,
     relevance,
-    without,
 )
 
 
@@ -64,59 +61,9 @@ def test_relevances_are_those_of_the_authors_program() -> None:
     np.testing.assert_allclose(found, AUTHORS, atol=1e-8)
 
 
-def test_products_over_space_are_integrals() -> None:
-    X = np.array([[0.0], [0.2], [0.9]])
-    for nu, kernel in ((2.5, matern52), (math.inf, lambda r: np.exp(-(r**2) / 2))):
-        found = over_space(X, 0.3, nu)
-        dense = np.array(
-            [
-                [
-                    quad(
-                        lambda x, a=a, b=b, k=kernel: k((x - a) / 0.3) * k((x - b) / 0.3),
-                        -9,
-                        9,
-                        points=[0, 0.2, 0.9],
-                        limit=500,
-                    )[0]
-                    for b in X[:, 0]
-                ]
-                for a in X[:, 0]
-            ]
-        )
-        np.testing.assert_allclose(found, dense / dense[0, 0], rtol=1e-7)
-
-
-@pytest.mark.parametrize("nu", [0.5, 1.5, math.inf])
-def test_products_over_the_future_are_integrals(nu: float) -> None:
-    kernels = {
-        0.5: lambda r: np.exp(-abs(r)),
-        1.5: matern32,
-        math.inf: lambda r: np.exp(-(r**2) / 2),
-    }
-    k, t, now = kernels[nu], np.array([0.0, 0.7, 1.0]), 1.2
-    dense = [
-        [quad(lambda s, a=a, b=b: k((s - a) / 0.5) * k((s - b) / 0.5), now, 30)[0] for b in t]
-        for a in t
-    ]
-    np.testing.assert_allclose(over_future(t, now, 0.5, nu), dense, rtol=1e-7)
-
-
-def test_products_over_the_future_know_three_kernels() -> None:
-    with pytest.raises(ValueError, match=r"known for nu = 0.5, 1.5 and inf, got 2.5"):
-        over_future(np.zeros(1), 1.0, 1.0, 2.5)
-
-
 def test_products_over_candidates_are_means() -> None:
     cross = np.array([[1.0, 2.0], [3.0, 4.0]])
     np.testing.assert_allclose(over_candidates(cross), [[2.5, 5.5], [5.5, 12.5]])
-
-
-def test_an_observation_is_taken_out_of_the_inverse() -> None:
-    X, _, t, _ = example()
-    K = kernel_of(X, t)
-    left = [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    dense = np.linalg.inv(K[np.ix_(left, left)] + 0.05 * np.eye(9))
-    np.testing.assert_allclose(without(precision(K, 0.05), 3), dense, rtol=1e-7, atol=1e-9)
 
 
 def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> Any:
@@ -225,27 +172,6 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
         numeric = (bound(X + step) - bound(X - step)) / 2e-6
         np.testing.assert_allclose(found[:, j], numeric, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(bound.near, player.rule.data.X * [1, 5] - [0, 2])
-
-
-@pytest.mark.parametrize("removal", ["oldest", "random"])
-def test_controls_remove_as_many_others(removal: Any) -> None:
-    box = Box([[0, 1]])
-    rule = Relevant.on(box, 0.01, 2.0, removal, 4, 1)
-    twin = Relevant.on(box, 0.01, 2.0, "relevance", 4, 1)
-    rng, gone = np.random.default_rng(0), 0
-    for t in range(1, 41):
-        X, y = rng.random((1, 1)), rng.standard_normal(1)
-        before, budget = rule.data, rule.budget
-        new = type(before)(X, [t], y, [0.01])
-        twin.data, twin.budget, twin.time = before, budget, rule.time
-        twin.told, twin.fitted, twin.hyperparameters = rule.told, rule.fitted, rule.hyperparameters
-        rule.learn(new, rng)
-        twin.learn(new, rng)
-        assert rule.kept == twin.kept
-        gone += len(before) + 1 - rule.kept
-        if removal == "oldest":
-            np.testing.assert_array_equal(rule.data.t, np.append(before.t, t)[-rule.kept :])
-    assert gone > 5
 
 
 def test_what_is_refused() -> None:

@@ -46,11 +46,6 @@ def test_a_total_is_never_exceeded(total: int, horizon: int, greed: list[bool]) 
         assert asked == total  # saved answers can be spent until the end, and after it
 
 
-def test_per_step_forgets_what_is_saved() -> None:
-    assert [PerStep(4)(told, 0) for told in (1, 10)] == [4, 4]
-    assert Total(10, 5, most=3)(5, 0) == 3
-
-
 def test_a_number_is_a_number_per_step() -> None:
     assert as_budget(3) == PerStep(3)
     budget = OnAverage(2.0)

@@ -116,15 +116,6 @@ def test_an_outage_goes_on_over_a_resume_without_another_warning() -> None:
     assert again.info.queries.failures == 5
 
 
-def test_a_query_of_no_point_is_no_sign_of_life() -> None:
-    expert = Flaky(down=frozenset([2, 4]))
-    bandit = sparq(expert, KDPP(lambda told: 0 if told == 3 else 2))
-    with pytest.warns(ExpertDownWarning) as caught:
-        play(bandit, 1, 4)
-    assert len(caught) == 1
-    assert [t for t, _, _ in expert.asked] == [1, 2, 4]
-
-
 def test_an_expert_that_is_never_there_leaves_the_bandit_that_injects_uncertainty() -> None:
     # A chain of no steps draws nothing, so that both break ties by the same draws.
     deaf = sparq(Flaky(down=frozenset(range(60))), KDPP(6, sweeps=0.0))
@@ -215,10 +206,3 @@ def test_an_expert_that_fails_on_a_reward_stops_the_call() -> None:
 def test_a_note_is_one_of_several() -> None:
     with pytest.raises(ValueError, match="notes must be a tuple of texts, got 'closed'"):
         Answers([1.0], 1.0, notes="closed")
-
-
-def test_no_answers() -> None:
-    said = Answers.none(3, cost=2.0, notes=("closed",))
-    assert len(said) == 3
-    assert not said.answered.any()
-    assert (said.cost, said.notes) == (2.0, ("closed",))

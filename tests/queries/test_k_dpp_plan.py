@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Answers, Candidates, policies
+from tests.helpers.players import LINE
+from tvbandits import Answers, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.queries import k_dpp
 from tvbandits.queries.budgets import LogSchedule, OnAverage
 from tvbandits.queries.plans import KDPP
@@ -45,12 +45,6 @@ def test_log_schedule_of_the_paper() -> None:
     assert [LogSchedule()(t) for t in (0, 1, 2, 3, 10, 500)] == [0, 0, 5, 7, 14, 38]
 
 
-@pytest.mark.parametrize("factor", [-0.1, math.nan, math.inf])
-def test_bad_factors(factor: float) -> None:
-    with pytest.raises(ValueError, match=f"factor must be finite and not negative, got {factor}"):
-        LogSchedule(factor)
-
-
 # --- k-DPP ----------------------------------------------------------------------------------------
 
 
@@ -75,31 +69,11 @@ def test_all_points_are_asked_where_there_are_no_more(k: int) -> None:
     assert rng.bit_generator.state == before
 
 
-def test_no_point_is_asked_where_none_is_wanted() -> None:
-    rng = np.random.default_rng(1)
-    before = rng.bit_generator.state
-    choice = KDPP(lambda _: 0).choose(Pool(np.zeros((5, 2)), 9, refuse), rng)
-    assert choice.rows.shape == (0,)
-    assert choice.rows.dtype.kind == "i"
-    assert rng.bit_generator.state == before
-
-
-def test_the_schedule_is_asked_with_the_number_of_rewards() -> None:
-    asked: list[int] = []
-    KDPP(lambda told: asked.append(told) or 1).choose(pool(4, 17), np.random.default_rng(0))  # type: ignore[func-returns-value]
-    assert asked == [17]
-
-
 @pytest.mark.parametrize("wanted", [2.5, -1, math.nan, math.inf])
 def test_bad_schedules(wanted: float) -> None:
     match = rf"schedule\(3\) must be a whole number of at least 0, got {wanted}"
     with pytest.raises(ValueError, match=match):
         KDPP(lambda _: wanted).choose(pool(4, 3), np.random.default_rng(0))  # type: ignore[arg-type, return-value]
-
-
-def test_a_schedule_may_give_whole_floats() -> None:
-    choice = KDPP(lambda _: 2.0).choose(pool(4, 3), np.random.default_rng(0))  # type: ignore[arg-type, return-value]
-    assert len(choice.rows) == 2
 
 
 def test_bad_plans() -> None:
@@ -135,24 +109,7 @@ def test_the_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lengths == [10, k_dpp.mixing_steps(12, 4, 0.1), k_dpp.mixing_steps(12, 4, 0.01)]
 
 
-def test_choices_are_drawn_and_diverse() -> None:
-    given_pool = pool(30, 3)
-    K = given_pool.covariance() + 1e-8 * np.eye(30)
-    plan, rng = KDPP(lambda _: 4, sweeps=40.0), np.random.default_rng(3)
-    drawn = [plan.choose(given_pool, rng) for _ in range(60)]
-    assert len({tuple(choice.rows) for choice in drawn}) > 30
-    assert all(0 < choice.acceptance < 0.5 for choice in drawn)
-    plainly = [rng.choice(30, 4, replace=False) for _ in range(60)]
-
-    def spread(sets: list[Any]) -> float:
-        return float(np.mean([np.linalg.slogdet(K[np.ix_(rows, rows)])[1] for rows in sets]))
-
-    assert spread([choice.rows for choice in drawn]) > spread(plainly) + 2
-
-
 # --- what a plan may see --------------------------------------------------------------------------
-
-LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
 
 
 @dataclass
@@ -194,20 +151,6 @@ def test_choices_do_not_depend_on_values(seed: int) -> None:
         chosen.append(plan.choices)
     assert chosen[0] == chosen[1] == chosen[2]
     assert max(map(len, chosen[0])) > 5
-
-
-@pytest.mark.parametrize(
-    "kernel", [KERNEL, OnSpace(KERNEL) * Drift(0.5)], ids=["space", "space-time"]
-)
-def test_the_pool_is_seen_at_one_time(kernel: Any) -> None:
-    plan = Noted()
-    bandit = policies.sparq_gp_ucb(LINE, kernel, 0.01, expert=Zero(), queries=plan)
-    for step, row in enumerate([3, 9, 3, 30]):
-        bandit.tell(LINE.X[row], [0.0], t=10.0 * step)
-    assert [len(each) for each in plan.pools] == [1, 2, 2, 3]
-    assert [each.told for each in plan.pools] == [1, 2, 3, 4]
-    np.testing.assert_array_equal(plan.pools[-1].points, LINE.X[[3, 9, 30]])
-    np.testing.assert_allclose(plan.pools[-1].covariance(), KERNEL(LINE.X[[3, 9, 30]]))
 
 
 def test_a_number_is_a_constant_schedule() -> None:

@@ -153,6 +153,7 @@ class LazyFantasy(FantasyModel):
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
         for look in range(len(self.bound) + 1):
             top = np.flatnonzero(self.bound == self.bound.max())
+            # [BB] Algorithm 1, L8: of the stale bounds only those that lead are computed again.
             stale = top[~self.fresh[top]]
             if len(stale) == 0:
                 chosen = top[rng.integers(len(top))] if len(top) > 1 else top[0]
@@ -216,7 +217,7 @@ class LazyFantasy(FantasyModel):
     def _variances(self, points: Index) -> Array:
         """Variances at some of the candidates, now."""
         if self.factor is not None:
-            return self.start.variances_with(self.factor, points)
+            return np.asarray(self.start.variances_with(self.factor, points))
         return self._left(
             points, self.start.refresh(points), self.start.embedding_on_surface(points)
         )
@@ -224,7 +225,7 @@ class LazyFantasy(FantasyModel):
     def _left(self, points: Index, start: Array, embedded: Array) -> Array:
         """What those of the batch's start (n,) are now, at candidates of embeddings (n, m)."""
         if self.factor is not None:
-            return self.start.variances_with(self.factor, points)
+            return np.asarray(self.start.variances_with(self.factor, points))
         if len(self.taken) == 0:
             return start
         reach = embedded @ self.taken.T

@@ -162,6 +162,7 @@ class UpperConfidenceBound:
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         allowed = Allowed(domain, decision.available, decision.taken)
         if plain and isinstance(batching.rule, One) and not uncertain and not lazy:
+            # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
@@ -193,8 +194,10 @@ class UpperConfidenceBound:
         everything = allowed.everything and decision.n is None
         batch: list[Array] = []
         while len(batch) < most:
+            # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
             x = fantasy.best(rng)
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
+            # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
             if monitor.full(fantasy.add(batch[-1])):
                 break
             if len(batch) == most:

@@ -32,7 +32,7 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range
 from tvbandits._version import __version__
 from tvbandits.comparison.files import PACKAGES
 from tvbandits.comparison.regret_plot import styles_of
-from tvbandits.comparison.summary import Row, paired, summarise
+from tvbandits.comparison.summary import Row, by_run, paired, summarise
 from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.protocols import Problem
 from tvbandits.plots.figure import NotebookFigure
@@ -127,10 +127,7 @@ def by_problem(rows: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
 
     Only seeds that all policies of the problem have played count, so that policies are paired.
     """
-    runs = rows.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
-    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column).dropna()
-    found = table.groupby(level="problem", sort=False).mean()
-    return found[list(dict.fromkeys(runs["policy"]))]
+    return by_run(rows, column).dropna().groupby(level="problem", sort=False).mean()
 
 
 def ranks(table: pd.DataFrame, level: float = 0.05) -> Ranks:

@@ -95,6 +95,13 @@ def half_interval(values: pd.Series[float]) -> float:
     return spread * float(student.ppf(0.975, max(n - 1, 1))) / n**0.5
 
 
+def by_run(rows: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
+    """Mean over steps: a line a problem and seed, a column a policy, in the order of the rows."""
+    runs = rows.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
+    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column)
+    return table[list(dict.fromkeys(runs["policy"]))]
+
+
 def paired(
     rows: Iterable[Row] | pd.DataFrame, reference: str | None = None, column: str = "regret"
 ) -> pd.DataFrame:
@@ -132,14 +139,13 @@ def paired(
     0  eps-greedy   uniform      3
     """
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-    runs = frame.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
-    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column)
+    table = by_run(frame, column)
     if reference is not None and reference not in table:
         raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
     found = []
     for problem, part in table.groupby(level="problem", sort=False):
         beside = str(part.mean().idxmin()) if reference is None else reference
-        for policy in dict.fromkeys(runs["policy"]):
+        for policy in table.columns:
             less = (part[policy] - part[beside]).dropna()
             n = len(less)
             if policy == beside or n == 0:

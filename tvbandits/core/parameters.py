@@ -36,8 +36,32 @@ class ParameterError(ValueError):
     """A value that a parameter does not have: the message names both."""
 
 
+class _Ordered:
+    """What intervals and whole numbers share: a code is the number itself, in one column."""
+
+    low: Any
+    high: Any
+    width: ClassVar[int] = 1
+    needs: ClassVar[str]
+
+    def columns(self, codes: Array) -> Array:
+        """Columns (n, 1) of codes (n,)."""
+        return codes[:, None]
+
+    def code_of(self, value: object, name: str, row: int) -> float:
+        """The code of a value as people give it; whether it is inside, `codes` finds out."""
+        if not is_finite_number(value):
+            raise ParameterError(f"{name} must be {self.needs}, got {shown(value)} in row {row}")
+        return float(value)  # type: ignore[arg-type]
+
+    @property
+    def extent(self) -> float:
+        """Highest code minus lowest."""
+        return float(self.high - self.low)
+
+
 @dataclass(frozen=True)
-class Real:
+class Real(_Ordered):
     """All numbers from `low` to `high`, both included.
 
     Examples
@@ -50,7 +74,7 @@ class Real:
     low: float
     high: float
 
-    width: ClassVar[int] = 1
+    needs: ClassVar[str] = "a finite number"
     size: ClassVar[int] = 0
     """Number of values; 0 where they are not counted."""
 
@@ -76,16 +100,6 @@ class Real:
             )
         return np.asarray(np.clip(values, self.low, self.high))
 
-    def columns(self, codes: Array) -> Array:
-        """Columns (n, 1) of codes (n,)."""
-        return codes[:, None]
-
-    def code_of(self, value: object, name: str, row: int) -> float:
-        """The code of a value as people give it."""
-        if not is_finite_number(value):
-            raise ParameterError(f"{name} must be a finite number, got {shown(value)} in row {row}")
-        return float(value)  # type: ignore[arg-type]
-
     def values(self, codes: Array) -> Any:
         """Values as people read them, (n,)."""
         return codes.copy()
@@ -93,11 +107,6 @@ class Real:
     def from_unit(self, u: Array) -> Array:
         """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
         return np.asarray(np.clip(self.low * (1.0 - u) + self.high * u, self.low, self.high))
-
-    @property
-    def extent(self) -> float:
-        """Highest code minus lowest."""
-        return self.high - self.low
 
 
 def _exactly(number: float) -> str:
@@ -107,7 +116,7 @@ def _exactly(number: float) -> str:
 
 
 @dataclass(frozen=True)
-class Integer:
+class Integer(_Ordered):
     """The whole numbers from `low` to `high`, both included.
 
     Examples
@@ -121,7 +130,7 @@ class Integer:
     low: int
     high: int
 
-    width: ClassVar[int] = 1
+    needs: ClassVar[str] = "a whole number"
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -152,16 +161,6 @@ class Integer:
             )
         return np.asarray(whole + 0.0)
 
-    def columns(self, codes: Array) -> Array:
-        """Columns (n, 1) of codes (n,)."""
-        return codes[:, None]
-
-    def code_of(self, value: object, name: str, row: int) -> float:
-        """The code of a value as people give it; whether it is whole, `codes` finds out."""
-        if not is_finite_number(value):
-            raise ParameterError(f"{name} must be a whole number, got {shown(value)} in row {row}")
-        return float(value)  # type: ignore[arg-type]
-
     def values(self, codes: Array) -> Any:
         """Values as people read them, (n,)."""
         return codes.astype(np.int64)
@@ -169,11 +168,6 @@ class Integer:
     def from_unit(self, u: Array) -> Array:
         """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
         return np.asarray(self.low + np.minimum(np.floor(u * self.size), self.size - 1))
-
-    @property
-    def extent(self) -> float:
-        """Highest code minus lowest."""
-        return float(self.high - self.low)
 
 
 @dataclass(frozen=True)

@@ -97,10 +97,10 @@ def history_of(
     1   1.0  1.0     NaN  failed
     """
     parts = [
-        _seen(rewards, "bandit", "reward"),
-        _played(failed, "failed"),
-        _seen(answers, "expert", "answer"),
-        _played(pending, "pending"),
+        _rows(rewards, "bandit", "reward"),
+        _rows(failed, "bandit", "failed"),
+        _rows(answers, "expert", "answer"),
+        _rows(pending, "bandit", "pending"),
     ]
     d = domain.dimension
     columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
@@ -116,25 +116,15 @@ def history_of(
     return pd.DataFrame(columns).sort_values("time", kind="stable", ignore_index=True)
 
 
-def _seen(seen: Observations, source: str, kind: str) -> dict[str, Any]:
+def _rows(seen: Observations | Plays, source: str, kind: str) -> dict[str, Any]:
     n = len(seen)
+    none = np.full(n, np.nan)
+    told = isinstance(seen, Observations)
     return {
         "time": seen.t,
         "X": seen.X,
-        "reward": seen.y,
-        "variance": seen.variance,
+        "reward": seen.y if told else none,
+        "variance": seen.variance if told else none,
         "source": np.full(n, source, dtype=object),
-        "kind": np.full(n, kind, dtype=object),
-    }
-
-
-def _played(plays: Plays, kind: str) -> dict[str, Any]:
-    n = len(plays)
-    return {
-        "time": plays.t,
-        "X": plays.X,
-        "reward": np.full(n, np.nan),
-        "variance": np.full(n, np.nan),
-        "source": np.full(n, "bandit", dtype=object),
         "kind": np.full(n, kind, dtype=object),
     }

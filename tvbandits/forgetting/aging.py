@@ -346,6 +346,7 @@ class DiscardAbove:
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
         limit = _number(f"threshold({ages.told})", self.threshold(ages.told))
+        # [S] Algorithm 1, line 4.
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
 

@@ -210,7 +210,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class Step:
+class GaussianStep:
     """A mutation of a point in a box: a Gaussian step, a share of its sides, clipped to the box."""
 
     domain: Box
@@ -228,7 +228,7 @@ class RegularisedEvolution:
     """The rule of `evolution`: members are points with their rewards, the oldest first."""
 
     domain: Domain
-    mutation: Neighbour | Step
+    mutation: Neighbour | GaussianStep
     tournament: int
     members: deque[tuple[Array, float]]
 
@@ -304,7 +304,7 @@ def evolution(
         mutate = Neighbour(domain, whole_number(name, 10 if count is None else count))
     elif isinstance(domain, Box):
         share = 0.1 if mutation is None else mutation
-        mutate = Step(domain, positive_number("mutation, a share of a Box,", share))
+        mutate = GaussianStep(domain, positive_number("mutation, a share of a Box,", share))
     else:
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(domain)}")
     rule = RegularisedEvolution(domain, mutate, tournament, deque(maxlen=population))

@@ -328,10 +328,12 @@ def sparq_gp_ucb(
     elif sweeps is not None:
         raise ValueError(f"sweeps is for a number of queries, got {sweeps} and queries={queries!r}")
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
+    # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
     noise_variance_number("noise_variance", noise_variance)
     if threshold is not None:
         function("threshold", threshold, "a function of the number of rewards, or None")
+    # Line 4: what has aged beyond sigma^2 log t is discarded.
     discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
     return assembled(
         domain,
@@ -343,7 +345,9 @@ def sparq_gp_ucb(
         asking=Asking(
             plan, expert, about=about, pool_size=pool_size, informed_width=informed_width
         ),
+        # Lines 3 and 6: y_t is told, and then the expert is asked about f_t.
         consult=consult,
+        # Lines 7 and 8: from both the posterior at t + 1, and x_{t+1} where its bound is largest.
         lead=1.0,
     )
 

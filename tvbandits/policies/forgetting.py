@@ -127,6 +127,7 @@ def r_gp_ucb(
     10 [2.]
     """
     common = Common(confidence, posterior, mean, seed, minimise)
+    # What Bogunovic 2016 adds to GP-UCB: after every block of H rewards it starts from the prior.
     period = aging.ResetEvery(whole_number("reset_every", reset_every))
     return assembled(domain, kernel, noise_variance, common, aging=period)
 
@@ -190,6 +191,7 @@ def sw_gp_ucb(
     10 [2.]
     """
     common = Common(confidence, posterior, mean, seed, minimise)
+    # What Zhou & Shroff 2021 change in GP-UCB: its posterior is that of the last W rewards.
     latest = aging.Window(last=whole_number("window", window))
     return assembled(domain, kernel, noise_variance, common, aging=latest)
 
@@ -239,6 +241,7 @@ def w_gp_ucb(
     10 [2.]
     """
     common = Common(confidence, posterior, mean, seed, minimise)
+    # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
     return assembled(
         domain,
         kernel,
@@ -323,6 +326,7 @@ def tv_gp_ucb(
         raise ValueError(
             f"first_sample is for an epsilon that is not given, got epsilon = {epsilon}"
         )
+    # The model of Bogunovic 2016, as [S] eq. 8 has it; its bound is GP-UCB's under this kernel.
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
     return assembled(domain, drifting, noise_variance, common)
 

@@ -102,6 +102,7 @@ def consult(expert: Expert, points: Array, t: float) -> QueryResult:
     if q == 0:
         return QueryResult(Answers.none(0))
     try:
+        # [S] Algorithm 1, line 6.
         said = expert.query(points, t)
     except Exception as error:
         if is_mistake(error):

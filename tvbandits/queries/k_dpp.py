@@ -98,6 +98,7 @@ class SwapChain:
         waited, wait = 0, 10.0  # proposals since the last swap, and between swaps on average
         for done in range(0, proposals, CHUNK):
             size = min(CHUNK, proposals - done)
+            # [S] Algorithm 2, line 5: i uniform in Z, j uniform outside.
             removed = rng.integers(k, size=size)
             added = rng.integers(len(self.others), size=size)
             threshold = rng.random(size)
@@ -106,6 +107,7 @@ class SwapChain:
                 # Minimises (time of the blocks needed) + (time on proposals behind the first swap).
                 block = slice(first, first + 1 + int(math.sqrt(2 * overhead * max(wait, waited))))
                 ratios = self.ratios(removed[block], added[block])
+                # Line 8: accepted with probability min(1, ratio); the 1/2 is in `sample_mcmc`.
                 passed = threshold[block] < ratios
                 swap = int(passed.argmax())
                 if passed[swap]:
@@ -128,6 +130,7 @@ class SwapChain:
                 f"{variance.min():.3g} times its mean diagonal"
             )
         variance = np.maximum(variance, self.floor)
+        # [S] Algorithm 2, line 7: det K_Z' / det K_Z.
         coefficient = np.einsum("ij,ij->i", A, V)
         return np.asarray(np.einsum("ij,ij->i", A, A) * variance + coefficient**2)
 
@@ -147,6 +150,7 @@ class SwapChain:
         A[removed] = 0.0
         v = self.L[j].take(self.chosen) @ A
         variance = self.diagonal[j] - v @ v
+        # [S] Algorithm 2, line 6: Z' = Z - i + j.
         self.chosen[removed], self.others[added] = j, i
         self.accepted += 1
         self.age += 1
@@ -275,6 +279,7 @@ def sample_mcmc(
     of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), _checked_jitter(jitter)
     if start is None:
+        # [S] Algorithm 2, line 3.
         first = _greedy(kernel, k, jitter * scale)
     else:
         first = _checked_items(start, len(kernel), "start")
@@ -283,6 +288,7 @@ def sample_mcmc(
     if k in (0, len(kernel)):  # there is only one set
         return Sample(_sorted(first), steps, 0, jitter * scale)
     chain = SwapChain(_proper(kernel, scale, jitter), first, jitter)
+    # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
     return Sample(_sorted(chain.chosen), steps, chain.accepted, (jitter + chain.raised) * scale)
 
@@ -386,6 +392,7 @@ def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: fl
 
 
 def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
+    # [S] Algorithm 3, lines 3 to 6: the pivots of a Cholesky factor are the largest Schur complements.
     if len(kernel) <= max(4 * k, 256):
         # All pivots by compiled code cost less than k of them one by one.
         pivots = greedy_pivots(kernel, tolerance)

@@ -65,6 +65,7 @@ def test_the_words(network: Path) -> None:
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1200, True)])
 def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
     with looking(network.as_uri(), width, dark=dark) as looked:
@@ -81,6 +82,7 @@ def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
         assert abs(light - dark_) > 3 * 150  # readable, also in grey
 
 
+@pytest.mark.slow
 def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
     with looking(network.as_uri(), 390) as looked:
         wait(looked)
@@ -108,6 +110,7 @@ def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
         assert looked.complaints == []
 
 
+@pytest.mark.slow
 def test_tooltips_and_labels(network: Path) -> None:
     with looking(network.as_uri(), 1200) as looked:
         wait(looked)
@@ -133,6 +136,7 @@ def test_tooltips_and_labels(network: Path) -> None:
         assert looked.page.evaluate("document.documentElement.lang") == "en"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("played", [False, True])
 def test_a_line_that_is_minimised(tmp_path: Path, played: bool) -> None:
     bandit = policies.tv_gp_ucb(Box([[0, 10]]), RBF(1.5), 0.01, epsilon=0.03, minimise=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.attack.saved_files import cases, good, saved_files, with_structure
+from tests.attack.saved_files import attack, cases, good, with_structure
 from tests.helpers.forged import forged
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
 from tvbandits import SavedFileError, StateSpace, load, policies
@@ -26,8 +26,9 @@ def hostile() -> dict[str, bytes]:
 
 def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes]) -> None:
     assert len(set(hostile.values())) == len(hostile)
-    found = saved_files(len(hostile) + 40, 5)
-    assert (found.faults, found.refused) == ([], len(hostile) + 40)
+    tally = attack(len(hostile) + 40, 5)
+    assert tally.faults == {}, tally.examples
+    assert tally.also == {"refused by name": len(hostile) + 40}
 
 
 SAID = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -15,17 +14,12 @@ from tvbandits.gp.ensemble.ensemble import (
     FORGETTING,
     THINNED_AT,
     FilterEnsemble,
-    squared_innovations,
-    thinned,
 )
-from tvbandits.gp.ensemble.filters import CONSTANT, Filters, Innovations, filters_of
+from tvbandits.gp.ensemble.filters import CONSTANT, Filters, filters_of
 from tvbandits.gp.ensemble.models import (
     ModelSpec,
     Season,
     SpatialSpec,
-    function_settings,
-    network_settings,
-    settings_for,
 )
 from tvbandits.queries.plans import questions
 
@@ -189,14 +183,6 @@ def test_a_day_is_found_where_there_is_one_and_not_where_there_is_none() -> None
         assert low <= ensemble.weights[seasonal].sum() <= high + 1e-9
 
 
-def test_with_a_season_there_are_as_many_models_with_it_as_without() -> None:
-    for points in (POINTS, np.linspace(0, 1, 101)[:, None]):
-        chosen = settings_for(points, 24.0)
-        assert len(chosen) == 16
-        assert chosen[8:] == tuple(replace(each, season=None) for each in chosen[:8])
-        assert set(chosen[8:]) <= set(settings_for(points))
-
-
 def played(
     ensemble: FilterEnsemble, steps: int, jump_at: int | None = None, wander: float = 0.1
 ) -> FilterEnsemble:
@@ -286,18 +272,6 @@ def test_beliefs_are_the_dense_covariances() -> None:
     np.testing.assert_allclose(beliefs.noise_variance, noise, rtol=1e-6)
 
 
-def test_beliefs_know_the_variances_of_the_present() -> None:
-    beliefs = played(FilterEnsemble.of(POINTS, 0.04), 9).beliefs(10.0)
-    every = range(len(POINTS))
-    assert beliefs.present is not None
-    np.testing.assert_allclose(beliefs.present, np.diag(beliefs.among(every, every)), rtol=1e-9)
-    few = beliefs.take(np.array([3, 1]))
-    moves, variance = few.answers([1])
-    expected = replace(few, present=None).answers([1])
-    np.testing.assert_allclose(moves, expected[0], rtol=1e-9)
-    np.testing.assert_allclose(variance, expected[1], rtol=1e-9)
-
-
 def test_mixture_counts_what_members_disagree_about() -> None:
     far = replace(ROUGH, slow_space=SpatialSpec("matern12", 0.5))
     ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH, far]), 6)
@@ -356,14 +330,9 @@ def test_noise_below_rounding_of_the_prior_is_raised() -> None:
     filters, _ = filters.observed(*told)
     _, seen = filters.observed(*told)
     # What is left to know of the place is the noise of the first reading.
-    np.testing.assert_allclose(seen.variances[0], 2 * filters.floor * filters.variance, rtol=1e-3)
-
-
-def test_a_surprise_is_held_against_the_mixture() -> None:
-    errors, variances = np.array([[[1.0]], [[3.0]]]), np.array([[[1.0]], [[2.0]]])
-    weights, seen = np.array([[0.25], [0.75]]), Innovations(errors, variances, np.zeros((2, 1)))
-    # Mean 2.5, variance 1.75 within the models and 0.75 between them.
-    assert squared_innovations(weights, [seen]) == pytest.approx((2.5**2 / 2.5,))
+    np.testing.assert_allclose(
+        seen.variances[0], 2 * filters.layout.floor * filters.variance, rtol=1e-3
+    )
 
 
 def test_large_innovations_widen_the_deviations() -> None:
@@ -386,37 +355,12 @@ def test_a_step_in_parts_is_the_step() -> None:
         np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-8)
 
 
-def test_a_bank_that_was_stored_goes_on_bit_for_bit() -> None:
-    ensemble = played(FilterEnsemble.of(POINTS, 0.04), 7)
-    again = pickle.loads(pickle.dumps(ensemble))
-    one, other = (each.observe([2], np.array([1.0]), None, 8.0) for each in (ensemble, again))
-    assert np.array_equal(one.predict(9.0).mean, other.predict(9.0).mean)
-
-
 def test_large_banks_are_thinned_and_cost_stops_growing() -> None:
     grid = np.linspace(0, 1, 101)[:, None]
     ensemble = played(FilterEnsemble.of(grid, 0.04, capacity=60_000), THINNED_AT[-1] + 2)
     numbers = sum(each.covariance.size for each in ensemble.filters)
     assert numbers <= 60_000
     assert len(ensemble.weights) == len(ensemble.members)
-
-
-@pytest.mark.parametrize(("share", "left"), [(1.0, 8), (0.8, 6), (0.1, 4)])
-def test_what_does_not_fit_goes_but_no_more_than_half(share: float, left: int) -> None:
-    models = [replace(ROUGH, drift_scale=1.0 + i) for i in range(8)]
-    (filters,) = filters_of(models, POINTS, 1.0)
-    (kept,), score = thinned(
-        [filters], np.arange(8.0)[:, None], int(share * filters.covariance.size)
-    )
-    np.testing.assert_array_equal(score[:, 0], np.arange(8.0)[-left:])
-    assert kept.settings == tuple(models[-left:])
-
-
-def test_the_range_of_readings_is_that_of_all() -> None:
-    ensemble = FilterEnsemble.of(POINTS, 0.04, [ROUGH])
-    for t, y in enumerate((1.0, -4.0, 5.0, 2.0)):
-        ensemble = ensemble.observe([0], np.array([y]), None, float(t))
-    assert (ensemble.origin, ensemble.seen) == (1.0, (-5.0, 4.0))
 
 
 def test_no_reading_changes_nothing() -> None:
@@ -451,11 +395,6 @@ def test_questions_are_distinct_and_discover() -> None:
     assert np.array_equal(questions(beliefs, 99), np.arange(len(POINTS)))
     with pytest.raises(ValueError, match="budget must not be negative"):
         questions(beliefs, -1)
-
-
-def test_settings_suit_the_number_of_points() -> None:
-    assert settings_for(POINTS) == network_settings()
-    assert settings_for(np.zeros((200, 1))) == function_settings()
 
 
 def test_errors_say_what_is_wrong() -> None:

@@ -48,16 +48,6 @@ def test_it_is_the_f_test_of_two_regressions(period: float, missing: float) -> N
     assert found == pytest.approx(by_least_squares(series, period), rel=1e-5)
 
 
-def test_many_at_once_are_as_each_alone() -> None:
-    series = weather(200, 0.7, np.random.default_rng(0))
-    tried = periods.tried(200)
-    assert len(tried) > periods.TOGETHER / 2
-    together = periods.log_chances(series, tried)
-    for i in (0, 5, len(tried) // 2, len(tried) - 1):
-        (alone,) = periods.log_chances(series, tried[i : i + 1])
-        assert together[i] == pytest.approx(alone, rel=1e-9)
-
-
 @pytest.mark.parametrize("period", [7.0, 12.5, 24.0, 48.0])
 @pytest.mark.parametrize("sharp", [False, True])
 def test_a_day_under_weather_is_found(period: float, sharp: bool) -> None:
@@ -96,13 +86,6 @@ def test_one_that_is_known_stays_until_the_series_speaks_against_it() -> None:
     # And another that is far likelier takes its place.
     for known in (31.0, 25.0):
         assert periods.found(3.0 * day + noise, known) == 24.0
-
-
-def test_of_a_wave_and_its_multiples_it_is_the_wave() -> None:
-    t, rng = np.arange(480), np.random.default_rng(2)
-    for seed in range(5):
-        series = 2.0 * np.cos(2 * np.pi * t / 24.0) + weather(480, 0.5, rng)
-        assert periods.found(series) == 24.0, seed
 
 
 @pytest.mark.parametrize(
@@ -146,14 +129,3 @@ def test_ranks_keep_the_order_and_are_normal() -> None:
     ranks = periods.in_ranks(series)
     assert np.isnan(ranks[1])
     np.testing.assert_allclose(ranks[[2, 0, 4, 3]], norm.ppf([0.125, 0.375, 0.625, 0.875]))
-
-
-def test_periods_that_can_be_told_apart() -> None:
-    assert len(periods.tried(7)) == 0
-    for steps in (8, 50, 301):
-        tried = periods.tried(steps)
-        assert set(np.arange(4.0, steps // 2 + 1)) <= set(tried)
-        assert tried[0] == 4.0
-        assert tried[-1] <= steps / 2
-        # Two waves that are neighbours differ by less than a cycle over all steps.
-        assert (np.diff(1.0 / tried[::-1]) * steps < 1.0).all()

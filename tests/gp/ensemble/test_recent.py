@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -122,13 +121,6 @@ def test_fading_is_the_conditional_variance(smooth: bool) -> None:
     # f_now given a reading of f_then, and given one of f_now with that noise.
     then = unit - (r * unit) ** 2 / (unit + 0.2)
     np.testing.assert_allclose(unit - unit**2 / (unit + noise), then, rtol=1e-12)
-
-
-def test_fading_grows_with_age() -> None:
-    bank = told(history(6)).latest
-    noise = [float(faded(bank, age, np.array([0.1]))[0]) for age in (0.0, 0.5, 1.0, 4.0, 30.0)]
-    assert noise[0] == 0.1
-    assert all(a < b for a, b in pairwise(noise))
 
 
 def test_moving_on_changes_no_forecast() -> None:

@@ -86,13 +86,6 @@ def test_answers_are_observations_like_rewards() -> None:
     np.testing.assert_array_equal(both.forecast.mean, made().forecast.mean)
 
 
-def test_in_parts_it_is_the_same() -> None:
-    seen, posterior = observations(), start()
-    for t in np.unique(seen.t):
-        posterior = posterior.observed(seen.take(seen.t == t), NONE, float(t))
-    np.testing.assert_array_equal(posterior.at(13.0).forecast.mean, made().forecast.mean)
-
-
 def test_about_the_past_it_says_what_was_known_then() -> None:
     seen = observations()
     known = start().observed(seen.take(seen.t <= 10.0), NONE, 10.0)
@@ -197,21 +190,6 @@ def test_it_can_be_stored() -> None:
     assert again.imagined is None
     np.testing.assert_array_equal(again.on_surface()[0], posterior.on_surface()[0])
     np.testing.assert_array_equal(again.on_surface()[1], posterior.on_surface()[1])
-
-
-def test_what_carries_weight() -> None:
-    posterior = made()
-    heaviest = posterior.heaviest
-    weights = [weight for weight, _ in heaviest]
-    assert weights == sorted(weights, reverse=True)
-    assert 0 < sum(weights) <= 1 + 1e-12
-    assert max(straight().weights) == weights[0]
-    bank = straight()
-    unit = np.concatenate([each.variance for each in bank.filters])
-    white = np.array([each.white for each in bank.members])
-    weighted = bank._weights * unit  # a column a transform
-    np.testing.assert_allclose(posterior.white, white @ weighted.sum(axis=1))
-    np.testing.assert_allclose(posterior.scale**2, weighted.sum())
 
 
 def test_widths_of_theorems_have_nothing_to_go_by() -> None:

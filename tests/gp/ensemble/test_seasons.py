@@ -12,10 +12,10 @@ from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
-from tvbandits.gp.ensemble.models import SMALL_NETWORK, function_settings, settings_for
+from tvbandits.gp.ensemble.models import function_settings, settings_for
 from tvbandits.gp.ensemble.recent import Readings, Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
-from tvbandits.gp.ensemble.seasons import LAST, LOOKED_AT, PAGE, Diary, diary_of, told
+from tvbandits.gp.ensemble.seasons import LOOKED_AT, Diary, diary_of, told
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
 PHASES = np.linspace(0.0, 0.8, len(POINTS))
@@ -138,37 +138,6 @@ def test_steps_that_are_no_steps_have_no_period() -> None:
     _, diary = run(far)[-1]
     assert diary is not None
     assert diary.period is None
-
-
-def test_nothing_is_kept_for_ever() -> None:
-    diary = Diary(FilterEnsemble.of(POINTS, 0.05), steps=LAST, latest=float(LAST))
-    diary = replace(diary, pages=(np.tile([[1.0, 0.0, 0.5, 0.05]], (5, 1)),))
-    recent, closed = told(Recent(diary.bank), diary, LAST + 1.0, reading(LAST + 1.0))
-    assert closed is None
-    assert recent.latest.time == LAST + 1.0
-    assert told(recent, None, LAST + 2.0, reading(LAST + 2.0))[1] is None
-
-
-def test_pages_hold_what_was_read_in_order() -> None:
-    diary = diary_of(FilterEnsemble.of(POINTS, 0.05))
-    assert diary is not None
-    for t in np.arange(1.0, 400.0):
-        diary = diary.with_readings(t, reading(t))
-    assert [len(page) >= PAGE for page in diary.pages] == [True] * (len(diary.pages) - 1) + [False]
-    assert len(diary.pages) == 1 + 399 * 3 // (PAGE + 2)
-    entries = diary.entries
-    for t in (1.0, 200.0, 399.0):
-        np.testing.assert_array_equal(
-            entries[entries[:, 0] == t, 1:], np.column_stack(list(reading(t)))
-        )
-    for again in (399.0, 5.0):
-        assert diary.with_readings(again, reading(again)).steps == diary.steps == 399
-
-
-def test_many_points_are_not_looked_through() -> None:
-    line = np.linspace(0, 1, SMALL_NETWORK + 1)[:, None]
-    assert diary_of(FilterEnsemble.of(line, 0.05)) is None
-    assert diary_of(FilterEnsemble.of(line[1:], 0.05)) is not None
 
 
 # --- in a bandit ----------------------------------------------------------------------------------

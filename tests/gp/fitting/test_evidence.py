@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core.arrays import Array
@@ -18,7 +15,6 @@ from tvbandits.gp.fitting.evidence import MEAN_VARIANCE, Evidence
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.kernels.terms import leaves_of
 
 Constant = ConstantKernel
 
@@ -101,18 +97,6 @@ def moved(kernel: Kernel, seed: int) -> Array:
     return np.asarray(kernel.theta + 0.2 * rng.standard_normal(len(kernel.theta)))
 
 
-def test_which_kernels_are_put_together_from_parts() -> None:
-    assert all(leaves_of(kernel) is not None for kernel in SUMS.values())
-    assert all(leaves_of(kernel) is None for kernel in OTHERS.values())
-    terms = leaves_of(SUMS["a product of sums"])
-    assert terms is not None
-    assert sorted(map(len, terms)) == [3, 3, 4, 4]
-    # Together the parts hold all hyperparameters, each in its own place.
-    theta = SUMS["a product of sums"].theta
-    for leaf in {leaf.where.start: leaf for term in terms for leaf in term}.values():
-        np.testing.assert_array_equal(leaf.at(theta).theta, theta[leaf.where])
-
-
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("n", [1, 2, 25])
 def test_value_and_gradient_are_those_of_plain_algebra(name: str, n: int) -> None:
@@ -123,37 +107,6 @@ def test_value_and_gradient_are_those_of_plain_algebra(name: str, n: int) -> Non
     assert gradient.shape == theta.shape
     expected = slopes(lambda at: restated(kernel, at, seen), theta)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_it_is_scikit_learns(name: str) -> None:
-    kernel, seen = KERNELS[name], sample(30, 3)
-    theta = moved(kernel, 4)
-    whole = kernel + Constant(MEAN_VARIANCE, "fixed")
-    peer = GaussianProcessRegressor(whole, alpha=seen.variance, optimizer=None)
-    peer.fit(inputs(kernel, seen.X, seen.t), seen.y)
-    value, gradient = made(kernel, seen)(theta)
-    expected, slope = peer.log_marginal_likelihood(theta, eval_gradient=True)
-    assert value == pytest.approx(-expected, rel=1e-9)
-    np.testing.assert_allclose(gradient, -slope, rtol=1e-7, atol=1e-8)
-
-
-@given(seed=st.integers(0, 10_000), n=st.integers(1, 20), name=st.sampled_from(sorted(SUMS)))
-@settings(deadline=None, max_examples=40)
-def test_any_sample(seed: int, n: int, name: str) -> None:
-    kernel, seen = SUMS[name], sample(n, seed)
-    value, gradient = made(kernel, seen)(kernel.theta)
-    assert value == pytest.approx(restated(kernel, kernel.theta, seen), rel=1e-8, abs=1e-8)
-    assert np.isfinite(gradient).all()
-
-
-def test_the_order_of_observations_does_not_matter() -> None:
-    kernel, seen = KERNELS["structured"], sample(25, 5)
-    shuffled = seen.take(np.random.default_rng(0).permutation(25))
-    value, gradient = made(kernel, seen)(kernel.theta)
-    again, slope = made(kernel, shuffled)(kernel.theta)
-    assert again == pytest.approx(value, rel=1e-10)
-    np.testing.assert_allclose(slope, gradient, rtol=1e-7, atol=1e-9)
 
 
 def test_one_point_at_one_time() -> None:
@@ -183,15 +136,6 @@ def test_the_prior_is_log_normal(name: str, each: bool) -> None:
     free, slope = made(kernel, seen)(medians)
     assert at_medians == free
     np.testing.assert_array_equal(steep, slope)
-
-
-def test_a_spread_that_is_infinite_is_no_prior() -> None:
-    kernel, seen = drifting(), sample(12, 6)
-    medians, spread = kernel.theta - 1.0, np.array([math.inf, 0.5, math.inf])
-    free, slope = made(kernel, seen)(kernel.theta)
-    value, gradient = made(kernel, seen, spread, prior=medians)(kernel.theta)
-    assert value == pytest.approx(free + 0.5 * (1.0 / 0.5) ** 2)
-    np.testing.assert_allclose(gradient - slope, [0.0, 1.0 / 0.5**2, 0.0], atol=1e-9)
 
 
 # --- the wall -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,6 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.policies.expert import LENGTH_SPREAD_WITHOUT_EXPERT
 
 # --- when -----------------------------------------------------------------------------------------
 
@@ -41,10 +39,6 @@ def test_due(steps: int, first: list[int], before: int, more: int) -> None:
     # However many rewards come at once: if any of them is one after which to learn.
     after = [n in first or n % steps == 0 for n in range(before + 1, before + more + 1)]
     assert Every(steps, tuple(first)).due(before, before + more) == any(after)
-
-
-def test_nothing_new_is_no_reason() -> None:
-    assert not Every(1, (5,)).due(5, 5)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -69,12 +63,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_what_is_no_rule(given_: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Every(**given_)
-
-
-def test_what_is_a_rule() -> None:
-    rule = Every(np.int64(3), [2, np.int64(4)], spread=math.inf, recent=1.0)  # type: ignore[arg-type]
-    assert rule.first == (2, 4)
-    assert hash(rule) == hash(replace(rule))
 
 
 # --- from what ------------------------------------------------------------------------------------
@@ -117,12 +105,6 @@ def test_latest_and_whole_steps(
     if len(gaps):
         assert np.ptp(gaps) <= 1
         assert (earlier[0], earlier[-1]) == (0, steps - latest - 1)
-
-
-def test_few_are_all_taken_in_the_order_of_time() -> None:
-    t = np.array([3.0, 1.0, 2.0, 1.0])
-    np.testing.assert_array_equal(Every(observations=4).select(t), [1, 3, 2, 0])
-    assert len(Every(observations=4).select(t[:0])) == 0
 
 
 @pytest.mark.parametrize(
@@ -228,27 +210,6 @@ def test_a_fit_goes_on_from_the_last_one() -> None:
     assert warm.evaluations - found.evaluations < 25
 
 
-def test_a_fit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    plain = Evidence.__call__
-
-    def counted(self: Evidence, theta: Array) -> tuple[float, Array]:
-        calls.append(theta)
-        return plain(self, theta)
-
-    monkeypatch.setattr(Evidence, "__call__", counted)
-    start, sample = smooth(0.1) + level(100.0), drawn(smooth(), 40, 1)
-    made = {}
-    for iterations in (1, 3, 100):
-        calls.clear()
-        every = Every(iterations=iterations)
-        learned = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
-        made[iterations] = learned.evaluations
-        assert learned.evaluations == len(calls)
-    assert made[1] < made[3] < made[100]
-    assert made[3] <= 3 * 21 + 1  # a line search of L-BFGS-B looks at 20 points at the most
-
-
 def test_bounds_hold() -> None:
     start = ConstantKernel(1.0, (0.9, 1.1)) * OnTime(Matern(3.0, (2.5, 3.5), nu=0.5))
     every = Every(spread=math.inf)
@@ -279,15 +240,6 @@ def test_the_rival_of_larger_evidence_is_used(given_: str) -> None:
         learned = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
         assert learned.best == best == int(np.argmin(learned.losses))
         assert learned.kernel is learned.kernels[best]
-
-
-def test_a_rival_with_nothing_to_learn_is_compared() -> None:
-    poor = ConstantKernel(1e-3, "fixed") * OnSpace(RBF(100.0, "fixed"))
-    every, start = Every(rivals=(poor,)), smooth()
-    sample = drawn(start, 60, 4)
-    learned = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
-    assert learned.losses[1] == pytest.approx(loss(every, poor, poor, sample, 0.0, 1.0))
-    assert learned.best == 0
 
 
 def test_when_rivals_are_compared() -> None:
@@ -357,20 +309,6 @@ def test_without_one_amplitude_for_each_term_a_kernel_stays(kernel: Any) -> None
     np.testing.assert_allclose(carried(kernel, 2.0)(ROWS), kernel(ROWS), rtol=1e-10)
 
 
-def test_a_new_unit_leaves_the_posterior_of_the_reward() -> None:
-    kernel, seen, ratio = smooth() + level(), drawn(smooth(), 20, 5), 3.0
-    Z = np.column_stack([seen.X, seen.t])
-
-    def posterior(prior: Any, scale: float) -> tuple[Array, Array]:
-        A, k = prior(Z) + np.diag(seen.variance / scale**2), prior(ROWS, Z)
-        covariance = prior(ROWS) - k @ np.linalg.solve(A, k.T)
-        return scale * k @ np.linalg.solve(A, (seen.y - 0.1) / scale), scale**2 * covariance
-
-    before, after = posterior(kernel, 1.2), posterior(carried(kernel, ratio), 1.2 / ratio)
-    for one, other in zip(before, after, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-8, atol=1e-10)
-
-
 # --- the prior ------------------------------------------------------------------------------------
 
 
@@ -391,16 +329,6 @@ def test_points_have_a_spread_of_their_own() -> None:
     held = moves(Every(spread=1e-3, space_spread=math.inf, iterations=50), start)
     assert held[1] > 0.15
     assert (held[[0, 2]] < 0.01).all()
-
-
-def test_spreads_of_recipes() -> None:
-    assert (Every().spread, Every().space_spread) == (0.65, 0.65)
-    alone = policies.adaptive_gp_ucb(DOMAIN, None, NOISE, learn=True).recipe.learn
-    assert alone is not None
-    # Who asks nobody must be able to find out by itself that length scales are short.
-    assert (alone.spread, alone.space_spread) == (0.65, LENGTH_SPREAD_WITHOUT_EXPERT)
-    own = policies.adaptive_gp_ucb(DOMAIN, RBF(0.8), NOISE, learn=LEARN).recipe.learn
-    assert own == replace(LEARN, in_steps=True)
 
 
 # --- the unit of time -----------------------------------------------------------------------------
@@ -469,13 +397,6 @@ def test_a_step_that_turns_out_longer_is_found_out_at_any_fit(fits: int) -> None
     assert later.step == 1.0
     assert later.starts == (at_step(start, 1.0), at_step(rough(), 1.0))
     np.testing.assert_allclose(later.kernel.theta, start.theta, atol=1e-6)
-
-
-def test_before_the_first_fit_medians_are_the_kernels() -> None:
-    every = Every(rivals=(rough(),))
-    nothing = Learned.nothing(smooth(), every)
-    assert nothing.starts == nothing.kernels == (smooth(), rough())
-    assert nothing.losses == (0.0, 0.0)
 
 
 def test_the_sum_of_losses_decides() -> None:
@@ -553,41 +474,6 @@ def test_rewards_told_at_once_are_one_fit() -> None:
     assert len(bandit.ask()) == 1
 
 
-def test_only_what_was_seen_counts() -> None:
-    whole, kernels = bandit_of(), {}
-    for t in range(1, 20):
-        play(whole, range(t, t + 1))
-        kernels[t] = whole.state.model.kernel.theta
-    for stop in (5, 11, 18):
-        part = bandit_of()
-        play(part, range(1, stop + 1))
-        np.testing.assert_array_equal(part.state.model.kernel.theta, kernels[stop])
-
-
-@pytest.mark.parametrize("stop", [3, 9, 12])
-def test_a_state_resumes_bit_for_bit(stop: int) -> None:
-    whole, part = bandit_of(), bandit_of()
-    plays = play(whole, range(1, 20))
-    play(part, range(1, stop + 1))
-    recipe, state = pickle.loads(pickle.dumps((part.recipe, part.state)))
-    resumed = Bandit.from_state(recipe, state)
-    np.testing.assert_array_equal(play(resumed, range(stop + 1, 20)), plays[stop:])
-    np.testing.assert_array_equal(resumed.state.model.kernel.theta, whole.state.model.kernel.theta)
-    assert resumed.state.model.learned == whole.state.model.learned
-    for mine, its in zip(resumed.predict(DOMAIN.X), whole.predict(DOMAIN.X), strict=True):
-        np.testing.assert_array_equal(mine, its)
-
-
-@pytest.mark.parametrize("deviation", [0.3, 1.0])
-def test_what_was_learned_keeps_its_form(deviation: float) -> None:
-    rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
-    noise = deviation * rng.standard_normal(len(kernel.theta))
-    learned = kernel.clone_with_theta(np.clip(kernel.theta + noise, *kernel.bounds.T))
-    assert same_form(learned, kernel)
-    assert not same_form(learned, structured_kernel(Matern(0.8, nu=0.5)))
-    assert not same_form(learned, structured_kernel(RBF(0.8, "fixed")))
-
-
 def test_rounding_does_not_change_a_form() -> None:
     rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
     moves = 0.3 * rng.standard_normal((200, len(kernel.theta)))
@@ -643,31 +529,6 @@ def test_without_variation_the_unit_is_twice_the_noise() -> None:
     bandit.tell(DOMAIN.X[:4], [3.0] * 4, np.arange(4.0))
     scaling = bandit.state.model.scaling
     assert (scaling.anchor, scaling.scale) == (3.0, pytest.approx(2.0 * math.sqrt(NOISE)))
-
-
-def test_a_fit_is_told_what_was_seen_and_how_the_scale_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    calls: list[tuple[Any, ...]] = []
-
-    def noted(*parts: Any) -> Learned:
-        calls.append(parts)
-        return refit(*parts)
-
-    monkeypatch.setattr("tvbandits.bandit.inference.refit", noted)
-    bandit = bandit_of()
-    for t in range(1, 9):
-        x = bandit.ask(t)
-        old = bandit.state.model.scaling.scale
-        bandit.tell(x, [(10.0 if t > 6 else 1.0) * reward(x, t)], t)
-    (_, start, known, sample, centre, scale, ratio), state = calls[-1], bandit.state
-    assert start is bandit.recipe.kernel
-    assert known.fits == len(calls) - 1 == 2
-    np.testing.assert_array_equal(sample.y, state.rewards.y)
-    assert (centre, scale) == (state.model.scaling.anchor, state.model.scaling.scale)
-    assert ratio == old / scale < 0.9
-    assert centre == pytest.approx(np.mean(sample.y))
-    assert scale == pytest.approx(np.std(sample.y))
 
 
 def test_a_kernel_that_is_no_sum_of_terms() -> None:

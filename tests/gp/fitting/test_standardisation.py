@@ -13,8 +13,6 @@ from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.standardisation import (
     ANCHOR_WEIGHT,
-    FEWEST,
-    MOST,
     Scaling,
     declustering_weights,
     learn,
@@ -102,11 +100,6 @@ def test_a_rare_region_that_is_played_often_is_not_clipped() -> None:
     assert robust_moments(y, weights)[0] == pytest.approx(weights @ y)
 
 
-def test_values_within_reach_are_not_moved() -> None:
-    y = np.random.default_rng(0).random(50)
-    assert robust_moments(y, np.full(50, 0.02)) == (pytest.approx(y.mean()), pytest.approx(y.var()))
-
-
 def test_one_value_has_no_variance() -> None:
     assert robust_moments(np.array([3.0]), np.ones(1)) == (3.0, 0.0)
     assert robust_moments(np.full(4, 3.0), np.full(4, 0.25)) == (3.0, 0.0)
@@ -128,10 +121,6 @@ def test_one_value_in_twenty_may_be_anything(size: float) -> None:
 
 
 # When and from what it is learned.
-
-
-def test_nothing_seen_leaves_the_start() -> None:
-    assert learned(rewards(0)) is START
 
 
 def test_scale_is_estimated_again_as_values_multiply() -> None:
@@ -203,60 +192,6 @@ def test_the_noise_is_the_smallest_scale() -> None:
     made = learned(flat, noise=0.25)
     assert (made.anchor, made.scale) == (pytest.approx(2.0), 0.5)
     assert learned(rewards(1)).scale == pytest.approx(0.1)
-
-
-def sample_of(
-    monkeypatch: pytest.MonkeyPatch, seen: Observations, used: Array
-) -> tuple[list[float], Scaling]:
-    """The values that moments were taken from."""
-    values: list[float] = []
-
-    def moments(y: Array, weights: Array) -> tuple[float, float]:
-        values.extend(y.tolist())
-        return robust_moments(y, weights)
-
-    monkeypatch.setattr(standardisation, "robust_moments", moments)
-    return values, learn(START, RBF(0.2), seen, used, 0.01)
-
-
-@pytest.mark.parametrize(
-    ("n", "used", "expected"),
-    [
-        (60, slice(50, 60), range(60)),
-        (300, slice(200, 299), range(300 - FEWEST, 300)),
-        (300, slice(100, 200), range(100, 200)),
-        (300, slice(0, 256), range(256)),
-    ],
-)
-def test_values_in_use_but_not_too_few(
-    n: int, used: slice, expected: range, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = rewards(n)
-    mask = np.zeros(n, dtype=bool)
-    mask[used] = True
-    values, made = sample_of(monkeypatch, seen, mask)
-    assert values == seen.y[list(expected)].tolist()
-    assert made.estimated_at == n
-
-
-def test_not_too_many_values_evenly_spread(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = rewards(1000)
-    values, _ = sample_of(monkeypatch, seen, np.ones(1000, dtype=bool))
-    position = {value: i for i, value in enumerate(seen.y.tolist())}
-    rows = [position[value] for value in values]
-    assert len(rows) == MOST
-    assert (rows[0], rows[-1]) == (0, 999)
-    assert set(np.diff(rows).tolist()) == {3, 4}
-
-
-def test_outliers_hardly_move_the_scale() -> None:
-    seen = rewards(200)
-    y = seen.y.copy()
-    y[::20] += 1e6
-    spoiled = learned(Observations(seen.X, seen.t, y, seen.variance))
-    clean = learned(seen)
-    assert spoiled.anchor == pytest.approx(clean.anchor, abs=clean.scale)
-    assert clean.scale / 1.6 < spoiled.scale < 1.6 * clean.scale
 
 
 def test_playing_high_rewards_does_not_move_the_centre() -> None:

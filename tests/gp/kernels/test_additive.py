@@ -12,10 +12,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits import Box, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
-from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
-from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
-from tvbandits.gp.kernels.terms import components_of, leaves_of, terms_of
+from tvbandits.gp.kernels.structure import check_kernel, inputs
+from tvbandits.gp.kernels.terms import leaves_of, terms_of
 
 RNG = np.random.default_rng(0)
 
@@ -53,19 +52,6 @@ def test_it_is_a_covariance_on_every_domain(name: str, step: float) -> None:
         assert (kernel.theta < kernel.bounds[:, 1]).all()
 
 
-def test_what_its_terms_are() -> None:
-    terms = terms_of(structured_kernel(RBF(0.7), step=2.0))
-    assert terms is not None
-    assert sum(term.space is None for term in terms) == 1  # a level that all points share
-    assert sum(term.time is None for term in terms) == 1  # a field that never changes
-    assert sum(term.order == 2 for term in terms) == 1  # one that drifts smoothly
-    assert 0.5 < sum(term.amplitude for term in terms) < 2.0  # of a standardised reward
-    assert all(term.space is None or term.space == RBF(0.7) for term in terms)
-    shown = components_of(structured_kernel(RBF(0.7)), 3.0)
-    for term, component in zip(terms, shown, strict=True):
-        assert component.deviation == pytest.approx(3.0 * math.sqrt(term.amplitude))
-
-
 def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
     terms = terms_of(structured_kernel(RBF(0.7), Matern(0.4, nu=0.5)))
     assert terms is not None
@@ -95,16 +81,6 @@ def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
     assert made.learn.in_steps
 
 
-def test_with_a_kernel_over_points_there_is_no_rival() -> None:
-    domain, _ = DOMAINS["a grid"]
-    given = Every(rivals=(structured_kernel(RBF(9.0)),))
-    for learn, rivals in ((None, ()), (given, given.rivals)):
-        made = policies.adaptive_gp_ucb(domain, Matern(1.0, nu=1.5), 0.01, learn=learn).recipe
-        assert made.kernel == structured_kernel(Matern(1.0, nu=1.5))
-        assert made.learn is not None
-        assert made.learn.rivals == rivals
-
-
 def test_time_scales_are_in_steps() -> None:
     def scales(step: float) -> list[float]:
         terms = terms_of(structured_kernel(RBF(1.0), step=step))
@@ -114,37 +90,10 @@ def test_time_scales_are_in_steps() -> None:
     np.testing.assert_allclose(scales(60.0), 60.0 * np.array(scales(1.0)))
 
 
-@pytest.mark.parametrize(
-    "space", [RBF(0.7), RBF([0.7, 2.0]), Matern(1.0, nu=0.5), RBF(1.0, "fixed")]
-)
-def test_its_copies_of_the_space_kernel_are_learned_apart(space: Any) -> None:
-    kernel, plain = structured_kernel(space), structured_kernel(RBF(1.0, "fixed"))
-    fields = sum(term.space is not None for term in terms_of(kernel) or ())
-    assert fields > 1
-    assert len(kernel.theta) == len(plain.theta) + fields * len(space.theta)
-    theta = kernel.theta + 0.1 * np.arange(len(kernel.theta))
-    kernel.theta = theta
-    np.testing.assert_allclose(kernel.theta, theta)  # nothing is shared
-    assert space.theta == pytest.approx(type(space)(**space.get_params()).theta)
-
-
 @pytest.mark.parametrize("step", [0.0, -1.0, math.inf, math.nan])
 def test_a_step_that_is_none(step: float) -> None:
     with pytest.raises(ValueError, match=f"step must be positive and finite, got {step}"):
         structured_kernel(RBF(1.0), step=step)
-
-
-@pytest.mark.parametrize("name", DOMAINS)
-def test_two_space_kernels_in_proportion_to_the_domain(name: str) -> None:
-    domain, _ = DOMAINS[name]
-    smooth, rough = space_kernels(domain)
-    extent = extent_of(domain)
-    assert not is_space_time(smooth)
-    for kernel in (smooth, rough):
-        assert 0.01 * extent < kernel.length_scale < extent
-    # Near a point the rough one falls off linearly, the smooth one by the square.
-    near = np.array([[0.0], [1e-4 * extent]])
-    assert 1.0 - smooth(near)[0, 1] < 1e-4 < 1.0 - rough(near)[0, 1]
 
 
 @pytest.mark.parametrize("name", DOMAINS)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import Matern
 
-from tvbandits import Box
-from tvbandits.core.observations import Observations
-from tvbandits.gp.fitting.evidence import Evidence, log_evidence
-from tvbandits.gp.kernels.additive import box_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
-from tvbandits.gp.kernels.structure import check_kernel, inputs
+from tvbandits.gp.kernels.structure import check_kernel
 
 SCALES = np.array([0.3, 2.0, 0.7])
 
@@ -54,18 +50,3 @@ def test_points_of_another_dimension_are_refused() -> None:
         Coordinates(SCALES)(points(4, 2))
     with pytest.raises(ValueError, match="only be evaluated when Y is None"):
         Coordinates(SCALES)(points(4), points(4), eval_gradient=True)
-
-
-def test_the_evidence_of_a_box_kernel_is_the_dense_one() -> None:
-    rng = np.random.default_rng(0)
-    box = Box(np.array([[-1.0, 1.0], [0.0, 10.0]]))
-    X, t, y = box.sample(15, rng), np.arange(15.0), rng.standard_normal(15)
-    kernel, variance = box_kernel(box), np.full(15, 0.1)
-    sample = Observations(X, t, y, variance)
-    evidence = Evidence(kernel, sample, y, variance, kernel.theta, np.inf)
-    value, gradient = evidence(kernel.theta)
-    whole = kernel + ConstantKernel(1.0, "fixed")
-    Z = inputs(kernel, X, t)
-    dense, slope = log_evidence(whole, Z, y, variance, eval_gradient=True)
-    assert value == pytest.approx(-dense, abs=1e-9)
-    np.testing.assert_allclose(gradient, -slope, atol=1e-8)

@@ -22,7 +22,6 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.core import linalg
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting import evidence
 from tvbandits.gp.kernels import structure
@@ -115,22 +114,6 @@ def test_nested_parameters_are_set_by_name() -> None:
     assert [p.name for p in kernel.hyperparameters] == ["k1__kernel__length_scale", "k2__epsilon"]
     kernel.k1.theta = [0.0]
     assert kernel.k1.kernel.length_scale == 1.0
-
-
-def test_stationarity_and_vector_input_are_the_inner_kernels() -> None:
-    assert OnSpace(RBF()).is_stationary()
-    assert Drift().is_stationary()
-    assert not OnTime(DotProduct()).is_stationary()
-    assert OnSpace(RBF()).requires_vector_input
-
-
-def test_regressor_fits_a_space_time_kernel() -> None:
-    Z = rows(30)
-    y = np.sin(4 * Z[:, 0]) + 0.1 * Z[:, 2]
-    model = GaussianProcessRegressor(OnSpace(RBF(0.4)) * Drift(0.02), alpha=0.01).fit(Z, y)
-    start = model.log_marginal_likelihood(np.log([0.4, 0.02]))
-    assert model.log_marginal_likelihood_value_ >= start
-    assert np.abs(model.predict(Z) - y).mean() < 0.3
 
 
 # --- formulas ------------------------------------------------------------------------------------
@@ -395,14 +378,6 @@ def test_fit_recovers_the_parameters_of_a_space_time_process() -> None:
     assert evidence.fit(start, data, mean=5.0).mean == 5.0
 
 
-def test_fit_of_a_pure_space_kernel_sees_points_alone() -> None:
-    data = drawn(1.0 * RBF([0.2, 0.6]), 120, mean=0.0, seed=1)
-    found = evidence.fit(1.0 * RBF([1.0, 1.0]), data, mean=0.0)
-    np.testing.assert_allclose(found.kernel.k2.length_scale, [0.2, 0.6], rtol=0.3)
-    expected = evidence.log_evidence(found.kernel, data.X, data.y, data.variance)
-    assert found.log_evidence == expected
-
-
 def test_gradient_of_the_profiled_evidence() -> None:
     kernel = ConstantKernel(2.0) * OnSpace(RBF([0.3, 0.5])) * Drift(0.1)
     data = drawn(kernel, 15, mean=4.0, seed=5)
@@ -414,36 +389,6 @@ def test_gradient_of_the_profiled_evidence() -> None:
 
     expected = differences(lambda theta: profiled(theta)[0], kernel.theta)
     np.testing.assert_allclose(profiled(kernel.theta, True)[1], expected, rtol=1e-5, atol=1e-7)
-
-
-def test_fit_stops_when_told_to_and_never_gets_worse() -> None:
-    data = drawn(1.0 * RBF(0.2), 40, mean=0.0, seed=6)
-    given, found = (
-        evidence.fit(ConstantKernel(1.0) * RBF(1.0), data, max_iterations=n) for n in (0, 1)
-    )
-    assert found.log_evidence >= given.log_evidence
-    best = evidence.fit(ConstantKernel(1.0) * RBF(1.0), data)
-    again = evidence.fit(best.kernel, data)
-    assert best.log_evidence > found.log_evidence
-    assert again.log_evidence >= best.log_evidence
-    assert again.log_evidence == pytest.approx(best.log_evidence, abs=1e-3)
-
-
-def test_fit_takes_a_matrix_without_a_factor_as_a_wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = drawn(1.0 * RBF(0.2), 40, mean=0.0, seed=6)
-    calls, walls = iter(range(1000)), (2, 4)  # 0 and 1 look at the start
-    real = linalg.cholesky
-
-    def sometimes(A: Any) -> Any:
-        if next(calls) in walls:
-            raise linalg.FactorisationError("no factor")
-        return real(A)
-
-    monkeypatch.setattr(linalg, "cholesky", sometimes)
-    found = evidence.fit(ConstantKernel(1.0) * RBF(1.0), data)
-    monkeypatch.undo()
-    start = evidence.fit(ConstantKernel(1.0) * RBF(1.0), data, max_iterations=0)
-    assert found.log_evidence > start.log_evidence + 100
 
 
 def test_fit_errors() -> None:

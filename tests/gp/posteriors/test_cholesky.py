@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
 from tests.oracles.cases import random_case
 from tests.oracles.dense import Dense
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data
 
@@ -27,8 +26,8 @@ def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPoste
     return Factored().condition(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
 
 
-@pytest.mark.parametrize("block", range(10))
-def test_two_hundred_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
+@pytest.mark.parametrize("block", range(4))
+def test_eighty_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         kernel, Z, y, variance, X = random_case(seed)
         made = condition(kernel, Z, y, variance)
@@ -49,88 +48,6 @@ def test_two_hundred_cases_equal_sklearn_and_the_dense_inverse(block: int) -> No
         assert made.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
         assert made.size == len(np.unique(Z, axis=0))
         assert made.jitter == 0.0
-
-
-SPACE_TIME = [
-    OnSpace(RBF(0.3)) * Drift(0.1),
-    OnSpace(Matern([0.3, 0.6], nu=1.5)) * OnTime(RBF(2.0)),
-    OnSpace(RBF(0.3)) * Drift(0.1) + 0.5 * OnTime(Matern(1.0, nu=1.5)),
-]
-
-
-@pytest.mark.parametrize("kernel", SPACE_TIME, ids=str)
-def test_space_time_kernels_equal_sklearn(kernel: Kernel) -> None:
-    rng = np.random.default_rng(5)
-    Z, X = (np.column_stack([rng.random((m, 2)), 9 * rng.random(m)]) for m in (30, 12))
-    y, variance = rng.standard_normal(30), 10 ** rng.uniform(-3, 1, 30)
-    mean, var = condition(kernel, Z, y, variance).predict(X)
-    peer = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
-    peer_mean, peer_sd = peer.predict(X, return_std=True)
-    np.testing.assert_allclose(mean[:, 0], peer_mean, atol=1e-9)
-    np.testing.assert_allclose(np.sqrt(var), peer_sd, atol=1e-9)
-
-
-def test_value_columns_are_conditioned_each_by_itself() -> None:
-    kernel, Z, y, variance, X = random_case(7)
-    Y = np.column_stack([y, np.ones(len(y)), y**2])
-    together = condition(kernel, Z, Y, variance)
-    for column in range(3):
-        alone = condition(kernel, Z, Y[:, column], variance)
-        np.testing.assert_allclose(together.predict(X)[0][:, column], alone.predict(X)[0][:, 0])
-        np.testing.assert_allclose(together.log_evidence()[column], alone.log_evidence()[0])
-
-
-def test_no_observations_leave_the_prior() -> None:
-    kernel = 4.0 * RBF(0.5)
-    made = condition(kernel, np.empty((0, 2)), np.empty((0, 2)), np.empty(0))
-    X = np.random.default_rng(0).random((3, 2))
-    mean, variance = made.predict(X)
-    assert mean.tolist() == [[0.0, 0.0]] * 3
-    assert variance.tolist() == [4.0] * 3
-    np.testing.assert_array_equal(made.covariance(X), kernel(X))
-    assert made.log_evidence().tolist() == [0.0, 0.0]
-    assert (made.size, made.log_det_ratio, made.condition_number) == (0, 0.0, 1.0)
-    with pytest.raises(ValueError, match="conditioned without fixed points"):
-        made.on_surface()
-
-
-@modest
-@given(seeds)
-def test_variance_falls_with_data_and_stays_below_the_prior(seed: int) -> None:
-    kernel, Z, y, variance, X = random_case(seed)
-    last, gain = kernel.diag(X), 0.0
-    slack = 1e-9 * float(last.max())
-    for n in range(1, len(Z) + 1, 3):
-        made = condition(kernel, Z[:n], y[:n], variance[:n])
-        now = made.predict(X)[1]
-        assert (now >= 0.0).all()
-        assert (now <= last + slack).all()
-        assert made.log_det_ratio >= gain - 1e-9
-        last, gain = now, made.log_det_ratio
-    less_noise = condition(kernel, Z, y, variance / 2).predict(X)[1]
-    assert (less_noise <= condition(kernel, Z, y, variance).predict(X)[1] + slack).all()
-
-
-@modest
-@given(seeds)
-def test_order_does_not_matter(seed: int) -> None:
-    kernel, Z, y, variance, X = random_case(seed)
-    order = np.random.default_rng(seed).permutation(len(Z))
-    one = condition(kernel, Z, y, variance)
-    other = condition(kernel, Z[order], y[order], variance[order])
-    for a, b in zip(one.predict(X), other.predict(X), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-8 * max(1.0, kernel.diag(X).max()))
-    np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=1e-8, atol=1e-8)
-
-
-@modest
-@given(seeds)
-def test_covariance_is_positive_semi_definite(seed: int) -> None:
-    kernel, Z, y, variance, X = random_case(seed)
-    made = condition(kernel, Z, y, variance)
-    covariance = made.covariance(X)
-    np.testing.assert_allclose(np.diagonal(covariance), made.predict(X)[1], atol=1e-9 * 100)
-    assert np.linalg.eigvalsh(covariance)[0] > -1e-9 * max(1.0, kernel.diag(X).max())
 
 
 @modest
@@ -179,46 +96,10 @@ def test_all_observations_may_be_negligible() -> None:
 # Numerics.
 
 
-@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-3])
-@pytest.mark.parametrize("step_by_step", [False, True])
-def test_duplicates_with_hardly_any_noise(noise: float, step_by_step: bool) -> None:
-    """Values that disagree far beyond the noise average to the last digits all the same."""
-    rng = np.random.default_rng(4)
-    points = np.linspace(0.0, 1.0, 6)[:, None]
-    Z, y = np.repeat(points, 5, axis=0), rng.standard_normal(30)
-    order = rng.permutation(30)
-    Z, y = Z[order], y[order]
-    variance = np.full(30, noise)
-    kernel, X = RBF(0.15), np.linspace(0.03, 0.97, 9)[:, None]
-    made: ExactPosterior | None = None
-    for n in range(1, 31) if step_by_step else [30]:
-        data = Data(Z[:n], y[:n, None], variance[:n])
-        made = Factored().condition(kernel, data, previous=made)
-    assert made is not None
-    means = np.array([y[(p == Z).all(axis=1)].mean() for p in points])
-    A, k = kernel(points) + noise / 5 * np.eye(6), kernel(points, X)
-    mean, var = made.predict(X)
-    np.testing.assert_allclose(mean[:, 0], k.T @ np.linalg.solve(A, means), atol=2e-6)
-    np.testing.assert_allclose(var, 1 - np.diagonal(k.T @ np.linalg.solve(A, k)), atol=1e-9)
-    assert made.jitter == 0.0
-
-
 def test_plus_and_minus_zero_are_one_input() -> None:
     made = condition(RBF(1.0), np.array([[0.0], [-0.0]]), np.array([1.0, 3.0]), np.full(2, 1e-12))
     assert made.size == 1
     assert made.predict(np.zeros((1, 1)))[0][0, 0] == pytest.approx(2.0, rel=1e-9)
-
-
-def test_large_rewards_scale_the_mean_alone() -> None:
-    kernel, Z, y, variance, X = random_case(11)
-    mean, var = condition(kernel, Z, y, variance).predict(X)
-    large, same = condition(kernel, Z, 1e6 * y, variance).predict(X)
-    np.testing.assert_allclose(large, 1e6 * mean, rtol=1e-9, atol=1e-5)
-    assert np.array_equal(var, same)
-    in_their_unit = condition(1e12 * kernel, Z, 1e6 * y, 1e12 * variance)
-    again, scaled = in_their_unit.predict(X)
-    np.testing.assert_allclose(again, 1e6 * mean, rtol=1e-7, atol=1e-4)
-    np.testing.assert_allclose(scaled, 1e12 * var, rtol=1e-7, atol=1.0)
 
 
 @pytest.mark.parametrize("noise", [1e-12, 0.1])

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
-from tvbandits import Bandit, Candidates
-from tvbandits.acquisition.confidence import Fixed
-from tvbandits.bandit.recipe import Recipe
+from tvbandits import Candidates
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors import exact
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
@@ -93,21 +90,6 @@ def test_rank_decides_up_to_its_limit() -> None:
         found = spanning(surface)
         assert (found is not None) == spanned
         assert found is None or found.size == n
-
-
-@pytest.mark.parametrize(("kernel", "points"), LOW_RANK.values(), ids=LOW_RANK.keys())
-def test_a_span_leaves_nothing(kernel: Kernel, points: Array) -> None:
-    surface = CandidateGrid(kernel, points)
-    span = spanning(surface)
-    assert span is not None
-    assert span.surface is not None
-    V, L = span.surface.V.array, span.factor.array
-    K = kernel(points)
-    np.testing.assert_allclose(V.T @ V, K, rtol=0, atol=1e-11 * K.max())
-    np.testing.assert_allclose(L @ L.T, kernel(span.rows.Z), rtol=0, atol=1e-11 * K.max())
-    assert (np.triu(L, 1) == 0).all()
-    # No point could be spared.
-    assert span.size < len(points) / 3
 
 
 def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
@@ -187,48 +169,3 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
 
 def data_to(data: Data, n: int) -> Data:
     return Data(data.Z[:n], data.Y[:n], data.variance[:n])
-
-
-def test_the_span_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = 0
-    original = exact.spanning
-
-    def counting(surface: CandidateGrid) -> ExactPosterior | None:
-        nonlocal calls
-        calls += 1
-        return original(surface)
-
-    monkeypatch.setattr(exact, "spanning", counting)
-    play(*LOW_RANK["square"], Linear(0.1), 120, check=1000)
-    assert calls == 1
-
-
-@pytest.mark.parametrize("map_", AGINGS.values(), ids=AGINGS.keys())
-def test_a_bandit_plays_the_same_by_either_route(
-    map_: Aging, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With rewards centred and scaled online; ties of rounding aside."""
-    kernel, points = LOW_RANK["line"]
-    recipe = Recipe(Candidates(points), kernel, 0.01, aging=map_, confidence=Fixed(2.0))
-    one, other = Bandit(recipe, seed=1), Bandit(recipe, seed=1)
-    rng = np.random.default_rng(0)
-    for _ in range(150):
-        x = one.ask()
-        with monkeypatch.context() as without:
-            without.setattr(exact, "FEW", 10**9)
-            other.ask()
-            assert one.info.beta == other.info.beta
-            mean, deviation = other.predict(points)
-        here = one.predict(points)
-        scale = other.info.model.scale
-        np.testing.assert_allclose(here[0], mean, rtol=0, atol=1e-8 * scale)
-        np.testing.assert_allclose(here[1] ** 2, deviation**2, rtol=0, atol=1e-8 * scale**2)
-        # Both learn the same rewards at points spread so wide that many are distinct.
-        x = points[rng.integers(len(points), size=1)]
-        y = np.sin(x[:, 0] / 9) + 0.1 * rng.standard_normal(1)
-        one.tell(x, y)
-        with monkeypatch.context() as without:
-            without.setattr(exact, "FEW", 10**9)
-            other.tell(x, y)
-    assert isinstance(one.state.posterior, NystromPosterior)
-    assert isinstance(other.state.posterior, ExactPosterior)

@@ -10,28 +10,6 @@ from hypothesis import strategies as st
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer
 
 
-def test_views_never_change_and_equal_plain_stacking() -> None:
-    rng = np.random.default_rng(0)
-    plain = rng.standard_normal((3, 4))
-    view = AppendBuffer.of(plain)
-    seen = [(view, plain)]
-    for _ in range(100):
-        row = rng.standard_normal(4)
-        view, plain = view.append(row), np.vstack([plain, row])
-        seen.append((view, plain))
-    for view, plain in seen:
-        assert np.array_equal(view.array, plain)
-
-
-def test_triangles_grow_in_both_directions() -> None:
-    rng = np.random.default_rng(1)
-    L = np.tril(rng.standard_normal((60, 60)))
-    view = AppendBuffer.of(L[:2, :2], square=True)
-    for n in range(2, 60):
-        view = view.append(L[n, : n + 1])
-        assert np.array_equal(view.array, L[: n + 1, : n + 1])
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.booleans(), st.integers(0, 20))
 def test_any_tree_of_appends(parents: list[int], square: bool, first: int) -> None:

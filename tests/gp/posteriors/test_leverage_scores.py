@@ -12,12 +12,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tvbandits import policies
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.posteriors import nystrom
-from tvbandits.gp.posteriors import nystrom as bless
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.nystrom import Nystrom, leverage_dictionary, leverage_scores
@@ -48,40 +45,6 @@ def exact_scores(kernel: Kernel, Z: Array, variance: Array) -> Array:
     """The diagonal of K (K + Sigma)^-1."""
     K = kernel(Z)
     return np.asarray(np.diagonal(np.linalg.solve(K + np.diag(variance), K)))
-
-
-def last_dictionary(
-    monkeypatch: pytest.MonkeyPatch, kernel: Kernel, Z: Array, variance: Array
-) -> tuple[Index, list[Index]]:
-    """The rows of a dictionary, and the dictionaries on the way to it."""
-    on_the_way: list[Index] = []
-    independent = bless._independent
-
-    def remembered(*args: Any) -> Index:
-        on_the_way.append(independent(*args))
-        return on_the_way[-1]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bless, "_independent", remembered)
-        rows = leverage_dictionary(kernel, Z, variance, 2.0, np.random.default_rng(1))
-    return rows, on_the_way
-
-
-@every_case
-def test_scores_are_near_the_exact_ones(
-    case: tuple[Kernel, int, int, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel, Z, variance = drawn(case)
-    exact = exact_scores(kernel, Z, variance)
-    _, on_the_way = last_dictionary(monkeypatch, kernel, Z, variance)
-    ratio = leverage_scores(kernel, Z, variance, on_the_way[-1]) / exact
-    assert ratio.min() > 0.8
-    assert ratio.max() < 2.5
-    # The dictionaries on the way are of the size that their noise calls for.
-    spectrum = np.linalg.eigvalsh(kernel(Z) / np.sqrt(np.outer(variance, variance)))
-    for inducing, s in zip(on_the_way, bless._levels(float(spectrum.sum())), strict=True):
-        expected = bless.DICTIONARY * (spectrum / (spectrum + s)).sum()
-        assert len(inducing) < 2.0 * expected + 4 * np.sqrt(expected)
 
 
 @every_case
@@ -139,11 +102,6 @@ def test_the_sparse_posterior_of_3000_inputs_is_near_the_exact_one() -> None:
     assert (found / right).max() < 3
     assert (np.abs(means - expected)[:, 0] < np.sqrt(right)).all()
     assert 0.9 < made.log_det_ratio / exact.log_det_ratio <= 1.0
-
-
-def test_some_are_enough_where_every_bound_is_large() -> None:
-    drawn = bless._candidates(np.full(20_000, 1e6), 10)
-    assert drawn.sum() == pytest.approx(bless.CANDIDATES_EACH * 26)
 
 
 def test_no_matrix_of_all_inputs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,48 +180,7 @@ def test_repeated_inputs_share_their_scores() -> None:
     assert len(np.unique(made.dictionary.rows.Z, axis=0)) == made.dictionary_size <= 40
 
 
-def test_the_same_seed_gives_the_same_rows() -> None:
-    kernel, Z, variance = drawn(CASES["noisy"])
-    first, second, other = (
-        leverage_dictionary(kernel, Z, variance, 2.0, np.random.default_rng(seed))
-        for seed in (4, 4, 5)
-    )
-    np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(first, other)
-
-
 # --- where it is used -----------------------------------------------------------------------------
-
-
-def test_it_is_used_for_many_new_inputs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-
-    def counted(kernel: Any, Z: Array, *rest: Any) -> Index:
-        calls.append(len(Z))
-        return leverage_dictionary(kernel, Z, *rest)
-
-    monkeypatch.setattr(nystrom, "leverage_dictionary", counted)
-    rng = np.random.default_rng(0)
-    kernel, Z = RBF(0.2), rng.random((2000, 2))
-    surface, part = CandidateGrid(kernel, Z[:50]), Nystrom()
-
-    def condition(n: int, previous: NystromPosterior | None) -> NystromPosterior:
-        data = Data(Z[:n], np.ones((n, 1)), np.full(n, 1.0))
-        made = part.condition(kernel, data, surface=surface, previous=previous, rng=rng)
-        assert isinstance(made, NystromPosterior)
-        return made
-
-    few = condition(nystrom.MANY, None)
-    assert calls == []
-    first = condition(nystrom.MANY + 1, None)
-    assert calls == [nystrom.MANY + 1]
-    assert first.dictionary_size < 250
-    condition(900, few)  # not more new ones than there were
-    condition(nystrom.MANY + 2, first)
-    assert len(calls) == 1
-    condition(1001, few)
-    condition(700, condition(0, None))
-    assert calls[1:] == [1001, 700]
 
 
 def test_a_bandit_that_starts_with_existing_data() -> None:

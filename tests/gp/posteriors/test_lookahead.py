@@ -13,12 +13,10 @@ from tvbandits import Answers, Bandit, Box, Candidates, Recipe
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Linear
-from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import RandomPoints
 from tvbandits.queries.pool import Choice, Pool
 
 POINTS = np.random.default_rng(3).uniform(0, 6, (30, 2))
@@ -145,67 +143,6 @@ def test_a_box_is_drawn_from() -> None:
     assert len(points) == played + 256
     box.check(points)
     assert not np.array_equal(points[played:], plan.pools[-2].points[-256:])
-
-
-def test_a_pool_without_beliefs() -> None:
-    with pytest.raises(ValueError, match="looks at the posterior, and the pool has no beliefs"):
-        Pool(POINTS, 3, lambda: np.eye(30)).believed()
-
-
-def test_a_bad_choice_of_what_to_ask_about() -> None:
-    with pytest.raises(ValueError, match='about must be "played" or "domain", got \'all\''):
-        Asking(RandomPoints(2), about="all")  # type: ignore[arg-type]
-
-
-class Loud:
-    """Answers every question with the time."""
-
-    def query(self, X: Array, t: float) -> Answers:
-        return Answers(np.full(len(X), t), 0.1)
-
-
-@pytest.mark.parametrize("most", [None, 5, 100])
-def test_the_latest_answers_are_kept(most: int | None) -> None:
-    recipe = Recipe(
-        Candidates(POINTS),
-        RBF(1.0),
-        NOISE,
-        mean=0.0,
-        confidence=2.0,
-        asking=Asking(
-            RandomPoints(3), Loud(), about="domain", reuse_answers=True, most_answers=most
-        ),
-    )
-    bandit = Bandit(recipe, seed=0)
-    for t in range(1, 5):
-        bandit.tell(POINTS[[t]], [0.0], t)
-    kept = bandit.state.answers
-    wanted = np.repeat([1.0, 2.0, 3.0, 4.0], 3)[-(most or 12) :]
-    np.testing.assert_array_equal(kept.t, wanted)
-    np.testing.assert_array_equal(kept.y, wanted)
-    bandit.ask()
-    assert bandit.info.posterior.in_use == 4 + len(wanted)
-
-
-def test_an_event_forgets_answers_too_however_many_are_kept() -> None:
-    recipe = Recipe(
-        Candidates(POINTS),
-        RBF(1.0),
-        NOISE,
-        mean=0.0,
-        confidence=2.0,
-        asking=Asking(RandomPoints(2), Loud(), about="domain", reuse_answers=True, most_answers=5),
-        reset=EventTrigger(),
-    )
-    bandit = Bandit(recipe, seed=0)
-    for t in (1, 2):
-        bandit.tell(POINTS[[0]], [float(t)], t)
-    bandit.tell(POINTS[[0]], [50.0], 3)
-    bandit.ask()
-    assert bandit.info.model.resets == 1
-    # Four answers are older than the event; one of them has left, two are of its own time.
-    assert bandit.state.since == (2, 3)
-    assert (bandit.info.posterior.in_use, bandit.info.posterior.forgotten) == (3, 5)
 
 
 def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:

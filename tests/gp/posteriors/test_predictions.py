@@ -47,16 +47,3 @@ def test_unit_and_prior_mean(part: Any, finite: bool) -> None:
         np.testing.assert_allclose(made.mean(at), expected(at)[0], rtol=1e-9)
         bound = expected(at)[0] + 1.7 * expected(at)[1]
         np.testing.assert_allclose(made.upper_bound(at, 1.7), bound, rtol=1e-9)
-
-
-def test_a_sparse_mean_leaves_the_variances_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = view(Nystrom(1e6), CandidateGrid(KERNEL, POINTS))
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("a variance was computed")
-
-    monkeypatch.setattr(type(made.posterior), "refresh", refuse)
-    monkeypatch.setattr(type(made.posterior), "predict", refuse)
-    np.testing.assert_allclose(made.mean(POINTS), expected(POINTS)[0], rtol=1e-9)
-    with pytest.raises(AssertionError, match="a variance was computed"):
-        made.predict(POINTS)

@@ -56,24 +56,6 @@ def dense(kernel: Any, Z: Array) -> tuple[Array, Array]:
 
 
 @each
-def test_all_answers_agree(rule: PosteriorRule, kernel: Any) -> None:
-    made, _ = conditioned(rule, kernel)
-    Z = inputs(kernel, POINTS, NOW)
-    means, covariance = dense(kernel, Z)
-    for found in (made.on_surface(), made.predict(Z)):
-        np.testing.assert_allclose(found[0], means, atol=1e-7)
-        np.testing.assert_allclose(found[1], np.diag(covariance), atol=1e-7)
-    np.testing.assert_array_equal(made.means_on_surface(), made.on_surface()[0])
-    np.testing.assert_allclose(made.cross_covariance(Z, Z), covariance, atol=1e-7)
-    assert made.settled
-    assert made.kernel is kernel
-    assert len(made.data) == 12
-    assert np.isfinite(made.condition_number)
-    assert made.condition_number >= 1.0
-    assert made.jitter == 0.0
-
-
-@each
 def test_samples_have_the_covariance(rule: PosteriorRule, kernel: Any) -> None:
     made, surface = conditioned(rule, kernel)
     count = 20_000

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense
@@ -20,14 +18,13 @@ from tvbandits.core.observations import Observations
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import advance, inputs
-from tvbandits.gp.posteriors import sparse
+from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
 SPACE: dict[str, Kernel] = {
@@ -41,7 +38,6 @@ MOVING: dict[str, Kernel] = {
     "two rates": OnSpace(ROUGH) * Drift(0.1) + OnSpace(Matern(0.5, nu=0.5)) * Drift(0.3),
 }
 KERNELS = SPACE | MOVING
-every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
 
 class Draw:
@@ -96,18 +92,6 @@ def assert_is(p: NystromPosterior, plainly: Sparse, at: Array) -> None:
 # --- one posterior --------------------------------------------------------------------------------
 
 
-@every_kernel
-@pytest.mark.parametrize("seed", range(3))
-def test_dense_formulas(kernel: Kernel, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    data = some(rng, kernel, 14, repeats=9)
-    p = on(kernel, data, rng.random(14) < 0.6)
-    assert p.size == 14
-    assert 0 < p.dictionary_size < 14
-    at = np.concatenate([some(rng, kernel, 10).Z, data.Z[:4]])
-    assert_is(p, dense(p), at)
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
@@ -127,23 +111,6 @@ def test_any_size_and_scale(seed: int, n: int, noise: float, scale: float) -> No
     np.testing.assert_allclose(variance, plainly.variance(at), rtol=1e-6)
     assert (variance <= kernel.diag(at) * (1 + 1e-9)).all()
     assert (variance >= 0).all()
-
-
-@every_kernel
-def test_a_dictionary_of_every_point_is_the_exact_posterior(kernel: Kernel) -> None:
-    rng = np.random.default_rng(3)
-    data = some(rng, kernel, 20, repeats=10)
-    p = on(kernel, data, np.ones(20, dtype=bool))
-    at = some(rng, kernel, 30).Z
-    peer = GaussianProcessRegressor(kernel, alpha=data.variance, optimizer=None)
-    expected, deviation = peer.fit(data.Z, data.Y[:, 0]).predict(at, return_std=True)
-    mean, variance = p.predict(at)
-    np.testing.assert_allclose(mean[:, 0], expected, atol=1e-8)
-    np.testing.assert_allclose(variance, deviation**2, atol=1e-8)
-    _, log_det = np.linalg.slogdet(kernel(data.Z) / data.variance + np.eye(30))
-    assert p.log_det_ratio == pytest.approx(log_det, rel=1e-8)
-    gain = np.linalg.solve(kernel(data.Z) + np.diag(data.variance), kernel(data.Z))
-    assert p.effective_dimension() == pytest.approx(np.trace(gain), rel=1e-7)
 
 
 def test_duplicates_and_dependent_points_drop_out() -> None:
@@ -191,44 +158,6 @@ def test_points_without_prior_variance_alone() -> None:
     p = on(DotProduct(0.0), Data(np.zeros((1, 2)), np.ones((1, 1)), np.ones(1)), [True])
     assert p.dictionary_size == 0
     np.testing.assert_array_equal(p.predict(np.array([[0.0, 0.0], [1.0, 2.0]]))[1], [0.0, 5.0])
-
-
-def test_no_observations() -> None:
-    surface = CandidateGrid(ROUGH, np.random.default_rng(0).random((6, 2)))
-    empty = Data(np.empty((0, 2)), np.empty((0, 2)), np.empty(0))
-    p = Nystrom().condition(ROUGH, empty, surface=surface)
-    assert (p.size, p.dictionary_size, p.log_det_ratio, p.condition_number) == (0, 0, 0.0, 1.0)
-    assert p.effective_dimension() == 0.0
-    mean, variance = p.on_surface()
-    np.testing.assert_array_equal(mean, np.zeros((6, 2)))
-    np.testing.assert_array_equal(variance, np.ones(6))
-
-
-def test_without_fixed_points_there_is_nothing_to_say_about_them() -> None:
-    rng = np.random.default_rng(0)
-    p = on(ROUGH, some(rng, ROUGH, 4), [True] * 4)
-    assert p.settled
-    for ask in (p.on_surface, p.upper_variances, p.means_on_surface):
-        with pytest.raises(ValueError, match="conditioned without fixed points"):
-            ask()
-
-
-@every_kernel
-def test_one_imagined_observation_shrinks_as_a_real_one(kernel: Kernel) -> None:
-    rng = np.random.default_rng(6)
-    data = some(rng, kernel, 12)
-    surface = CandidateGrid(kernel, rng.random((9, 2)))
-    p = on(kernel, data, rng.random(12) < 0.5, surface=surface, now=10.0)
-    z = surface.at(10.0)[4:5]
-    larger = Data(
-        np.vstack([data.Z, z]), np.vstack([data.Y, [7.0, 1.0]]), np.append(data.variance, 0.3)
-    )
-    imagined, plainly = p.shrunk(z, 0.3, surface), dense(p, larger)
-    before = p.on_surface()[1]
-    np.testing.assert_allclose(imagined.on_surface()[1], plainly.variance(surface.at(10.0)))
-    np.testing.assert_allclose(imagined.predict(data.Z)[1], plainly.variance(data.Z))
-    np.testing.assert_array_equal(imagined.on_surface()[0], p.on_surface()[0])
-    np.testing.assert_array_equal(p.on_surface()[1], before)  # the other is as it was
 
 
 # --- from posterior to posterior ------------------------------------------------------------------
@@ -295,7 +224,7 @@ def assert_surface_is(p: NystromPosterior, surface: CandidateGrid, now: float) -
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("map_", AGING.values(), ids=AGING.keys())
-@pytest.mark.parametrize("kernel", ["matern", "drift sum", "smooth in time"])
+@pytest.mark.parametrize("kernel", ["matern", "drift sum"])
 def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> None:
     """Observations appended, aged and forgotten; dictionaries grown and drawn afresh; time goes on."""
     stream = Stream(KERNELS[kernel], 5, map_)
@@ -316,24 +245,6 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
             assert p.settled
 
 
-@every_kernel
-def test_every_kernel_moves_on(kernel: Kernel) -> None:
-    stream = Stream(kernel, 9, aging.Constant())
-    part, rng = Nystrom(1.0), np.random.default_rng(8)
-    p: NystromPosterior | None = None
-    data, now = stream.step()
-    # Times close by, and so far apart that a shrinking kernel starts a new account of it.
-    for gap in (0.0, 0.0, 0.4, 3.0, 300.0, 300.0, 0.5):
-        now += gap
-        p = part.condition(kernel, data, surface=stream.surface, now=now, previous=p, rng=rng)
-        assert_surface_is(p, stream.surface, now)
-        exact = dense(p).variance(stream.surface.at(now))
-        np.testing.assert_allclose(p.on_surface()[1], exact, atol=1e-7)
-    if advance(kernel, 1.0) is not None:
-        assert p is not None
-        assert p.dictionary.surface is not None
-
-
 def test_variances_stay_exact_along_a_long_run() -> None:
     stream = Stream(SPACE["matern"], 11, aging.Constant(), elsewhere=0.5)
     part, rng = Nystrom(1.5), np.random.default_rng(1)
@@ -352,68 +263,6 @@ def test_variances_stay_exact_along_a_long_run() -> None:
         if before is not None:
             assert_surface_is(before, stream.surface, now)
     assert grown > 20
-
-
-def test_new_weights_embed_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    embedded: list[int] = []
-    original = sparse.embed
-
-    def counting(dictionary: Any, Z: Array) -> Array:
-        embedded.append(len(Z))
-        return original(dictionary, Z)
-
-    monkeypatch.setattr(sparse, "embed", counting)
-    for map_ in (aging.Linear(0.4), aging.Wiener(0.2), aging.Exponential(0.9), aging.Constant()):
-        stream = Stream(SPACE["matern"], 3, map_, elsewhere=1.0)
-        part, rng = Nystrom(1.0), np.random.default_rng(8)
-        p: NystromPosterior | None = None
-        for _ in range(40):
-            data, now = stream.step()
-            p = part.condition(
-                stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
-            )
-            embedded.clear()
-            data, now = stream.at(now + 1.0)
-            p = part.condition(
-                stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
-            )
-            assert sum(embedded) == 0
-            assert_surface_is(p, stream.surface, now)
-
-
-@every_kernel
-def test_pickled_and_continued(kernel: Kernel) -> None:
-    stream = Stream(kernel, 13, aging.Linear(0.2))
-    part = Nystrom(1.0)
-    data, now = stream.step()
-    p = part.condition(kernel, data, surface=stream.surface, now=now)
-    for _ in range(6):
-        data, now = stream.step()
-        p = part.condition(kernel, data, surface=stream.surface, now=now, previous=p)
-    p.refresh(np.arange(4))
-    again = pickle.loads(pickle.dumps(p))
-    assert fingerprint(again) == fingerprint(p)
-    data, now = stream.step()
-    here, there = (
-        part.condition(
-            kernel, data, surface=stream.surface, now=now, previous=q, rng=np.random.default_rng(2)
-        )
-        for q in (p, again)
-    )
-    assert fingerprint(here) == fingerprint(there)
-
-
-def test_a_root_with_another_jitter_is_not_mixed_with_an_old_embedding() -> None:
-    rng = np.random.default_rng(2)
-    data = some(rng, ROUGH, 10)
-    p = on(ROUGH, data, np.ones(10, dtype=bool))
-    Z = p.dictionary.rows.Z
-    jittered = Factored().condition(ROUGH, Data(Z, np.empty((10, 0)), np.full(10, 1e-3)))
-    after, fresh = (
-        assemble(ROUGH, data, p.groups, jittered, q, 0.0, lowest=1e-9) for q in (p, None)
-    )
-    np.testing.assert_array_equal(after.embedded, fresh.embedded)
-    assert np.abs(after.embedded - p.embedded).max() > 1e-4
 
 
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
@@ -437,12 +286,12 @@ TINY: dict[str, Kernel] = {
 }
 
 
-@pytest.mark.parametrize("exponent", range(4, 18))
+@pytest.mark.parametrize("exponent", [4, 7, 11, 17])
 @pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("rule", [Nystrom(1e12), Exact()], ids=["nystrom", "spanning"])
 def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> None:
     kernel, noise = TINY[name], 10.0**-exponent
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         points = rng.random((80, 1))
         X = points[np.r_[np.arange(80), rng.integers(0, 80, 40)]]

@@ -99,73 +99,44 @@ class Layout:
     @classmethod
     def of(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
         """Of settings with the same `kind`, on points at distances (A, A)."""
-        first = settings[0]
-        if is_rough(first, len(distance)):
-            return cls._rough(settings, distance, extent)
-        slow, slow_left = features(first.slow_space, distance, extent)
-        same = first.slow_space == first.drift_space
-        made = (slow, slow_left) if same else features(first.drift_space, distance, extent)
-        drift, drift_left = made
-        prior = np.array(
-            [_prior(each, np.eye(slow.shape[1]), np.eye(drift.shape[1])) for each in settings]
-        )
-        left = np.array([s.slow * slow_left + s.drift * drift_left for s in settings])
-        seasonal = season_features(first, distance, extent)
-        return cls._with(settings, (slow,) if same else (slow, drift), seasonal, prior, left)
-
-    @classmethod
-    def _rough(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
-        """Each point is a feature of its own, so that settings with different spaces share a layout."""
-        prior = np.array(
-            [
-                _prior(
-                    each,
-                    each.slow_space.correlation(distance, extent),
-                    each.drift_space.correlation(distance, extent),
-                )
-                for each in settings
-            ]
-        )
-        left = np.zeros((len(settings), len(distance)))
-        seasonal = season_features(settings[0], distance, extent)
-        return cls._with(settings, (np.eye(len(distance)),), seasonal, prior, left)
-
-    @classmethod
-    def _with(
-        cls,
-        settings: Sequence[ModelSpec],
-        made: Sequence[Array],
-        seasonal: tuple[Array, Array],
-        prior: Array,
-        left: Array,
-    ) -> Layout:
-        """With features (A, r) of the slow part and (A, q) of the drift, or the same of both.
-
-        `seasonal` are features (A, s) of the season, and the share (A,) of its variance that they leave.
-        """
-        r, q = made[0].shape[1], made[-1].shape[1]
-        waves, unknown = seasonal
-        basis = np.column_stack([np.ones((len(made[0]), 1)), *made, waves])
-        season = 2 + r + (2 * q if settings[0].smooth else q)
+        first, points = settings[0], len(distance)
+        spaces = [(each.slow_space, each.drift_space) for each in settings]
+        if is_rough(first, points):
+            # Each point is a feature of its own, so that settings with different spaces share a layout.
+            slow = drift = np.eye(points), np.zeros(points)
+            roots = [[space.correlation(distance, extent) for space in both] for both in spaces]
+        else:
+            slow, drift = (features(space, distance, extent) for space in spaces[0])
+            roots = [[np.eye(slow[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
+        shared = is_rough(first, points) or first.slow_space == first.drift_space
+        made = [slow[0]] if shared else [slow[0], drift[0]]
+        waves, unknown = season_features(first, distance, extent)
+        r, q, s = slow[0].shape[1], drift[0].shape[1], waves.shape[1]
+        basis = np.column_stack([np.ones((points, 1)), *made, waves])
+        season = 2 + r + (2 * q if first.smooth else q)
         fold = np.zeros((season, basis.shape[1]))
         fold[:2, 0] = 1.0
         fold[2 + np.arange(r), 1 + np.arange(r)] = 1.0
         fold[2 + r + np.arange(q), (1 if len(made) == 1 else 1 + r) + np.arange(q)] = 1.0
-        s = waves.shape[1]
-        if settings[0].season is not None:
-            harmonics = settings[0].season.harmonics
-            value = np.zeros((s, basis.shape[1]))
+        if first.season is not None:
+            harmonics = first.season.harmonics
+            value, other = np.zeros((s, basis.shape[1])), np.zeros((harmonics * s, basis.shape[1]))
             value[np.arange(s), basis.shape[1] - s + np.arange(s)] = 1.0
-            other = np.zeros((harmonics * s, basis.shape[1]))
             fold = np.vstack([fold, *[value] * harmonics, other])
-            prior = np.array(
-                [
-                    block_diag(own, np.diag(np.tile(np.repeat(variances, s), 2)))
-                    for own, variances in zip(prior, _harmonics(settings), strict=True)
-                ]
-            )
-            left = left + _harmonics(settings).sum(axis=1)[:, None] * unknown
-        return cls(tuple(settings), basis, fold, 2 + r, 2 + r + q, season, prior, left)
+        prior = np.array(
+            [
+                _prior(each, one, other, s)
+                for each, (one, other) in zip(settings, roots, strict=True)
+            ]
+        )
+        left = [
+            each.slow * slow[1]
+            + each.drift * drift[1]
+            + (each.season.variances.sum() * unknown if each.season else 0.0)
+            for each in settings
+        ]
+        parts = 2 + r, 2 + r + q, season
+        return cls(tuple(settings), basis, fold, *parts, prior, np.array(left))
 
     @property
     def size(self) -> int:
@@ -335,11 +306,6 @@ def season_features(setting: ModelSpec, distance: Array, extent: float) -> tuple
     return math.sqrt(0.5) * np.column_stack([np.ones((points, 1)), made]), 0.5 * left
 
 
-def _harmonics(settings: Sequence[ModelSpec]) -> Array:
-    """Variances (M, harmonics) of settings that have seasons with as many of them."""
-    return np.array([each.season.variances for each in settings if each.season is not None])
-
-
 def is_rough(setting: ModelSpec, points: int) -> bool:
     """Whether no features could be left out: each point would need nearly one of its own."""
     rough = {"identity", "matern12"}
@@ -355,11 +321,16 @@ def kind(setting: ModelSpec, points: int) -> object:
     return spaces, setting.smooth, season and (season.space, season.harmonics)
 
 
-def _prior(setting: ModelSpec, slow: Array, drift: Array) -> Array:
-    """Covariance of a state whose slow part and drift have these correlations between features."""
+def _prior(setting: ModelSpec, slow: Array, drift: Array, waves: int) -> Array:
+    """Covariance of a state whose slow part and drift have these correlations between features.
+
+    A season has so many features, each with two numbers for each harmonic.
+    """
     parts = [np.diag([CONSTANT, setting.level]), setting.slow * slow, setting.drift * drift]
     if setting.smooth:
         parts.append(setting.drift * matern32_rate(setting.drift_scale) ** 2 * drift)
+    if setting.season is not None:
+        parts.append(np.diag(np.tile(np.repeat(setting.season.variances, waves), 2)))
     return np.asarray(block_diag(*parts))
 
 
@@ -445,24 +416,9 @@ class Filters:
         return np.asarray(self.squares / self.count[:, None])
 
     @property
-    def white(self) -> Array:
-        """Variance (M,) of the white parts, in units of the squared scale."""
-        return self.layout.white
-
-    @property
-    def hazard(self) -> Array:
-        """Chances (M,) of a fresh start in a step."""
-        return self.layout.hazard
-
-    @property
-    def floor(self) -> Array:
-        """Least noise (M, 1) of a reading, in units of the squared scale."""
-        return self.layout.floor
-
-    @property
     def hazards(self) -> NDArray[np.bool_]:
         """Which members may start afresh, (M, 1)."""
-        return np.asarray(self.hazard[:, None] > 0)
+        return np.asarray(self.layout.hazard[:, None] > 0)
 
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
@@ -509,14 +465,14 @@ class Filters:
     def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
         """With observations at points (n,), of transformed values (n, K), and noise variances (n,)."""
         H = self.layout.rows(points)
-        own = self.white[:, None] + self.layout.left[:, points]
-        noise = np.maximum(own + noise / self.variance[:, :1], self.floor)
+        own = self.layout.white[:, None] + self.layout.left[:, points]
+        noise = np.maximum(own + noise / self.variance[:, :1], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
         log_density, squares = seen.log_density(self), seen.squares
         errors = seen.errors
         variances = seen.diagonal[:, :, None] * self.variance[:, None, :]
         start = self
-        if self.hazard.any():
+        if self.layout.hazard.any():
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
@@ -540,14 +496,14 @@ class Filters:
         """
         fresh = self.restarted()
         other = _Seen.of(fresh, H, values, noise)
-        hazard = np.maximum(self.hazard, 1e-300)
-        goes_on = np.log1p(-self.hazard)[:, None] + log_density
+        hazard = np.maximum(self.layout.hazard, 1e-300)
+        goes_on = np.log1p(-self.layout.hazard)[:, None] + log_density
         starts = np.log(hazard)[:, None] + other.log_density(self)
         together = np.logaddexp(goes_on, starts)
         log_density = np.where(self.hazards, together, log_density)
         # One covariance serves all transforms: they start afresh together.
         on, off = (np.logaddexp.reduce(each, axis=1) for each in (goes_on, together))
-        chance = np.where(self.hazard > 0, np.exp(on - off), 1.0)
+        chance = np.where(self.layout.hazard > 0, np.exp(on - off), 1.0)
         kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
         if (kept == 1.0).all():
             return self, log_density, squares

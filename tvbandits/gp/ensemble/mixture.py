@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -89,7 +89,7 @@ def mixtures_of(filters: Filters, weights: Array, h: float, present: bool = True
                 known=sums[1] + (from_now.T * share) @ from_now if present else nothing,
                 across=sums[2].T + (from_now.T * share) @ from_ahead if present else nothing,
                 left=unit @ layout.left,
-                white=float(unit @ filters.white),
+                white=float(unit @ filters.layout.white),
             )
         )
     return found
@@ -209,31 +209,28 @@ class Components:
             for v, now, _ in every
         )
 
-        def reach(rows: Sequence[int]) -> Array:
-            r = list(rows)
-            out = np.zeros((len(r), len(mean)))
+        def covariance(r: Index, s: Index, later: bool) -> Array:
+            """Of rewards now at some points with those at others, now or at the time ahead."""
+            out, same = np.zeros((len(r), len(s))), np.equal.outer(r, s) * (not later)
             for part, now, apart in every:
-                shared = sum(
-                    m.weight * (m.basis[r] @ m.across @ m.basis.T + np.outer(here[r], there))
-                    for m, (here, there) in zip(part.mixtures, apart, strict=True)
-                )
-                rival = np.outer((now.mean - mean_now)[r], part.ahead.mean - mean)
-                out += np.outer(now.slope[r], part.ahead.slope) * shared + part.weight * rival
+                other, expected = (part.ahead, mean) if later else (now, mean_now)
+                shared = np.zeros(out.shape)
+                for m, (here, there) in zip(part.mixtures, apart, strict=True):
+                    state, off = (m.across, there) if later else (m.known, here)
+                    own = same * m.left[r][:, None]
+                    shared += m.weight * (
+                        m.basis[r] @ state @ m.basis[s].T + np.outer(here[r], off[s]) + own
+                    )
+                rival = np.outer((now.mean - mean_now)[r], (other.mean - expected)[s])
+                out += np.outer(now.slope[r], other.slope[s]) * shared + part.weight * rival
             return out
 
+        def reach(rows: Sequence[int]) -> Array:
+            return covariance(np.array(rows, dtype=np.int64), np.arange(len(mean)), True)
+
         def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            r, s = list(rows), list(others)
-            out, same = np.zeros((len(r), len(s))), np.equal.outer(r, s)
-            for part, now, apart in every:
-                shared = sum(
-                    m.weight * (m.basis[r] @ m.known @ m.basis[s].T + np.outer(here[r], here[s]))
-                    + np.where(same, m.weight * m.left[r][:, None], 0.0)
-                    for m, (here, _) in zip(part.mixtures, apart, strict=True)
-                )
-                off = now.mean - mean_now
-                rival = np.outer(off[r], off[s])
-                out += np.outer(now.slope[r], now.slope[s]) * shared + part.weight * rival
-            return out
+            r, s = (np.array(each, dtype=np.int64) for each in (rows, others))
+            return covariance(r, s, False)
 
         answers = np.asarray(noise), reach, among, np.asarray(present)
         return JointPosterior(forecast.mean, forecast.learnable, beta, *answers)

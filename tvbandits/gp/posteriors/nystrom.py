@@ -246,6 +246,7 @@ class Nystrom:
         else:
             rng = np.random.default_rng(0) if rng is None else rng
             dictionary = self._drawn(kernel, rows, surface, now, previous, rng)
+        # [BB] Algorithm 1, L17 and L18.
         return assemble(kernel, data, groups, dictionary, previous, now, lowest=self.tolerance)
 
     def _state(self, drift: Term, data: Data, surface: CandidateGrid | None) -> SpaceFeatures:
@@ -267,6 +268,7 @@ class Nystrom:
     ) -> ExactPosterior:
         """Resparsify: the next dictionary."""
         if len(rows) == 0:
+            # [BB] Algorithm 1, L2.
             return _on_points(kernel, rows.Z, surface, now, None)
         prior = np.asarray(kernel.diag(rows.Z))
         known = 0 if previous is None else previous.size
@@ -280,7 +282,9 @@ class Nystrom:
         noise = rows.variance.copy()
         if previous is not None and np.array_equal(rows.Z[:known], previous.rows.Z):
             noise[:known] = np.minimum(noise[:known], previous.rows.variance)
+        # [BB] Algorithm 1, L13, for each distinct input of L12.
         probability = np.minimum(1.0, self.oversampling * variance / noise)
+        # L14.
         kept = rng.random(len(rows)) < probability
         if not kept.any():
             kept[probability.argmax()] = True
@@ -290,6 +294,7 @@ class Nystrom:
             if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
                 grown = np.concatenate([start.rows.Z, new])
                 return _on_points(kernel, grown, surface, now, start)
+        # L11 and L15: a dictionary of what was drawn, and of nothing else.
         fresh = self._independent(kernel, rows.Z[kept], z[kept, :0])
         return _on_points(kernel, fresh, surface, now, None)
 
