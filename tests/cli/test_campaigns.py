@@ -104,7 +104,7 @@ def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
     assert objects(fine(command(*said))) == [{"brought": 1, "new": True, "told": 0}]
     (left,) = objects(fine(command("drop", place, "--site", second, "--format", "json")))
     assert left == {"pending": 0}
-    (status,) = objects(fine(command("status", place, "--format", "json")))
+    (status,) = objects(fine(command("status", place, "--best", "--format", "json")))
     assert (status["told"], status["failed"], status["out"]) == (0, 1, "none")
     assert status["best"] == "not known yet"
 
@@ -253,14 +253,16 @@ def played(command: Command, place: Path) -> Path:
 
 
 def test_status_is_a_line(command: Command, played: Path) -> None:
-    out = fine(command("status", played))
+    line = fine(command("status", played))
+    out = fine(command("status", played, "--best"))
+    assert out.startswith(line.rstrip("\n") + "; best: ")
     found = re.fullmatch(
         r"4 told, out: (\w+) \(asked 0 min ago\); 0 questions asked; "
         r"last at 2024-01-01 04:00:00; best: (\w+)\n",
         out,
     )
     assert found, out
-    (said,) = objects(fine(command("status", played, "--format", "json")))
+    (said,) = objects(fine(command("status", played, "--best", "--format", "json")))
     assert (said["out"], said["best"]) == found.groups()
     assert (said["told"], said["pending"], said["rows"], said["time"]) == (4, 1, 5, 4.0)
 

@@ -219,7 +219,7 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
         place = fine(command("campaign", "ask", "c.db", "--at", t)).strip()
         out = fine(reading(command, "tell", place, "--reward", t, "--at", t))
         assert out == f"1 brought, new; {t} told, 0 out\n"
-    best = fine(command("campaign", "status", "c.db")).strip().partition("best: ")[2]
+    best = fine(command("campaign", "status", "c.db", "--best")).strip().partition("best: ")[2]
     assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
     Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
     assert "4 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))

@@ -177,3 +177,34 @@ def test_an_array_is_its_elements(unit: str, counts: list[int]) -> None:
     numbers = clock.number(times)
     np.testing.assert_array_equal(numbers, [clock.number(time) for time in times])
     assert list(clock.time(numbers)) == [clock.time(number) for number in numbers]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "UTC"])
+@given(
+    st.sampled_from(["1h", "15min", "1us", "7ns"]),
+    st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)),
+    st.floats(-1e6, 1e6),
+)
+def test_texts_are_those_of_pandas(
+    zone: str | None, unit: str, origin: datetime, number: float
+) -> None:
+    stamp = pd.Timestamp(origin, tz="UTC").tz_convert(zone) if zone else pd.Timestamp(origin)
+    clock = Clock(unit, stamp)
+    text = clock.text(number)
+    assert text == str(clock.time(number))
+    back = pd.Timestamp(text)
+    assert clock.number(text) == clock.number(back)
+    short = Clock(unit, str(stamp))
+    assert (short.number(text), short.text(number)[:10]) == (
+        clock.number(text),
+        str(short.time(number))[:10],
+    )
+    assert (clock.unit, clock.origin) == (pd.Timedelta(unit), stamp)
+
+
+def test_the_present() -> None:
+    for clock in (HOURS, BERLIN):
+        now = clock.number(pd.Timestamp.now(tz=clock.origin.tz))
+        assert abs(clock.now - now) < 0.5
+    with pytest.raises(ValueError, match="number must be finite, got nan"):
+        HOURS.text(float("nan"))

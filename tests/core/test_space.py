@@ -18,8 +18,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.parameters import Category, Integer, PerParameter, Real
+from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.space import Space
+from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.structure import check_kernel
 
 OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b", "c"])

@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, Available, available
@@ -34,11 +33,14 @@ from tvbandits.bandit.told import (
     calibrated,
     checked_answers,
     checked_told,
+    corrected,
+    decision_time,
+    noted,
     readings_at,
-    values_and_variance,
+    still_out,
     visited_with,
 )
-from tvbandits.core.arrays import Array, as_generator, as_points, as_time, as_times, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.parameters import has_names
@@ -46,6 +48,9 @@ from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.queries.asking import show
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -259,7 +264,7 @@ class Bandit:
 
     def _decision_time(self, t: float | None) -> float:
         if t is None:
-            return 1.0 if self._state.time is None else self._state.time + 1.0
+            return decision_time(self._state)
         return as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -475,20 +480,12 @@ class Bandit:
         state = model.reset_at_events(state, told.rewards, rng)
         before = len(state.rewards)
         visited = visited_with(state.visited, told.X)
-        # A late reward does not take the time of the decision that is still out.
-        out = state.asked_for is not None and told.latest < state.asked_for
         before_ask = self._recipe.consult == "before ask"
-        rewards = state.rewards.append(told.rewards)
-        failed = state.failed.replaced_by(told.rewards.X, told.rewards.t)
-        failed = failed.append(told.failed.X, told.failed.t)
+        known = noted(state, told)
         state = replace(
             state,
-            rewards=rewards,
-            failed=failed,
-            pending=state.pending.without(told.X, told.t),
+            **known,
             visited=visited,
-            time=told.latest if state.time is None else max(state.time, told.latest),
-            asked_for=state.asked_for if out else None,
             spent=spent,
             calibration=calibration,
             questions=replace(
@@ -496,7 +493,7 @@ class Bandit:
                 pool=model.members(state, visited),
                 due=state.questions.due or before_ask,
             ),
-            info=replace(state.info, told=len(rewards), failed=len(failed)),
+            info=replace(state.info, told=len(known["rewards"]), failed=len(known["failed"])),
         )
         return model.learned(state, before)
 
@@ -545,15 +542,8 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
-        count = len(self._recipe.domain.check(X))  # what is wrong with the rest is said first
-        given = np.zeros(count) if y is None else y
-        noise = self._recipe.noise_variance
-        values, variances = values_and_variance("y", given, count, variance, noise)
-        told, points, rows = readings_at(self._recipe, self._state, X, t)
-        values = told.y[rows] if y is None else values
-        variances = told.variance[rows] if variance is None else variances
-        times = told.t[rows] if to is None else as_times(to, len(points), "to")
-        self._state = self._retold(told.with_rows(rows, t=times, y=values, variance=variances))
+        told = corrected(self._recipe, self._state, X, y, t, variance, to)
+        self._state = self._retold(told)
         return self._state.info
 
     @in_turn
@@ -603,9 +593,7 @@ class Bandit:
                 made = model.conditioned(made, told.latest, rng)
             made = self._with_rewards(made, told, rng)
         made = replace(made, answers=state.answers)
-        out = state.asked_for
-        if out is not None and made.time is not None and made.time >= out:
-            out = None  # that decision has its reward
+        out = still_out(state.asked_for, made.time)
         if decides and out is not None:
             made = model.conditioned(made, out, rng)
         info = replace(made.info, queries=state.info.queries, beta=state.info.beta)

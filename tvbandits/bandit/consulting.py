@@ -13,7 +13,7 @@ from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
-from tvbandits.bandit.told import Told
+from tvbandits.bandit.told import Told, kept_answers
 from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -86,7 +86,7 @@ def with_answers_of_the_expert(
     fresh = Observations.checked(
         points[has], times, said.values[has], said.variance[has], Source.EXPERT
     )
-    answers, since = _kept(asking, state, fresh, replaces=True)
+    answers, since = kept_answers(asking, state.answers, state.since, fresh, True)
     info = replace(
         state.info,
         queries=state.info.queries.after(choice, asked),
@@ -238,7 +238,7 @@ def asked_out(
 
 def with_answers(asking: Asking, state: State, fresh: Observations, refused: int) -> State:
     """The state with answers that somebody brought, all about one time."""
-    answers, since = _kept(asking, state, fresh, replaces=False)
+    answers, since = kept_answers(asking, state.answers, state.since, fresh, False)
     about = state.info.queries
     queries = replace(
         about,
@@ -260,30 +260,6 @@ def _with_answers(questions: Questions, fresh: Observations) -> Questions:
     if len(fresh) == 0:
         return questions
     return replace(questions, informed=True, variance=float(np.median(fresh.variance)))
-
-
-def _kept(
-    asking: Asking, state: State, fresh: Observations, replaces: bool
-) -> tuple[Observations, tuple[int, int]]:
-    """The answers to keep when others come, and what an event has made forgotten of them.
-
-    Where answers are not reused, those of a query replace those before it. Answers that are brought in
-    parts replace those about earlier times.
-    """
-    rewards, forgotten = state.since
-    before = state.answers
-    if not asking.reuse_answers:
-        if replaces:
-            return fresh, (rewards, 0)
-        if len(fresh) and (before.t < fresh.t[0]).any():
-            newest = before.t >= fresh.t.max()
-            forgotten = int(newest[:forgotten].sum())
-            before = before.take(newest)
-    answers = before.append(fresh)
-    surplus = len(answers) - (asking.most_answers or len(answers))
-    if surplus <= 0:
-        return answers, (rewards, forgotten)
-    return answers.take(slice(surplus, None)), (rewards, max(forgotten - surplus, 0))
 
 
 def _checked_rows(rows: Any, size: int) -> Any:

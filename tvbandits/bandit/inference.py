@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State, generator_of
-from tvbandits.bandit.told import told_to_bank
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
@@ -440,3 +439,37 @@ class Model:
 
 def _ages_nothing(state: State) -> bool:
     return type(state.model.aging) is Constant and state.since == (0, 0)
+
+
+def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, now: float) -> State:
+    """The state with its bank told what it does not know yet, speaking about the time `now`.
+
+    An ensemble of another rule, noise variance or sign starts again from everything that was told.
+    """
+    rule, started = recipe.posterior, time.perf_counter()
+    assert isinstance(rule, ModelEnsemble)  # only an ensemble is told
+    assert surface is not None  # and it is for candidates alone
+    sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
+    made_for = (rule, recipe.noise_variance, sign)
+    if not isinstance(known, EnsemblePosterior) or known.made_for != made_for:
+        known = rule.start(state.model.kernel, surface, *made_for[1:])
+    told = zip((state.rewards, state.answers), known.told, strict=True)
+    rewards, answers = (each.take(slice(count, None)) for each, count in told)
+    if sign < 0:
+        rewards, answers = (replace(each, y=-each.y) for each in (rewards, answers))
+    posterior = known.observed(rewards, answers, now)
+    count = len(state.rewards) + len(state.answers)
+    info = replace(
+        state.info,
+        posterior=PosteriorInfo(count, 0, float(count), math.nan),
+        model=replace(
+            state.info.model,
+            centre=sign * posterior.bank.origin,
+            scale=posterior.scale,
+            white=math.sqrt(posterior.white),
+            members=posterior.heaviest,
+            widening=posterior.bank.widening,
+        ),
+        seconds={"posterior": time.perf_counter() - started},
+    )
+    return replace(state, posterior=posterior, info=info)

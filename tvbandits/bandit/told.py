@@ -1,28 +1,26 @@
-"""What is told: checked before anything moves, held against predictions, handed to an ensemble.
+"""What is told: checked before anything moves, noted, held against predictions.
 
 What was told, to be told again otherwise: readings as one table, in the order in which they came.
 """
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import PosteriorInfo, State
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
+from tvbandits.core.coercion import is_of
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
-from tvbandits.gp.fitting.calibration import IntervalCalibration
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.bandit.state import State
+    from tvbandits.gp.fitting.calibration import IntervalCalibration
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,54 @@ class Told:
     def latest(self) -> float:
         """The latest time of all."""
         return float(self.t.max())
+
+
+class Record(Protocol):
+    """What is on record before a tell: a bandit's state, or what a journal says of it."""
+
+    @property
+    def rewards(self) -> Observations:
+        """Told."""
+        ...
+
+    @property
+    def failed(self) -> Plays:
+        """Played without a reading."""
+        ...
+
+    @property
+    def pending(self) -> Plays:
+        """Asked and not told."""
+        ...
+
+    @property
+    def time(self) -> float | None:
+        """The latest time told."""
+        ...
+
+    @property
+    def asked_for(self) -> float | None:
+        """The time of the decision that is still out."""
+        ...
+
+
+def noted(before: Record, told: Told) -> dict[str, Any]:
+    """What a tell changes of what is on record."""
+    # A late reward does not take the time of the decision that is still out.
+    out = before.asked_for is not None and told.latest < before.asked_for
+    failed = before.failed.replaced_by(told.rewards.X, told.rewards.t)
+    return {
+        "rewards": before.rewards.append(told.rewards),
+        "failed": failed.append(told.failed.X, told.failed.t),
+        "pending": before.pending.without(told.X, told.t),
+        "time": told.latest if before.time is None else max(before.time, told.latest),
+        "asked_for": before.asked_for if out else None,
+    }
+
+
+def decision_time(before: Record) -> float:
+    """The time of the next decision, if nobody says another."""
+    return 1.0 if before.time is None else before.time + 1.0
 
 
 def checked_told(
@@ -94,7 +140,7 @@ def zero_or_one(y: Any) -> Any:
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
     kind = getattr(y, "dtype", None)
-    if isinstance(kind, pd.BooleanDtype):
+    if is_of(kind, "pandas", "BooleanDtype"):
         return y.to_numpy(dtype=np.float64, na_value=np.nan)
     plain = isinstance(y, bool) or (kind == np.dtype(bool) and not np.ma.isMaskedArray(y))
     return np.asarray(y, dtype=np.float64) if plain else y
@@ -116,6 +162,47 @@ def checked_answers(
     has = ~np.isnan(said)
     columns = points[has], np.full(int(has.sum()), t), said[has], variances[has]
     return Observations.checked(*columns, Source.EXPERT), int((~has).sum())
+
+
+class Keeping(Protocol):
+    """How many answers are kept: an `Asking`, or what is on record of it."""
+
+    @property
+    def reuse_answers(self) -> bool:
+        """Whether answers stay when others come."""
+        ...
+
+    @property
+    def most_answers(self) -> int | None:
+        """How many at the most."""
+        ...
+
+
+def kept_answers(
+    asking: Keeping,
+    before: Observations,
+    since: tuple[int, int],
+    fresh: Observations,
+    replaces: bool,
+) -> tuple[Observations, tuple[int, int]]:
+    """The answers to keep when others come, and what an event has made forgotten of them.
+
+    Where answers are not reused, those of a query replace those before it. Answers that are brought in
+    parts replace those about earlier times.
+    """
+    rewards, forgotten = since
+    if not asking.reuse_answers:
+        if replaces:
+            return fresh, (rewards, 0)
+        if len(fresh) and (before.t < fresh.t[0]).any():
+            newest = before.t >= fresh.t.max()
+            forgotten = int(newest[:forgotten].sum())
+            before = before.take(newest)
+    answers = before.append(fresh)
+    surplus = len(answers) - (asking.most_answers or len(answers))
+    if surplus <= 0:
+        return answers, (rewards, forgotten)
+    return answers.take(slice(surplus, None)), (rewards, max(forgotten - surplus, 0))
 
 
 def values_and_variance(
@@ -150,10 +237,10 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
-Expected = Callable[[State, Array, float], tuple[State, Array, Array]]
+Expected: TypeAlias = "Callable[[State, Array, float], tuple[State, Array, Array]]"
 """A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
-Errors = Callable[[State, Observations], tuple[Array, Array]]
+Errors: TypeAlias = "Callable[[State, Observations], tuple[Array, Array]]"
 """Errors (n,) of rewards against what all that was told before each says of it, and their variances."""
 
 MANY_LATE = 8
@@ -202,41 +289,21 @@ def calibrated(
     return known
 
 
-def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, now: float) -> State:
-    """The state with its bank told what it does not know yet, speaking about the time `now`.
-
-    An ensemble of another rule, noise variance or sign starts again from everything that was told.
-    """
-    rule, started = recipe.posterior, time.perf_counter()
-    assert isinstance(rule, ModelEnsemble)  # only an ensemble is told
-    assert surface is not None  # and it is for candidates alone
-    sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
-    made_for = (rule, recipe.noise_variance, sign)
-    if not isinstance(known, EnsemblePosterior) or known.made_for != made_for:
-        known = rule.start(state.model.kernel, surface, *made_for[1:])
-    told = zip((state.rewards, state.answers), known.told, strict=True)
-    rewards, answers = (each.take(slice(count, None)) for each, count in told)
-    if sign < 0:
-        rewards, answers = (replace(each, y=-each.y) for each in (rewards, answers))
-    posterior = known.observed(rewards, answers, now)
-    count = len(state.rewards) + len(state.answers)
-    info = replace(
-        state.info,
-        posterior=PosteriorInfo(count, 0, float(count), math.nan),
-        model=replace(
-            state.info.model,
-            centre=sign * posterior.bank.origin,
-            scale=posterior.scale,
-            white=math.sqrt(posterior.white),
-            members=posterior.heaviest,
-            widening=posterior.bank.widening,
-        ),
-        seconds={"posterior": time.perf_counter() - started},
-    )
-    return replace(state, posterior=posterior, info=info)
-
-
 # --- to be told again otherwise ---------------------------------------------------------------------
+
+
+class Played(Protocol):
+    """What readings are of: a recipe, or what is on record of it."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where it may play."""
+        ...
+
+    @property
+    def noise_variance(self) -> float:
+        """Of a reading that is told without one of its own."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -255,7 +322,7 @@ class ToldReadings:
     variance: Array
 
     @classmethod
-    def of(cls, state: State, noise_variance: float) -> ToldReadings:
+    def of(cls, state: Record, noise_variance: float) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
         rewards, failed = state.rewards, state.failed
         after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
@@ -312,7 +379,7 @@ class ToldReadings:
 
 
 def readings_at(
-    recipe: Recipe, state: State, X: ArrayLike, t: ArrayLike | None
+    recipe: Played, state: Record, X: ArrayLike, t: ArrayLike | None
 ) -> tuple[ToldReadings, Array, Index]:
     """Everything told, the points that are meant, and which rows they are."""
     points = recipe.domain.check(X)
@@ -321,8 +388,34 @@ def readings_at(
     return told, points, told.rows_of(points, times)
 
 
+def corrected(
+    recipe: Played,
+    state: Record,
+    X: ArrayLike,
+    y: ArrayLike | None,
+    t: ArrayLike | None,
+    variance: ArrayLike | None,
+    to: ArrayLike | None,
+) -> ToldReadings:
+    """Everything told, with what is right in the place of what was wrong, as `Bandit.correct`."""
+    count = len(recipe.domain.check(X))  # what is wrong with the rest is said first
+    given = np.zeros(count) if y is None else y
+    noise = recipe.noise_variance
+    values, variances = values_and_variance("y", given, count, variance, noise)
+    told, points, rows = readings_at(recipe, state, X, t)
+    values = told.y[rows] if y is None else values
+    variances = told.variance[rows] if variance is None else variances
+    times = told.t[rows] if to is None else as_times(to, len(points), "to")
+    return told.with_rows(rows, t=times, y=values, variance=variances)
+
+
+def still_out(asked_for: float | None, time: float | None) -> float | None:
+    """The time of the decision that is out, unless it has its reward by `time`."""
+    return None if asked_for is not None and time is not None and time >= asked_for else asked_for
+
+
 def told_again(
-    recipe: Recipe, state: State, X: Array, y: Array, t: Any, variance: Any
+    recipe: Played, state: Record, X: Array, y: Array, t: Any, variance: Any
 ) -> tuple[ToldReadings, Index, bool] | None:
     """What is on record of the places and times that are told once more.
 
@@ -335,8 +428,7 @@ def told_again(
     same : bool
         Whether all of it is told as it is on record.
     """
-    now = 1.0 if state.time is None else state.time + 1.0
-    asked_for = now if state.asked_for is None else state.asked_for
+    asked_for = decision_time(state) if state.asked_for is None else state.asked_for
     noise, out = recipe.noise_variance, state.pending
     told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
     given = np.broadcast_to(noise if variance is None else variance, len(told.t))

@@ -5,8 +5,6 @@ that opens the campaign takes the latest snapshot, plays the rows after it again
 are, to the last bit. What may ask the expert is written down before it begins, and every answer before
 it is used: if the process dies in between, the next one ends what was begun, and pays for no answer that
 is on record.
-
-What a campaign shows without changing: computed apart from who writes, so that nobody waits.
 """
 
 from __future__ import annotations
@@ -14,346 +12,50 @@ from __future__ import annotations
 import base64
 import getpass
 import json
-import os
 import platform
 import threading
-import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, available
-from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.state import Info, State
-from tvbandits.bandit.told import told_again
-from tvbandits.campaign.consulted import Unsaved
-from tvbandits.campaign.following import Replayer, VerifiedCampaign, snapshot_of, verified
-from tvbandits.campaign.naming import Names, texts
-from tvbandits.campaign.status import Status, points_out, status_of, table_of, write_table
+from tvbandits.bandit.told import decision_time, told_again
+from tvbandits.campaign.ledger import Ledger
+from tvbandits.campaign.naming import texts
 from tvbandits.campaign.store.errors import (
-    CampaignError,
     ConflictError,
-    DamagedCampaignError,
     StorageError,
     reading,
 )
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.rows import Row, points
+from tvbandits.campaign.store.rows import points
 from tvbandits.campaign.store.store import Store, Turn
+from tvbandits.campaign.watching import Place, Watching, length_of
 from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
 from tvbandits.core.arrays import (
     Array,
     as_floats,
-    as_time,
     not_negative,
-    positive_number,
     whole_number,
 )
-from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, file_path, of_kind, shown
+from tvbandits.core.coercion import check_part, of_kind
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import from_bytes
-from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Expert, state_of
-from tvbandits.core.space import Space
-from tvbandits.core.tables import history_of
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.bandit import Bandit
+    from tvbandits.bandit.state import Info, State
+    from tvbandits.campaign.following import Replayer
 
 EXPIRY = "expiry"
 """Who is said to have dropped what nobody told in time."""
-
-Place = str | os.PathLike[str]
-
-
-class Watching:
-    """A campaign that is looked at.
-
-    Parameters
-    ----------
-    store : Store
-        Opened.
-    trusted : mapping of str to object
-        The user's own parts of the bandit, by "module:name".
-    """
-
-    def __init__(self, store: Store, trusted: Mapping[str, Any]) -> None:
-        self._store, self._trusted = store, trusted
-        with self._field("asks") as said:
-            self._asks = {"true": True, "false": False}[said]
-        with self._field("clock") as said:
-            self._clock = Clock(*json.loads(said)) if said else None
-        self._looking = threading.RLock()
-        self._reader: Replayer | None = None
-        self._news: tuple[State, int, str] | None = None
-        self._unsaved: Unsaved = {}
-
-    def __repr__(self) -> str:
-        return f"<Campaign at {self._store.place}>"
-
-    def predict(self, X: ArrayLike, t: Any = None) -> tuple[Array, Array]:
-        """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
-        with self._read() as follower:
-            return follower.bandit.predict(self._points_of(X), self._time(t))
-
-    def recommend(
-        self, t: Any = None, among: Among = None, context: ArrayLike | None = None
-    ) -> Array:
-        """The point of the best posterior mean, as `Bandit.recommend`."""
-        with self._read() as follower:
-            rows = self.names.rows(among) if texts(among) else among
-            return follower.bandit.recommend(self._time(t), rows, context)
-
-    @property
-    def pending(self) -> Array:
-        """Points asked and not yet told, shape (k, d)."""
-        with self._read() as follower:
-            return follower.bandit.pending
-
-    @property
-    def out(self) -> pd.DataFrame:
-        """The points of `pending`: place, the time `t` that each is for, who asked for it, and when."""
-        with self._read() as follower:
-            pending = follower.bandit.state.pending
-        return points_out(pending, self.journal() if len(pending) else [], self.names)
-
-    @property
-    def history(self) -> pd.DataFrame:
-        """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
-
-        Sites are named; with a clock `time` is a date, and `t` the number. A reading that was corrected
-        or taken back stands there as it was, as "corrected" or "retracted".
-        """
-        return self.names.history(self._history, self.clock)
-
-    @property
-    def _history(self) -> pd.DataFrame:
-        with self._read() as follower:
-            history = follower.bandit.history
-        gone = [row for row in self.journal() if row.kind in ("corrected", "retracted")]
-        if not gone:
-            return history
-        domain, frames = self._recipe.domain, [history]
-        none, no_plays = Observations.empty(domain.dimension), Plays.none(domain.dimension)
-        for row in gone:
-            was, X = numbers(row.body["got"]), points(row.body["X"], domain.dimension)
-            old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
-            frame = history_of(domain, old, none, no_plays, no_plays)
-            frames.append(frame.assign(reward=was[:, 1], variance=np.nan, kind=row.kind))
-        return pd.concat(frames).sort_values("time", kind="stable", ignore_index=True)
-
-    @property
-    def info(self) -> Info:
-        """What happened last."""
-        with self._read() as follower:
-            return follower.bandit.info
-
-    @property
-    def state(self) -> State:
-        """Everything that is known, as of a bandit with the same expert that nobody stopped."""
-        with self._read() as follower:
-            state = follower.bandit.state
-        known = None if state.expert is None else state.expert["inside"]
-        return replace(state, expert=known)
-
-    @property
-    def recipe(self) -> Any:
-        """The parts of the policy; its expert is the one on record."""
-        return self._recipe
-
-    @property
-    def clock(self) -> Clock | None:
-        """The clock by which times may be given as dates."""
-        self._store.check_open()
-        return self._clock
-
-    @property
-    def about(self) -> dict[str, str]:
-        """What is kept with it."""
-        prefix = "user:"
-        found = self._store.about.items()
-        return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
-
-    @cached_property
-    def names(self) -> Names:
-        """What people call its points."""
-        domain = self._recipe.domain
-        self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
-        known = domain.names if isinstance(domain, Space) else range(domain.dimension)
-        self._listed("coordinates", known)
-        with self._field("user:given"):
-            return Names(domain, self.about)
-
-    def when(self, t: float | None) -> str:
-        """A time as people write it."""
-        if t is None:
-            return "no time yet"
-        return f"t = {t:.15g}" if self.clock is None else str(self.clock.time(t))
-
-    @property
-    def drop_after(self) -> float | None:
-        """In units of time: so long after its time a point is dropped that was asked and never told."""
-        with self._field("user:drop_after") as said:
-            return _length(said)
-
-    @property
-    def id(self) -> str:
-        """What no other campaign is called; its copies are."""
-        return self._store.about["id"]
-
-    @property
-    def budget(self) -> int | None:
-        """Questions in all, as the configuration that is kept with it says."""
-        with self._field("user:config") as said:
-            total = tomllib.loads(said).get("expert", {}).get("budget")
-            return None if total is None else whole_number("budget", total, at_least=0)
-
-    @property
-    def status(self) -> Status:
-        """At a glance."""
-        with self._read() as follower:
-            in_doubt = self._store.in_doubt(follower.seq)
-            return status_of(follower.bandit, follower.seq, follower.open, in_doubt)
-
-    def journal(self, since: int = 0) -> list[Row]:
-        """The rows after row `since`: what happened, who did it, and when."""
-        whole_number("since", since, at_least=0)
-        return self._store.rows(*self._store.mark(since))
-
-    def export(self, path: Place) -> None:
-        """Write everything that happened as a table, CSV or Parquet by the name of the file.
-
-        One row for each point: the row of the journal, what happened, when and by whom, the time and the
-        point spoken about, value and variance. In a CSV, a text that a spreadsheet would take for a
-        formula has an apostrophe before it.
-
-        Raises
-        ------
-        CampaignError
-            If there is something at `path` that is not an earlier table of this campaign: that alone is
-            replaced.
-        StorageError
-            If it cannot be written.
-        """
-        there = file_path("path", path)
-        write_table(table_of(self.journal(), self.names, self.clock), there)
-
-    def verify(self) -> VerifiedCampaign:
-        """Play everything again from the beginning, and compare with what is on record."""
-        return verified(self._store, self._asks, self._trusted)
-
-    def backup(self, path: Place) -> None:
-        """Copy the campaign to a new file while others go on; an SQLite file only.
-
-        Raises
-        ------
-        CampaignError
-            If there is something at `path`, or beside it what SQLite would take for a part of it; if the
-            campaign lies on a server, which has its own tools for that.
-        StorageError
-            If it cannot be written; nothing is left of it then.
-        """
-        self._store.backup(file_path("path", path))
-
-    # --- inside ---------------------------------------------------------------------------------
-
-    @contextmanager
-    def _field(self, name: str) -> Iterator[str]:
-        """What is kept under a name; `DamagedCampaignError` where that cannot be used."""
-        with reading(f"{self._store.place}: the field {name!r}"):
-            yield self._store.about.get(name, "")
-
-    def _listed(self, name: str, things: Sequence[object]) -> list[str]:
-        """Names of so many things, or none."""
-        with self._field(f"user:{name}") as said:
-            found: list[str] = json.loads(said or "[]")
-            texts = isinstance(found, list) and all(isinstance(each, str) for each in found)
-            if not texts or len(found) not in (0, len(things)):
-                raise ValueError(f"it should be a list of {len(things)} texts")
-            return found
-
-    @property
-    def _recipe(self) -> Any:
-        self._store.check_open()
-        with self._looking:
-            if self._reader is None:
-                self._reader = self._follower(None)
-            return self._reader.bandit.recipe
-
-    def _follower(self, expert: Expert | None) -> Replayer:
-        unsaved = None if expert is None else self._unsaved
-        return Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
-
-    def _check_chain(self) -> None:
-        """Whether every row is as it was written, and none is missing before a snapshot."""
-        latest = self._store.snapshot()  # first: others may write rows and a snapshot meanwhile
-        rows = self._store.rows(0, self._store.about["id"])
-        heads = {0: self._store.about["id"]} | {row.seq: row.digest for row in rows}
-        if heads.get(latest.seq) != latest.head:
-            raise DamagedCampaignError(
-                f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
-            )
-
-    @contextmanager
-    def _read(self) -> Iterator[Replayer]:
-        """A bandit that is where the journal is, apart from the one that writes."""
-        with self._looking:
-            if self._reader is None:
-                self._reader = self._follower(None)
-            reader, news = self._reader, self._news
-            if news is not None and news[1] > reader.seq:
-                state, reader.seq, reader.head = news
-                reader.bandit = Bandit.from_state(reader.bandit.recipe, state)
-                reader.open = []
-            try:
-                reader.catch_up(self._store)
-            except BaseException:
-                self._reader = None
-                raise
-            with self._in_words():
-                yield reader
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Errors of the bandit speak of sites by name and, where there is a clock, of dates."""
-        try:
-            yield
-        except CampaignError:
-            raise
-        except ValueError as error:
-            if len(error.args) == 1:
-                error.args = (self.names.in_words(str(error), self.clock),)
-            raise
-
-    def _points_of(self, X: Any) -> Any:
-        return self.names.points(X) if texts(X) else X
-
-    def _checked(self, X: ArrayLike) -> Array:
-        """Points of the domain (n, d), given as they are or by name."""
-        checked: Array = self._recipe.domain.check(self._points_of(X))
-        return checked
-
-    def _time(self, t: Any, name: str = "t") -> float | None:
-        if t is None or isinstance(t, int | float | np.number):
-            return None if t is None else as_time(t, name)
-        if self.clock is None:
-            raise ValueError(
-                f"{name} must be a number, as the campaign has no clock; got {shown(t)}"
-            )
-        return float(self.clock.number(t))
-
-    def _times(self, t: Any, name: str = "t") -> Any:
-        if t is None or np.ndim(t) == 0:
-            return self._time(t, name)
-        if self.clock is not None and np.asarray(t).dtype.kind not in "iuf":
-            return self.clock.number(t).tolist()
-        return as_floats(t, name).tolist()
 
 
 class Campaign(Watching):
@@ -428,12 +130,15 @@ class Campaign(Watching):
         ValueError
             If a part of the bandit has no name by which it could be read back.
         """
+        from tvbandits.bandit.bandit import Bandit
+        from tvbandits.campaign.following import snapshot_of
+
         of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
         if clock is not None:
             of_kind("clock", clock, Clock, "a Clock, or None")
         if about is not None:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
-            _length(about.get("drop_after", ""))
+            length_of(about.get("drop_after", ""))
         _check_options(trusted, who, patience, snapshot_every)
         asking = bandit.recipe.asking
         expert = None if asking is None else asking.expert
@@ -566,9 +271,38 @@ class Campaign(Watching):
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
-        self._done("told", given, key, who, self._check_first if key is None else None)
+        self._done("told", self._told(X, y, t, variance), key, who)
         return self.info
+
+    def record(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> None:
+        """Write rewards down, as `tell` does; what is made of them is seen by whoever asks next.
+
+        Where a bandit that is told does no more than take note, which is so for those that neither
+        ask an expert nor fit a number in between, no bandit is made for it.
+        """
+        given = self._told(X, y, t, variance)
+        given, key, who = as_given(given, key, self._who if who is None else who)
+        with self._writing, self._store.turn() as turn, self._in_words():
+            ledger = self.ledger
+            if self._writer is None and ledger.tells_only and not ledger.open:
+                if self._on_record(ledger, "told", given, key) is None:
+                    ledger.told(given)  # what is refused here would be by a bandit
+                    body = {**given, "got": None}
+                    turn.append(ledger.seq, ledger.head, [("told", key, who, body)])
+                return
+        self._done("told", given, key, who)
+
+    def _told(self, X: ArrayLike, y: ArrayLike, t: Any, variance: Any) -> dict[str, Any]:
+        return {**self._readings(X, "y", y, variance), "t": self._times(t)}
 
     def correct(
         self,
@@ -634,11 +368,27 @@ class Campaign(Watching):
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _check_first(self, bandit: Bandit, given: Mapping[str, Any]) -> None:
-        """Raise a `ConflictError` if a reading of the same place and time is on record."""
-        recipe, t, variance = bandit.recipe, given["t"], given["variance"]
-        X, y = points(given["X"], recipe.domain.dimension), numbers(given["y"])
-        there = told_again(recipe, bandit.state, X, y, t, variance)
+    def _on_record(
+        self, known: Ledger | State, kind: str, given: Mapping[str, Any], key: str | None
+    ) -> Mapping[str, Any] | None:
+        """The body of the row under the key, if there is one.
+
+        Raises
+        ------
+        ConflictError
+            If something else is on record under the key; if no key is given, and a reading of the same
+            place and time is on record.
+        """
+        there = None if key is None else self._store.keyed(key)
+        if there is not None:
+            return same_operation(there, kind, given)
+        if key is None and kind == "told":
+            self._check_first(known, given)
+        return None
+
+    def _check_first(self, before: Ledger | State, given: Mapping[str, Any]) -> None:
+        X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
+        there = told_again(self._first, before, X, y, given["t"], given["variance"])
         if there is not None:
             known, rows, same = there
             first = rows[0]
@@ -655,16 +405,13 @@ class Campaign(Watching):
         given: dict[str, Any],
         key: str | None,
         who: str | None,
-        check: Callable[[Bandit, Mapping[str, Any]], None] | None = None,
     ) -> Mapping[str, Any]:
         """Do something once, and write it down; the body of its row."""
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._turn() as (turn, follower), self._in_words():
-            there = None if key is None else self._store.keyed(key)
+            there = self._on_record(follower.bandit.state, kind, given, key)
             if there is not None:
-                return same_operation(there, kind, given)
-            if check is not None:
-                check(follower.bandit, given)
+                return there
             writer = Writer(turn, follower, who)
             late = self._overdue(follower.bandit.state, given) if kind == "asked" else []
             try:
@@ -687,14 +434,16 @@ class Campaign(Watching):
 
     def _overdue(self, state: State, given: Mapping[str, Any]) -> list[list[float]]:
         """Points that are out for longer than `drop_after` when something is asked for."""
-        out, next_time = state.pending, 1.0 if state.time is None else state.time + 1.0
-        t = next_time if given["t"] is None else given["t"]
+        out = state.pending
+        t = decision_time(state) if given["t"] is None else given["t"]
         late = np.inf if self.drop_after is None else self.drop_after
         found: list[list[float]] = out.X[t - out.t >= late].tolist()
         return found
 
     def _keep(self, turn: Turn, follower: Replayer) -> None:
         """Keep a snapshot, where what the expert knows is known."""
+        from tvbandits.campaign.following import snapshot_of
+
         if follower.expert is None or follower.expert.present:
             turn.snapshot(follower.seq, follower.head, snapshot_of(follower.bandit))
             follower.snapshot = follower.seq
@@ -726,14 +475,14 @@ class Campaign(Watching):
         }
 
     def _points(self, body: Mapping[str, Any]) -> Array:
-        return points(body["got"], self._recipe.domain.dimension)
+        return points(body["got"], self.domain.dimension)
 
     def _rows(
         self, among: Among, context: ArrayLike | None, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
         rows = self.names.rows(among) if texts(among) else among
-        free = available(self._recipe.domain, rows, context, any_context=any_context)
+        free = available(self.domain, rows, context, any_context=any_context)
         if free is None:
             return None
         if free.mask is None:
@@ -750,14 +499,6 @@ def _store(place: Place, patience: float) -> Iterator[Store]:
     except BaseException:
         store.close()
         raise
-
-
-def _length(said: str) -> float | None:
-    """`drop_after`, as it is kept."""
-    try:
-        return positive_number("drop_after", float(said)) if said else None
-    except ValueError as error:
-        raise ValueError(f"drop_after must be a positive number, got {said!r}") from error
 
 
 def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:

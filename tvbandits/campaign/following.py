@@ -21,7 +21,7 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     reading,
 )
-from tvbandits.campaign.store.rows import DONE, Row, points
+from tvbandits.campaign.store.rows import DONE, Row, optional, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import as_text, numbers
@@ -165,7 +165,7 @@ def _rows(among: list[int] | None) -> Any:
 
 def _tell(bandit: Bandit, given: Given) -> None:
     X = points(given["X"], bandit.recipe.domain.dimension)
-    t, variance = (_optional(given[name]) for name in ("t", "variance"))
+    t, variance = (optional(given[name]) for name in ("t", "variance"))
     bandit.tell(X, numbers(given["y"]), t, variance)
 
 
@@ -179,7 +179,7 @@ def _questions(bandit: Bandit, given: Given) -> Array:
 
 def _answer(bandit: Bandit, given: Given) -> None:
     X = points(given["X"], bandit.recipe.domain.dimension)
-    t, variance = given["t"], _optional(given["variance"])
+    t, variance = given["t"], optional(given["variance"])
     bandit.answer(X, numbers(given["values"]), t, variance)
 
 
@@ -191,7 +191,7 @@ def _was(bandit: Bandit, X: Array, t: Any) -> Array:
 
 def _correct(bandit: Bandit, given: Given) -> Array:
     X = points(given["X"], bandit.recipe.domain.dimension)
-    t, to, y, variance = (_optional(given[name]) for name in ("t", "to", "y", "variance"))
+    t, to, y, variance = (optional(given[name]) for name in ("t", "to", "y", "variance"))
     was = _was(bandit, X, t)
     bandit.correct(X, y, t, variance, to=to)
     return was
@@ -199,14 +199,10 @@ def _correct(bandit: Bandit, given: Given) -> Array:
 
 def _retract(bandit: Bandit, given: Given) -> Array:
     X = points(given["X"], bandit.recipe.domain.dimension)
-    t = _optional(given["t"])
+    t = optional(given["t"])
     was = _was(bandit, X, t)
     bandit.retract(X, t)
     return was
-
-
-def _optional(values: Any) -> Any:
-    return None if values is None else numbers(values)
 
 
 OPERATIONS: dict[str, Callable[[Bandit, Given], Array | None]] = {

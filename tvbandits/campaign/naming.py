@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
+from tvbandits.core.coercion import is_of
 from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space
@@ -175,20 +175,22 @@ class Names:
             return self.sites[int(domain.index(np.atleast_2d(x))[0])]
         return ",".join(_exactly(float(each)) for each in x)
 
-    def history(self, frame: pd.DataFrame, clock: Clock | None) -> pd.DataFrame:
+    def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
         """A bandit's history with the names of sites and coordinates, and with dates beside `t`."""
-        domain, said = self._domain, self.coordinates
+        domain, said, renamed = self._domain, self.coordinates, dict[str, str]()
+        found = {"time": columns["time"]}
+        if clock is not None:
+            texts = [clock.text(t) for t in columns["time"].tolist()]
+            found = {"time": texts, "t": columns["time"]}
         if not isinstance(domain, Space):
             numbered = [f"x{i}" for i in range(domain.dimension)]
             if self.sites:
-                X = frame[numbered].to_numpy(dtype=float)
-                frame.insert(1, "site", [self.name(x) for x in X])
+                X = np.column_stack([columns[name] for name in numbered])
+                found["site"] = [self.name(x) for x in X]
             if COLUMNS.isdisjoint(said):
-                frame = frame.rename(columns=dict(zip(numbered, said, strict=True)))
-        if clock is not None:
-            frame.insert(1, "t", frame["time"])
-            frame["time"] = clock.time(frame["t"].to_numpy(dtype=float))
-        return frame
+                renamed = dict(zip(numbered, said, strict=True))
+        rest = {name: column for name, column in columns.items() if name != "time"}
+        return found | {renamed.get(name, name): column for name, column in rest.items()}
 
     def in_words(self, text: str, clock: Clock | None) -> str:
         """A bandit's error, with the names of sites in the place of points, and dates of times."""
@@ -201,7 +203,7 @@ class Names:
 
         def times(found: re.Match[str]) -> str:
             try:
-                return ", ".join(str(clock.time(t)) for t in _numbers(found[1]))  # type: ignore[union-attr]
+                return ", ".join(clock.text(t) for t in _numbers(found[1]))  # type: ignore[union-attr]
             except ValueError:
                 return found[0]
 
@@ -213,7 +215,9 @@ def texts(given: Any) -> list[Any] | None:
     """Several things of which one at least is a text; None if that is something else."""
     if isinstance(given, str):
         return [given]
-    several = isinstance(given, list | tuple | np.ndarray | pd.Series | pd.Index)
+    several = isinstance(given, list | tuple | np.ndarray) or is_of(
+        given, "pandas", "Series", "Index"
+    )
     return list(given) if several and any(isinstance(each, str) for each in given) else None
 
 

@@ -9,13 +9,13 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from tvbandits.bandit.bandit import Bandit
+from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import CampaignError, StorageError
 from tvbandits.campaign.store.rows import Row, points_of
@@ -24,6 +24,9 @@ from tvbandits.core.files.reading import naming, read_parquet
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.observations import Plays
 from tvbandits.core.tables import as_html, as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,19 +83,18 @@ class Status:
         return as_html("Status", self.summary)
 
 
-def status_of(bandit: Bandit, rows: int, under_way: list[Any], in_doubt: int) -> Status:
-    """Of a bandit after so many rows, what is under way, and questions in doubt."""
-    state = bandit.state
-    meant: Mapping[str, Any] = under_way[0].body if under_way else {}
+def status_of(ledger: Ledger, in_doubt: int) -> Status:
+    """Of what is on record, and questions in doubt."""
+    meant: Mapping[str, Any] = ledger.open[0].body if ledger.open else {}
     return Status(
-        rows=rows,
-        told=len(state.rewards),
-        failed=len(state.failed),
-        pending=len(state.pending),
-        answers=len(state.answers),
-        questions=state.info.queries.total_asked,
-        cost=state.info.queries.total_cost,
-        time=state.time,
+        rows=ledger.seq,
+        told=len(ledger.rewards),
+        failed=len(ledger.failed),
+        pending=len(ledger.pending),
+        answers=len(ledger.answers),
+        questions=ledger.questions,
+        cost=ledger.cost,
+        time=ledger.time,
         open=meant.get("kind"),
         in_doubt=in_doubt,
     )
@@ -125,6 +127,8 @@ def table_of(journal: Sequence[Row], names: Names, clock: Clock | None = None) -
     clock : Clock, optional
         Then `time` is a date, and `t` the number.
     """
+    import pandas as pd
+
     head = ["row", "what", "at", "who", "key", "time"]
     rows = [cells for row in journal if row.kind in WHAT for cells in _cells(row, names)]
     frame = pd.DataFrame(rows, columns=[*head, "site", *names.coordinates, "value", "variance"])
@@ -165,24 +169,34 @@ def _of(values: Any, i: int) -> Any:
     return None if values is None else float(values)
 
 
-def points_out(pending: Plays, journal: Sequence[Row], names: Names) -> pd.DataFrame:
-    """A row for each point that is out: its place, the time `t` that it is for, who asked when (UTC)."""
+class PointOut(NamedTuple):
+    """A point that is out: its place, the time `t` that it is for, who asked when (UTC, ISO 8601)."""
+
+    place: str
+    t: float
+    asked: str | None
+    who: str | None
+
+
+def points_out(pending: Plays, journal: Sequence[Row], names: Names) -> list[PointOut]:
+    """The points that are out, and what the journal says of them."""
     rows = []
     left = [row for row in journal if row.kind == "asked" and row.body["got"]]
     free = [(row, x) for row in left for x in row.body["got"]]
     for x, t in zip(pending.X.tolist()[::-1], pending.t.tolist()[::-1], strict=True):
         there = [i for i, (row, y) in enumerate(free) if y == x and row.body["t"] in (None, t)]
         row = free.pop(there[-1])[0] if there else None  # asked before the campaign began
-        asked, who = (pd.NaT, None) if row is None else (pd.Timestamp(row.at), row.who)
-        rows.append([names.name(np.asarray(x)), t, asked, who])
-    return pd.DataFrame(rows[::-1], columns=["place", "t", "asked", "who"])
+        asked, who = (None, None) if row is None else (row.at, row.who)
+        rows.append(PointOut(names.name(np.asarray(x)), t, asked, who))
+    return rows[::-1]
 
 
 def ago(moment: Any) -> str:
-    """How long ago that was, as people say it; empty where nobody knows."""
-    if pd.isna(moment):
+    """How long ago a time or its text was, as people say it; empty where nobody knows."""
+    if moment is None or moment != moment:
         return ""
-    seconds = max((pd.Timestamp.now(tz="UTC") - moment).total_seconds(), 0.0)
+    then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    seconds = max((datetime.now(UTC) - then).total_seconds(), 0.0)
     for unit, length in (("days", 86_400), ("h", 3600)):
         if seconds >= 2 * length:
             return f"{seconds // length:.0f} {unit} ago"
@@ -242,9 +256,10 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table whose texts a spreadsheet shows and does not calculate: an apostrophe is before them."""
+    """A table whose texts a spreadsheet shows and does not calculate."""
+    return frame.rename(columns=without_formula).map(without_formula)
 
-    def shown(value: Any) -> Any:
-        return FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
-    return frame.rename(columns=shown).map(shown)
+def without_formula(value: Any) -> Any:
+    """A cell, with an apostrophe before what a spreadsheet would take for a formula."""
+    return FORMULA.sub(r"\1'", value) if isinstance(value, str) else value

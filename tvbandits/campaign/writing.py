@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, ExpertNeededError
 from tvbandits.campaign.store.rows import DONE, Row
 from tvbandits.campaign.store.store import Turn
@@ -16,6 +15,9 @@ from tvbandits.core.files.journal import as_text
 from tvbandits.core.files.saving import to_bytes
 from tvbandits.core.files.values import Encoder, name_of
 from tvbandits.core.protocols import Expert
+
+if TYPE_CHECKING:
+    from tvbandits.campaign.following import Replayer
 
 LONGEST = 500
 """Characters of a key, or of a name of who does something."""

@@ -1,20 +1,51 @@
-"""Readings and answers that people bring: one, or a table."""
+"""Readings and answers that people bring, one or a table, and put right.
+
+One that looks like a slip of the pen is asked about before it is told.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+import numpy as np
+import typer
 
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_actions import Call, Sites
-from tvbandits.cli.doubting import Doubts, sure
+from tvbandits.core.arrays import Array
 from tvbandits.core.files.reading import naming, read_csv, unpacked
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Change:
+    """A reading that was told, and what is right.
+
+    Attributes
+    ----------
+    site, at : str
+        Which; without a time the latest told of the site.
+    value, variance : float or None
+        As they should be; None: as they were.
+    yes : bool
+        It is right, however odd it looks.
+    """
+
+    site: str
+    at: str | None = None
+    value: float | None = None
+    variance: float | None = None
+    yes: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +104,7 @@ def bring(
 
 def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, yes: bool) -> int:
     """One after the other, once every site and time is known; how many are new."""
-    do = sites.campaign.tell if verb == "tell" else sites.campaign.answer
+    do = sites.campaign.record if verb == "tell" else sites.campaign.answer
     places, doubts, usual = [], [], Doubts.of(sites.campaign)
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
@@ -151,3 +182,118 @@ def _reading(row: pd.Series, value: str, names: Names) -> Brought:
         key=cells.get("key") or None,
         who=cells.get("who") or None,
     )
+
+
+# --- what is put right ----------------------------------------------------------------------
+
+
+def correct(call: Call, to: str | None, change: Change) -> None:
+    """Put a reading right."""
+    with call.opened() as sites:
+        X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
+        y = None if change.value is None else [change.value]
+        if y is None and moved is None and change.variance is None:
+            raise ValueError("correct needs what is right: --reward, --to or --variance")
+        variance = None if change.variance is None else [change.variance]
+        about = Doubts.of(sites.campaign)
+        when = t if moved is None else moved
+        sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
+        sites.campaign.correct(X, y, t, variance, to=moved, key=call.key)
+        _say_changed(call, sites, "corrected")
+
+
+def retract(call: Call, change: Change) -> None:
+    """Take a reading back."""
+    with call.opened() as sites:
+        X, t = sites.point(change.site), sites.time(change.at)
+        sites.campaign.retract(X, t, key=call.key)
+        _say_changed(call, sites, "retracted")
+
+
+def _say_changed(call: Call, sites: Sites, what: str) -> None:
+    """What was on record, and how things stand."""
+    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
+    told = sites.campaign.status.told
+    ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
+    name = sites.name(np.asarray(row.body["X"][0]))
+    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
+    call.say(text, {what: name, "t": at, "was": value, "told": told})
+
+
+# --- doubts --------------------------------------------------------------------------------
+
+FEWEST = 3
+"""From so many readings there is something to compare with."""
+
+FAR_AHEAD, FAR_OUT = 100, 3
+"""A time further ahead than so many usual steps, a value further out than so many ranges of values."""
+
+
+@dataclass
+class Doubts:
+    """What is usual in a campaign, grown by what is brought.
+
+    Attributes
+    ----------
+    campaign : Campaign
+    times, values : lists of float
+        Of what was told or asked.
+    noise : float
+        Deviation of a reading.
+    """
+
+    campaign: Campaign
+    times: list[float]
+    values: list[float]
+    noise: float
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> Doubts:
+        """Of a campaign as it is."""
+        known = campaign.ledger
+        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
+        return cls(campaign, times, known.rewards.y.tolist(), float(known.noise_variance) ** 0.5)
+
+    def of_reading(self, X: Array, t: float | None, value: float) -> list[str]:
+        """What is odd about it, in words."""
+        found = []
+        name, at = self.campaign.names.name(X[0]), self.campaign.when(t)
+        if t is not None and self._ahead(t):
+            last = self.campaign.when(max(self.times)) if self.times else "now"
+            found.append(f"{name} at {at} is far ahead of {last}")
+        if len(self.values) >= FEWEST and not np.isnan(value):
+            low, high = min(self.values), max(self.values)
+            most = FAR_OUT * max(high - low, 3 * self.noise)
+            if not low - most <= value <= high + most:
+                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
+        return found
+
+    def add(self, t: float | None, value: float) -> None:
+        """It is brought."""
+        self.times += [] if t is None else [t]
+        self.values += [] if np.isnan(value) else [value]
+
+    def _ahead(self, t: float) -> bool:
+        known: Any = np.unique(self.times)
+        steps = np.diff(known)
+        if len(steps) and t - known[-1] > FAR_AHEAD * max(
+            float(np.median(steps)), known[-1] - known[0]
+        ):
+            return True
+        clock = self.campaign.clock
+        return clock is not None and t > clock.now + 1
+
+
+def sure(doubts: list[str], yes: bool) -> None:
+    """Go on if there are none, or if a person says so.
+
+    Raises
+    ------
+    ValueError
+        If nobody does.
+    """
+    if not doubts or yes:
+        return
+    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
+    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
+        raise ValueError(f"{said}; nothing is told: say --yes if it is right")

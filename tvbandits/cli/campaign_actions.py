@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
@@ -17,13 +18,11 @@ import numpy as np
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.page import without_nan
-from tvbandits.policies.names import load
 
 try:
     from tvbandits.campaign.campaign import Campaign
-    from tvbandits.campaign.status import ago, drop_command, without_formulas
+    from tvbandits.campaign.status import ago, drop_command, without_formula
     from tvbandits.campaign.store.rows import Row, points_of
-    from tvbandits.cli.doubting import Doubts, sure
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise
@@ -62,9 +61,10 @@ class Call:
             if self.expert is None:
                 yield Sites(campaign)
                 return
-            check_expert(self.expert, wanted)
-            from tvbandits.cli.campaign_config import made_expert
+            from tvbandits.cli.campaign_config import check_expert, made_expert
+            from tvbandits.policies.names import load
 
+            check_expert(self.expert, wanted)
             expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
             yield Sites(campaign)
@@ -72,27 +72,6 @@ class Call:
     def say(self, text: str, about: Mapping[str, Any]) -> None:
         """One line, or JSON."""
         print(json.dumps(without_nan(about)) if self.shape == "json" else text)
-
-
-@dataclass(frozen=True)
-class Change:
-    """A reading that was told, and what is right.
-
-    Attributes
-    ----------
-    site, at : str
-        Which; without a time the latest told of the site.
-    value, variance : float or None
-        As they should be; None: as they were.
-    yes : bool
-        It is right, however odd it looks.
-    """
-
-    site: str
-    at: str | None = None
-    value: float | None = None
-    variance: float | None = None
-    yes: bool = False
 
 
 class Sites:
@@ -111,7 +90,7 @@ class Sites:
     @property
     def candidates(self) -> Candidates:
         """The sites of a campaign that has sites."""
-        domain = self.campaign.recipe.domain
+        domain = self.campaign.domain
         if not isinstance(domain, Candidates):
             raise ValueError(f"the campaign plays on {domain!r}: it has no sites to name")
         return domain
@@ -145,13 +124,18 @@ class Sites:
         return [{"site": self.name(x), "x": x.tolist()} for x in X]
 
 
-def check_expert(said: str, wanted: str) -> None:
-    """Raise a `ValueError` unless --expert is the one of the configuration: nothing else is imported."""
-    if said != wanted:
-        known = (
-            f"must be {wanted}, as in its" if wanted else "is for a campaign with a maker in its"
-        )
-        raise ValueError(f"--expert {known} configuration, got {said}")
+def import_kernels() -> None:
+    """Import scikit-learn's kernels without pandas, which it takes in where it is there.
+
+    No decision needs pandas, and it takes a third of the time of a command that makes one. Whatever asks
+    for it afterwards finds it.
+    """
+    if "pandas" not in sys.modules:
+        sys.modules["pandas"] = None  # type: ignore[assignment]  # to an import: not there
+        try:
+            import sklearn.gaussian_process.kernels  # noqa: F401
+        finally:
+            del sys.modules["pandas"]
 
 
 # --- the commands ------------------------------------------------------------------------------------
@@ -161,6 +145,7 @@ def ask(
     call: Call, at: str | None, n: int | None, among: str | None, without: str | None = None
 ) -> None:
     """Where to go next."""
+    import_kernels()
     with call.opened() as sites:
         t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
         if out is not None:
@@ -171,44 +156,12 @@ def ask(
 
 def questions(call: Call, at: str | None, among: str | None) -> None:
     """What to ask somebody who knows."""
+    import_kernels()
     with call.opened() as sites:
         t = sites.time(at)
         X = sites.campaign.questions(t, sites.rows(among), key=call.key)
         text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
         call.say(text, {"questions": sites.shown(X), "t": t})
-
-
-def correct(call: Call, to: str | None, change: Change) -> None:
-    """Put a reading right."""
-    with call.opened() as sites:
-        X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
-        y = None if change.value is None else [change.value]
-        if y is None and moved is None and change.variance is None:
-            raise ValueError("correct needs what is right: --reward, --to or --variance")
-        variance = None if change.variance is None else [change.variance]
-        about = Doubts.of(sites.campaign)
-        when = t if moved is None else moved
-        sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
-        sites.campaign.correct(X, y, t, variance, to=moved, key=call.key)
-        _say_changed(call, sites, "corrected")
-
-
-def retract(call: Call, change: Change) -> None:
-    """Take a reading back."""
-    with call.opened() as sites:
-        X, t = sites.point(change.site), sites.time(change.at)
-        sites.campaign.retract(X, t, key=call.key)
-        _say_changed(call, sites, "retracted")
-
-
-def _say_changed(call: Call, sites: Sites, what: str) -> None:
-    """What was on record, and how things stand."""
-    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
-    told = sites.campaign.status.told
-    ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
-    name = sites.name(np.asarray(row.body["X"][0]))
-    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
-    call.say(text, {what: name, "t": at, "was": value, "told": told})
 
 
 def drop(call: Call, site: str | None) -> None:
@@ -221,28 +174,33 @@ def drop(call: Call, site: str | None) -> None:
         call.say(f"dropped; {left} out", {"pending": left})
 
 
-def status(call: Call) -> None:
-    """How things stand."""
+def status(call: Call, *, best: bool = False) -> None:
+    """How things stand, as far as the journal says it; which point is best takes a bandit."""
+    if best:
+        import_kernels()
     with call.opened() as sites:
         found = sites.campaign.status
-        points = sites.campaign.out
-        ages = [ago(asked) for asked in points["asked"]]
-        aged = [
-            f"{x} (asked {age})" if age else x for x, age in zip(points["place"], ages, strict=True)
-        ]
-        out, said = "; ".join(points["place"]) or "none", "; ".join(aged) or "none"
-        overdue = points["place"][points["t"] < (found.time or -math.inf)].tolist()
+        points = sites.campaign.outstanding
+        ages = [ago(each.asked) for each in points]
+        places = [each.place for each in points]
+        aged = [f"{x} (asked {age})" if age else x for x, age in zip(places, ages, strict=True)]
+        out, said = "; ".join(places) or "none", "; ".join(aged) or "none"
+        overdue = [each.place for each in points if each.t < (found.time or -math.inf)]
         hint = (
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
-        best = sites.name(sites.campaign.recommend()) if found.told else "not known yet"
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told, out: {said}; {found.questions} questions asked{cost}{doubt}; "
-            f"last at {sites.when(found.time)}; best: {best}{hint}"
+            f"last at {sites.when(found.time)}{hint}"
         )
-        shown = {**dict(found.summary), "out": out, "best": best}
+        shown = {**dict(found.summary), "out": out}
+        if best:
+            shown["best"] = (
+                sites.name(sites.campaign.recommend()) if found.told else "not known yet"
+            )
+            text += f"; best: {shown['best']}"
         call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
 
 
@@ -251,16 +209,20 @@ def history(call: Call, last: int) -> None:
     if last < 0:
         raise ValueError(f"--last must be at least 0, got {last}")
     with call.opened() as sites:
-        frame = sites.campaign.history.tail(last) if last else sites.campaign.history
-        frame = frame.assign(time=frame["time"].astype(str)) if sites.campaign.clock else frame
+        columns = sites.campaign.history_columns
+        found = [np.asarray(column).tolist()[-last:] for column in columns.values()]
+        rows = list(zip(*found, strict=True))
         if call.shape == "json":
-            print(frame.to_json(orient="records"))
-        else:
-            without_formulas(frame).to_csv(sys.stdout, index=False)
+            print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
+            return
+        table = csv.writer(sys.stdout, lineterminator="\n")
+        for cells in (columns, *rows):
+            table.writerow(["" if each != each else without_formula(each) for each in cells])
 
 
 def forecast(call: Call, at: str | None, site: str | None) -> None:
     """What to expect."""
+    import_kernels()
     with call.opened() as sites:
         X = sites.candidates.X if site is None else sites.point(site)
         t = sites.time(at)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tvbandits.cli.stopping import leaving
+from tvbandits.cli.stopping import Later
+
+if TYPE_CHECKING:
+    from tvbandits.cli import bringing, serving
+    from tvbandits.cli import campaign_actions as actions
+    from tvbandits.cli import campaign_config as configuring
+    from tvbandits.cli import campaign_page as paging
+else:
+    bringing, serving = Later("bringing"), Later("serving")
+    actions, paging = Later("campaign_actions"), Later("campaign_page")
+    configuring = Later("campaign_config")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -71,12 +81,10 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
-    with leaving():
-        from tvbandits.cli import drafting
-    draft = None if policy is None else drafting.Draft(policy, sites, noise_sd)
+    draft = None if policy is None else configuring.Draft(policy, sites, noise_sd)
     if draft is None and (sites is not None or noise_sd is not None):
         raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    drafting.new(file, config, expert, who, draft)
+    configuring.new(file, config, expert, who, draft)
 
 
 @app.command("ask")
@@ -92,8 +100,6 @@ def ask_command(
     format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without)
 
 
@@ -115,9 +121,6 @@ def tell_command(
 
     Another reading of the same place and time needs a --key of its own.
     """
-    with leaving():
-        from tvbandits.cli import bringing
-        from tvbandits.cli import campaign_actions as actions
     call = actions.Call(file, format_, expert, who, key)
     bringing.bring("tell", call, site, reward, at, variance, csv, yes=yes)
 
@@ -132,8 +135,6 @@ def questions_command(
     format_: Shape = "text",
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.questions(actions.Call(file, format_, None, who, key), at, among)
 
 
@@ -150,9 +151,6 @@ def answer_command(
     format_: Shape = "text",
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
-    with leaving():
-        from tvbandits.cli import bringing
-        from tvbandits.cli import campaign_actions as actions
     call = actions.Call(file, format_, None, who, key)
     bringing.bring("answer", call, site, value, at, variance, csv)
 
@@ -171,10 +169,8 @@ def correct_command(
     format_: Shape = "text",
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
-    change = actions.Change(site, at, reward, variance, yes)
-    actions.correct(actions.Call(file, format_, None, who, key), to, change)
+    change = bringing.Change(site, at, reward, variance, yes)
+    bringing.correct(actions.Call(file, format_, None, who, key), to, change)
 
 
 @app.command("retract")
@@ -187,9 +183,7 @@ def retract_command(
     format_: Shape = "text",
 ) -> None:
     """Take back a reading that should not have been told; the journal keeps it."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
-    actions.retract(actions.Call(file, format_, None, who, key), actions.Change(site, at))
+    bringing.retract(actions.Call(file, format_, None, who, key), bringing.Change(site, at))
 
 
 @app.command("drop")
@@ -201,17 +195,19 @@ def drop_command(
     format_: Shape = "text",
 ) -> None:
     """Give up on a point that was asked and nobody goes to."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.drop(actions.Call(file, format_, None, who, key), site)
 
 
 @app.command("status")
-def status_command(file: File, format_: Shape = "text") -> None:
+def status_command(
+    file: File,
+    best: Annotated[
+        bool, typer.Option("--best", help="And which point is the best, which takes the beliefs.")
+    ] = False,
+    format_: Shape = "text",
+) -> None:
     """Say how things stand, in one line."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
-    actions.status(actions.Call(file, format_))
+    actions.status(actions.Call(file, format_), best=best)
 
 
 @app.command("history")
@@ -221,8 +217,6 @@ def history_command(
     format_: Shape = "text",
 ) -> None:
     """Show what was asked, told and answered."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.history(actions.Call(file, format_), last)
 
 
@@ -234,8 +228,6 @@ def forecast_command(
     format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.forecast(actions.Call(file, format_), at, site)
 
 
@@ -248,8 +240,6 @@ def watch_command(
     format_: Shape = "text",
 ) -> None:
     """Show what happens as it happens, a line each."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.watch(actions.Call(file, format_), seconds)
 
 
@@ -258,8 +248,6 @@ def export_command(
     file: File, out: Annotated[Path, typer.Argument(metavar="OUT", help=".csv or .parquet")]
 ) -> None:
     """Write everything that happened as a table."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.export(actions.Call(file), out)
 
 
@@ -268,16 +256,12 @@ def backup_command(
     file: File, out: Annotated[Path, typer.Argument(metavar="OUT", help="A new file.")]
 ) -> None:
     """Copy a campaign while others go on with it."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     actions.backup(actions.Call(file), out)
 
 
 @app.command("verify")
 def verify_command(file: File, format_: Shape = "text") -> None:
     """Play everything again and compare; exit status 2 if something is not as it was written."""
-    with leaving():
-        from tvbandits.cli import campaign_actions as actions
     if not actions.verify(actions.Call(file, format_)):
         raise typer.Exit(2)
 
@@ -290,8 +274,6 @@ def report_command(
     ] = None,
 ) -> None:
     """Write the campaign as one page of HTML, which opens anywhere and needs no network."""
-    with leaving():
-        from tvbandits.cli import campaign_page as paging
     paging.report(file, out)
 
 
@@ -308,8 +290,6 @@ def token_command(
     take_back: Annotated[bool, typer.Option("--take-back", help="Make it worthless.")] = False,
 ) -> None:
     """Make a token for the service, shown once, or take one back."""
-    with leaving():
-        from tvbandits.cli import serving
     serving.token(file, name, role or ["read"], tokens, take_back=take_back)
 
 
@@ -331,7 +311,5 @@ def serve_command(
     expert: ByName = None,
 ) -> None:
     """Serve the campaign over HTTP, with its page at /, until stopped."""
-    with leaving():
-        from tvbandits.cli import serving
     place = serving.Listening(host, port, certificate, private_key, tuple(name or ()))
     serving.serve(file, place, tokens, expert)

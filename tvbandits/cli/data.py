@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tvbandits.cli.stopping import leaving
+from tvbandits.cli.stopping import Later
+
+if TYPE_CHECKING:
+    from tvbandits.cli import fetching
+else:
+    fetching = Later("fetching")
 
 SPREAD = ("--years",)
 """Options that take several numbers, which `tvbandits.cli.main.spread` makes the parser understand."""
@@ -52,8 +57,6 @@ def fetch_command(
     if cache is not None and not cache.strip():
         raise ValueError(f'--cache must name a folder, got "{cache}"')
     chosen = years_of(years)
-    with leaving():
-        from tvbandits.cli import fetching
     limits = fetching.limits_of(largest, seconds, anywhere)
     fetching.fetch(chosen, state, cache, base_url, limits)
 
@@ -63,8 +66,6 @@ def info_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to look at.")],
 ) -> None:
     """Say what files are, and whether and how they can be used."""
-    with leaving():
-        from tvbandits.cli import fetching
     if not fetching.tell(files):
         raise typer.Exit(2)
 
@@ -74,8 +75,6 @@ def verify_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings.")],
 ) -> None:
     """Say whether recordings of an expert's answers are as they were written."""
-    with leaving():
-        from tvbandits.cli import fetching
     if not fetching.verify(files):
         raise typer.Exit(2)
 

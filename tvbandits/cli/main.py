@@ -10,14 +10,21 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands
 from tvbandits.cli import data
-from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, StoppedError, Terminated, leaving
+from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
+
+if TYPE_CHECKING:
+    from tvbandits.cli import boards, campaign_page, comparing, problems
+else:
+    boards, campaign_page, comparing, problems = map(
+        Later, ("boards", "campaign_page", "comparing", "problems")
+    )
 
 app = typer.Typer(
     add_completion=False,
@@ -229,8 +236,6 @@ def compare_command(
     ] = False,
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture."""
-    with leaving():
-        from tvbandits.cli import comparing
     order = comparing.Order(
         problem,
         confidence,
@@ -269,8 +274,6 @@ def frontier_command(
     out: Folder = None,
 ) -> None:
     """Show what questions are worth: regret against queries per step, for each query plan."""
-    with leaving():
-        from tvbandits.cli import comparing
     order = comparing.Order(problem, confidence, horizon, seeds, jobs, data or [], expert)
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
 
@@ -295,8 +298,6 @@ def board_command(
     out: Folder = None,
 ) -> None:
     """Play a named suite, every run kept and resumed, and write tables and pictures."""
-    with leaving():
-        from tvbandits.cli import boards
     order = boards.BoardOrder(
         suite, policy or [], only or [], problem or [], seeds, horizon, jobs, cluster, out
     )
@@ -308,8 +309,6 @@ def plot_command(
     folder: Annotated[str, typer.Argument(help="A folder made by compare.")],
 ) -> None:
     """Draw the picture of a comparison again from its rows."""
-    with leaving():
-        from tvbandits.cli import comparing
     comparing.plot(folder)
 
 
@@ -322,12 +321,8 @@ def report_command(
     ] = None,
 ) -> None:
     """Write a comparison, or a campaign, as one page of HTML, which opens without a network."""
-    with leaving():
-        if "://" in folder or Path(folder).is_file():
-            from tvbandits.cli.campaign_page import report as write
-        else:
-            from tvbandits.cli.boards import report as write
-    write(folder, out)
+    of_campaign = "://" in folder or Path(folder).is_file()
+    (campaign_page if of_campaign else boards).report(folder, out)
 
 
 @app.command("policies")
@@ -336,16 +331,12 @@ def policies_command() -> None:
 
     Without a default, a value is recommended or estimated for the problem at hand.
     """
-    with leaving():
-        from tvbandits.cli import problems
     problems.list_policies()
 
 
 @app.command("problems")
 def problems_command() -> None:
     """List the problems: name, what it is, and its parameters with their defaults."""
-    with leaving():
-        from tvbandits.cli import problems
     problems.list_problems()
 
 

@@ -8,8 +8,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit status after Ctrl-C, and after a request to end."""
@@ -41,6 +42,23 @@ def leaving() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Later:
+    """A module of this folder, imported when it is used first; Ctrl-C ends the process meanwhile.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        with leaving():
+            module = import_module(f"tvbandits.cli.{self._name}")
+        return getattr(module, attribute)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -10,7 +10,6 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import qmc
 
 from tvbandits.core.arrays import Array, Index
 
@@ -65,6 +64,8 @@ def _argmax(values: Array, rng: np.random.Generator) -> int:
 @lru_cache(maxsize=8)
 def _sobol_bits(d: int, log2_n: int) -> NDArray[np.uint32]:
     """The first 2^log2_n points of the Sobol sequence as 30-bit integers, shape (n, d)."""
+    from scipy.stats import qmc  # takes a second of its own
+
     U = qmc.Sobol(d, scramble=False, bits=30).random_base2(log2_n)
     return np.asarray(U * 2.0**30, dtype=np.uint32)
 

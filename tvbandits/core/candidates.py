@@ -6,16 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from tvbandits.core.arrays import Array, Index, as_floats, as_points, whole_number
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values
 from tvbandits.core.coercion import shown
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
 
 LARGEST_GRID = 10_000_000
 """Most points of a grid."""
@@ -122,6 +124,8 @@ class Candidates:
 
     @cached_property
     def _tree(self) -> cKDTree[None, Any]:
+        from scipy.spatial import cKDTree
+
         return cKDTree(self.X / self._extent)
 
     @cached_property

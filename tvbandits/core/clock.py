@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from fractions import Fraction
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats
 from tvbandits.core.coercion import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Moment = datetime | date | np.datetime64 | str
 """A point in time, as people give it; a pandas Timestamp is a datetime."""
@@ -32,7 +36,12 @@ _LENGTH = re.compile(
 hours, and "P1M", a month of ISO 8601, is a minute."""
 
 
-@dataclass(frozen=True, repr=False)
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?([+-]\d\d:\d\d)?)?", re.ASCII)
+_PLAIN_LENGTH = re.compile(r"(\d+) days (\d\d):(\d\d):(\d\d)", re.ASCII)
+"""What is read without pandas, whose import takes longer than most that is done with a clock."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
 class Clock:
     """Turns dates and times into numbers of a unit since an origin, and back.
 
@@ -62,17 +71,44 @@ class Clock:
     31.5 2026-06-02 08:00:00
     """
 
-    unit: str | timedelta | np.timedelta64 = "1h"
-    origin: Moment = "2024-01-01"
+    _length: int
+    """Nanoseconds of a unit."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", _as_unit(self.unit))
-        object.__setattr__(self, "origin", _as_moment(self.origin, "origin"))
+    _start: int
+    """Nanoseconds from 1970 to the origin."""
+
+    _zone: tzinfo | None
+
+    def __init__(
+        self, unit: str | timedelta | np.timedelta64 = "1h", origin: Moment = "2024-01-01"
+    ) -> None:
+        start, zone = _nanoseconds(origin, "origin")
+        for name, value in (("_length", _length_of(unit)), ("_start", start), ("_zone", zone)):
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         # A zone has a name, which the text of a time leaves out.
-        start = str(self._start) if self._start.tz is None else self._start
+        start = str(self.origin) if self._zone is None else self.origin
         return f"Clock(unit={str(self.unit)!r}, origin={start!r})"
+
+    @property
+    def unit(self) -> pd.Timedelta:
+        """What one is."""
+        import pandas as pd
+
+        return pd.Timedelta(self._length, unit="ns")
+
+    @property
+    def origin(self) -> pd.Timestamp:
+        """What zero is."""
+        import pandas as pd
+
+        return pd.Timestamp(self._start, unit="ns", tz=self._zone)
+
+    @property
+    def now(self) -> float:
+        """The present."""
+        return (_since_1970(datetime.now(self._zone)) - self._start) / self._length
 
     @overload
     def number(self, when: Moment) -> float: ...
@@ -92,6 +128,10 @@ class Clock:
             counted in nanoseconds (292 years from 1970), or has a time zone where the origin has none,
             or the reverse.
         """
+        if isinstance(when, str):
+            return (self._counted(when, "when") - self._start) / self._length
+        import pandas as pd
+
         if isinstance(when, Moment) or pd.api.types.is_scalar(when):
             return float(self._numbers(pd.DatetimeIndex([self._moment(when, "when")]))[0])
         if np.ma.is_masked(when):
@@ -127,42 +167,59 @@ class Clock:
         times = self._times([self._since_1970(float(each)) for each in numbers.flat])
         return times[0] if numbers.ndim == 0 else times
 
-    @property
-    def _start(self) -> pd.Timestamp:
-        assert isinstance(self.origin, pd.Timestamp)
-        return self.origin
+    def text(self, number: float) -> str:
+        """The text of `time(number)`.
 
-    @property
-    def _length(self) -> int:
-        """Nanoseconds of a unit."""
-        assert isinstance(self.unit, pd.Timedelta)
-        return int(self.unit.value)
+        Examples
+        --------
+        >>> from tvbandits import Clock
+        >>> Clock(unit="1h", origin="2026-06-01").text(32.5)
+        '2026-06-02 08:30:00'
+        """
+        if not math.isfinite(number):
+            raise ValueError(f"number must be finite, got {number}")
+        count, rest = divmod(self._since_1970(float(number)), 1000)
+        then = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=count)
+        then = then.replace(tzinfo=None) if self._zone is None else then.astimezone(self._zone)
+        text = then.isoformat(sep=" ", timespec="microseconds" if rest else "auto")
+        end = len("2026-06-02 08:30:00.000000")
+        return f"{text[:end]}{rest:03d}{text[end:]}" if rest else text
 
     def _since_1970(self, number: float) -> int:
         """Nanoseconds; in exact numbers, since a float of them has no room for decades."""
-        count = int(self._start.value) + round(Fraction(number) * self._length)
+        count = self._start + round(Fraction(number) * self._length)
         if not abs(count) < 2**63:
             raise ValueError(f"number must lie within 292 years of 1970, got {number}")
         return count
 
     def _times(self, since_1970: list[int]) -> pd.DatetimeIndex:
+        import pandas as pd
+
         times = pd.DatetimeIndex(np.array(since_1970, dtype=np.int64).view("datetime64[ns]"))
-        return (
-            times if self._start.tz is None else times.tz_localize("UTC").tz_convert(self._start.tz)
-        )
+        return times if self._zone is None else times.tz_localize("UTC").tz_convert(self._zone)
 
     def _moment(self, given: Any, name: str) -> pd.Timestamp:
         moment = _as_moment(given, name)
-        if (moment.tz is None) != (self._start.tz is None):
-            ours = "no time zone" if self._start.tz is None else f"the time zone {self._start.tz}"
-            theirs = "has none" if moment.tz is None else f"has {moment.tz}"
+        self._check_zone(moment.tz, given, name)
+        return moment if moment.tz is None else moment.tz_convert(self._zone)
+
+    def _counted(self, given: str, name: str) -> int:
+        count, zone = _nanoseconds(given, name)
+        self._check_zone(zone, given, name)
+        return count
+
+    def _check_zone(self, zone: tzinfo | None, given: object, name: str) -> None:
+        if (zone is None) != (self._zone is None):
+            ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
+            theirs = "has none" if zone is None else f"has {zone}"
             raise ValueError(
                 f"the clock's origin has {ours}, but {name} {theirs}: got {shown(given)}"
             )
-        return moment if moment.tz is None else moment.tz_convert(self._start.tz)
 
     def _column(self, given: NDArray[np.datetime64]) -> pd.DatetimeIndex:
         """A column of datetime64, which has no time zone, checked."""
+        import pandas as pd
+
         bad = np.isnat(given)
         if bad.any():
             raise ValueError(f"when, at position {bad.argmax()}, must be a time, got NaT")
@@ -172,14 +229,44 @@ class Clock:
         return pd.DatetimeIndex(given.astype("datetime64[ns]"))
 
     def _numbers(self, moments: pd.DatetimeIndex) -> Array:
-        start, length = int(self._start.value), self._length
+        start, length = self._start, self._length
         # Python divides integers of any size to the nearest float.
         counts = moments.as_unit("ns").asi8.tolist()
         return np.array([(count - start) / length for count in counts], dtype=np.float64)
 
 
+def _length_of(unit: object) -> int:
+    """Nanoseconds of a positive length of time."""
+    plain = _PLAIN_LENGTH.fullmatch(unit) if isinstance(unit, str) else None
+    if plain is None:
+        return int(_as_unit(unit).value)
+    days, hours, minutes, seconds = map(int, plain.groups())
+    count = 1_000_000_000 * (((24 * days + hours) * 60 + minutes) * 60 + seconds)
+    return count if 0 < count < 2**63 else int(_as_unit(unit).value)
+
+
+def _nanoseconds(given: object, name: str) -> tuple[int, tzinfo | None]:
+    """A point in time as nanoseconds since 1970, and its zone."""
+    if isinstance(given, str) and _PLAIN.fullmatch(given):
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(given)
+            count = _since_1970(moment)
+            if abs(count) < 2**62:
+                return count, moment.tzinfo
+    stamp = _as_moment(given, name)
+    return int(stamp.value), stamp.tz
+
+
+def _since_1970(moment: datetime) -> int:
+    """Nanoseconds."""
+    zero = datetime(1970, 1, 1, tzinfo=None if moment.tzinfo is None else UTC)
+    return (moment - zero) // timedelta(microseconds=1) * 1000
+
+
 def _as_unit(unit: object) -> pd.Timedelta:
     """A positive length of time, in nanoseconds."""
+    import pandas as pd
+
     number = isinstance(unit, str) and not _LENGTH.fullmatch(unit)
     if isinstance(unit, np.timedelta64):
         number = np.datetime_data(unit.dtype)[0] == "generic"
@@ -197,6 +284,8 @@ def _as_unit(unit: object) -> pd.Timedelta:
 
 def _as_moment(given: object, name: str) -> pd.Timestamp:
     """A point in time, in nanoseconds."""
+    import pandas as pd
+
     text = isinstance(given, str)
     if given is pd.NaT or not isinstance(given, datetime | date | np.datetime64 | str):
         raise ValueError(f"{name} must be a date and time, got {shown(given)}")

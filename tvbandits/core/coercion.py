@@ -6,6 +6,7 @@ import datetime
 import numbers
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 DATES = "turn dates and spans of time into numbers first, as a Clock does"
@@ -80,6 +80,15 @@ def odd_within(values: list[Any] | tuple[Any, ...]) -> str:
             if np.ma.is_masked(each):
                 return "values are masked"
     return ""
+
+
+def is_of(value: object, module: str, *classes: str) -> bool:
+    """Whether a value is of a class of a library, which is not imported to find out.
+
+    Before it is imported nothing is of a class of it.
+    """
+    library = sys.modules.get(module)
+    return isinstance(value, tuple(getattr(library, name, ()) for name in classes))
 
 
 def is_date(value: object) -> bool:
@@ -164,8 +173,8 @@ def several(name: str, value: object, needs: str) -> list[Any]:
     ValueError
         If it is no sequence: a text is one thing, and a mapping or a set has no order.
     """
-    single = isinstance(value, str | bytes | bytearray | Mapping | Set | pd.DataFrame)
-    if not single and isinstance(value, Iterable):
+    single = isinstance(value, str | bytes | bytearray | Mapping | Set)
+    if not (single or is_of(value, "pandas", "DataFrame")) and isinstance(value, Iterable):
         try:
             return list(value)
         except (
@@ -203,6 +212,9 @@ def file_paths(name: str, value: object) -> list[Path]:
 
 def check_part(name: str, part: object, needs: str, method: str) -> None:
     """Raise a `ValueError` unless `part` is an object (not a class, nor an array) with the method."""
-    kinds = (type, np.ndarray, np.generic, pd.Series, pd.DataFrame)  # arrays have many methods
-    if isinstance(part, kinds) or not callable(getattr(part, method, None)):
+    # Arrays have many methods.
+    array = isinstance(part, np.ndarray | np.generic) or is_of(
+        part, "pandas", "Series", "DataFrame"
+    )
+    if isinstance(part, type) or array or not callable(getattr(part, method, None)):
         raise ValueError(f"{name} must be {needs}; got {shown(part)}")

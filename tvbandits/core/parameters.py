@@ -10,20 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, Union
 
 import numpy as np
-import pandas as pd
-from sklearn.gaussian_process.kernels import (
-    Hyperparameter,
-    Kernel,
-    Matern,
-    NormalizedKernelMixin,
-    StationaryKernelMixin,
-)
 
 from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
-from tvbandits.core.coercion import several, shown
+from tvbandits.core.coercion import is_of, several, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXACT = 2**53
 """Whole numbers up to this size are floats."""
@@ -275,22 +270,33 @@ def as_parameter(given: object, name: str) -> Parameter:
 
 # --- points with names -------------------------------------------------------------------------------
 
-Named = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str, Any]]]
 """Points with names: a frame, a dictionary for one point, or a sequence of dictionaries."""
 
 
 def has_names(X: object) -> bool:
     """Whether points come with names: a frame, a row of one, a dictionary, or a sequence of these."""
-    if isinstance(X, pd.DataFrame | Mapping) or (
-        isinstance(X, pd.Series) and all(isinstance(label, str) for label in X.index)
-    ):
+    if isinstance(X, Mapping) or _is_frame(X):
         return True
-    return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping | pd.Series)
+    if is_series(X):
+        return all(isinstance(label, str) for label in X.index)
+    if not (isinstance(X, list | tuple) and len(X) > 0):
+        return False
+    return isinstance(X[0], Mapping) or is_series(X[0])
+
+
+def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
+    return is_of(value, "pandas", "DataFrame")
+
+
+def is_series(value: object) -> TypeGuard[pd.Series[Any]]:
+    """Whether it is a row, or a column, of a frame."""
+    return is_of(value, "pandas", "Series")
 
 
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:
     """One dictionary for each point."""
-    if isinstance(points, pd.DataFrame):
+    if _is_frame(points):
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
             raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")
@@ -298,7 +304,7 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
         return [
             dict(zip(names, row, strict=True)) for row in points.itertuples(index=False, name=None)
         ]
-    if isinstance(points, Mapping | pd.Series):
+    if isinstance(points, Mapping) or is_series(points):
         return [_by_name(points)]
     rows = (
         list(points) if isinstance(points, Sequence) and not isinstance(points, str) else [points]
@@ -309,70 +315,6 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
 def _by_name(row: object) -> Mapping[str, Any]:
     if isinstance(row, Mapping):
         return dict(row)
-    if isinstance(row, pd.Series):
+    if is_series(row):
         return {str(name): value for name, value in row.items()}
     raise ValueError(f"points must be a frame or dictionaries, got {shown(row)}")
-
-
-# --- a kernel ----------------------------------------------------------------------------------------
-
-
-class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
-    """A Matern kernel with one length scale for each parameter, in the unit of its columns.
-
-    k(x, x') = Matern_nu(r), r^2 = sum over parameters of the squared distance in their columns, over the
-    squared scale. Two points that differ in a category alone have r = sqrt(2) / scale.
-
-    Parameters
-    ----------
-    scales : array of shape (p,)
-        A length scale for each parameter.
-    scales_bounds : array of shape (p, 2), pair of floats, or "fixed"
-        Where a fit may look for them.
-    parts : tuple of (str, int)
-        Name and number of columns of each parameter, in their order.
-    nu : float
-        Smoothness; infinity is the squared exponential (RBF).
-    """
-
-    def __init__(
-        self,
-        scales: Any,
-        scales_bounds: Any = (1e-3, 1e3),
-        parts: tuple[tuple[str, int], ...] = (),
-        nu: float = 2.5,
-    ) -> None:
-        self.scales = scales
-        self.scales_bounds = scales_bounds
-        self.parts = parts
-        self.nu = nu
-
-    @property
-    def hyperparameter_scales(self) -> Hyperparameter:
-        """The length scales."""
-        return Hyperparameter("scales", "numeric", self.scales_bounds, len(self.parts))
-
-    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
-        """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
-        widths = [width for _, width in self.parts]
-        rows = np.atleast_2d(X)
-        if rows.shape[1] != sum(widths):
-            raise ValueError(
-                f"{self!r} sees points of dimension {sum(widths)}, got {rows.shape[1]}"
-            )
-        each = Matern(np.repeat(np.atleast_1d(self.scales), widths), nu=self.nu)
-        if not eval_gradient:
-            return each(rows, Y)
-        if self.hyperparameter_scales.fixed:
-            K = each(rows, Y)
-            return K, np.empty((*K.shape, 0))
-        # Columns of one parameter share a scale, so that their logarithmic slopes add up.
-        K, slopes = each(rows, Y, eval_gradient=True)
-        return K, np.add.reduceat(slopes, np.cumsum([0, *widths[:-1]]), axis=2)
-
-    def __repr__(self) -> str:
-        scales = np.atleast_1d(self.scales)
-        said = ", ".join(
-            f"{name}={scale:.3g}" for (name, _), scale in zip(self.parts, scales, strict=True)
-        )
-        return f"PerParameter({said}, nu={self.nu:g})"

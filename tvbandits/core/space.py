@@ -1,7 +1,5 @@
 """Spaces with names: intervals, whole numbers and categories together, as a domain.
 
-A kernel for a space with names, to start from.
-
 Which domains have points with names.
 """
 
@@ -11,19 +9,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import (
     Array,
     Index,
     as_points,
-    finite_number,
-    is_infinite,
-    positive_number,
 )
 from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values, search_mixed
@@ -33,7 +27,6 @@ from tvbandits.core.parameters import (
     Category,
     Named,
     Parameter,
-    PerParameter,
     Real,
     as_parameter,
     has_names,
@@ -41,31 +34,10 @@ from tvbandits.core.parameters import (
 )
 from tvbandits.core.protocols import Domain
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def starting_kernel(
-    names: Sequence[str], parameters: Sequence[Parameter], nu: float, share: float
-) -> PerParameter:
-    """A kernel of variance 1 with a length scale for each parameter, as `Space.kernel` says.
-
-    Raises
-    ------
-    ValueError
-        If `nu` or `share` is not positive, or `share` is not finite.
-    """
-    if not is_infinite(nu):
-        nu = positive_number("nu", nu)
-    share = finite_number("share", share, above=0.0, high=1e6)
-    scales, bounds = [], []
-    for part in parameters:
-        if isinstance(part, Category):
-            scale, low, high = 1.0, 0.2, 20.0
-        else:
-            scale, low, high = share * part.extent, 0.01 * part.extent, 10 * part.extent
-            low = max(low, 0.2) if part.size else low
-        scales.append(min(max(scale, low), high))
-        bounds.append((low, high))
-    parts = tuple(zip(names, (part.width for part in parameters), strict=True))
-    return PerParameter(np.array(scales), np.array(bounds), parts, float(nu))
+    from tvbandits.core.space_kernel import PerParameter
 
 
 ENUMERATED = 20_000
@@ -185,6 +157,8 @@ class Space:
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
         """The points `X` (n, d) as a frame: a column for each parameter, a row for each point."""
+        import pandas as pd
+
         codes = self._codes(as_points(X, self.dimension))
         return pd.DataFrame(
             {
@@ -290,6 +264,8 @@ class Space:
         ValueError
             If `nu` or `share` is not positive, or `share` is not finite.
         """
+        from tvbandits.core.space_kernel import starting_kernel
+
         return starting_kernel(self.names, self.parameters, nu, share)
 
     def candidates(self, *, context: Sequence[str] = ()) -> Table:
@@ -355,6 +331,8 @@ class Table(Candidates):
     space: Space
 
     def __init__(self, space: Space, frame: Named, context: Sequence[str] = ()) -> None:
+        import pandas as pd
+
         rows = (
             frame.copy() if isinstance(frame, pd.DataFrame) else pd.DataFrame(rows_by_name(frame))
         )
@@ -403,6 +381,8 @@ class Table(Candidates):
     def __restored__(
         cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
     ) -> Table:
+        import pandas as pd
+
         return cls(space, pd.DataFrame(columns), context)
 
     def encode(self, points: Named) -> Array:

@@ -5,15 +5,17 @@ Everything that was told, answered and asked, as a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LONGEST = 200
 """Characters of a line at the most."""
@@ -96,6 +98,19 @@ def history_of(
     0   1.0  0.0     0.2  reward
     1   1.0  1.0     NaN  failed
     """
+    import pandas as pd
+
+    return pd.DataFrame(history_columns(domain, rewards, answers, failed, pending))
+
+
+def history_columns(
+    domain: Domain,
+    rewards: Observations,
+    answers: Observations,
+    failed: Plays,
+    pending: Plays,
+) -> dict[str, Any]:
+    """The columns of `history_of`, by name."""
     parts = [
         _rows(rewards, "bandit", "reward"),
         _rows(failed, "bandit", "failed"),
@@ -113,7 +128,13 @@ def history_of(
         columns |= {f"x{j}": points[:, j] for j in range(d)}
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
-    return pd.DataFrame(columns).sort_values("time", kind="stable", ignore_index=True)
+    return in_time(columns)
+
+
+def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns in the order of their times."""
+    order = np.argsort(columns["time"], kind="stable")
+    return {name: column[order] for name, column in columns.items()}
 
 
 def _rows(seen: Observations | Plays, source: str, kind: str) -> dict[str, Any]:

@@ -5,28 +5,32 @@
 ['ada-opkb', 'adaptive-gp-ucb', 'bbkb']
 """
 
-from typing import Any
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tvbandits.policies.baselines import eps_greedy, evolution, uniform
-from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb, thompson
-from tvbandits.policies.elimination import r_perp
-from tvbandits.policies.expert import adaptive_gp_ucb, frugal_gp_ucb, sparq_gp_ucb
-from tvbandits.policies.forgetting import (
-    et_gp_ucb,
-    gp_ucb,
-    r_gp_ucb,
-    sw_gp_ucb,
-    tv_gp_ucb,
-    ui_gp_ucb,
-    w_gp_ucb,
-)
-from tvbandits.policies.multi_scale import master
-from tvbandits.policies.opkb import ada_opkb
-from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb, predictive_sampling
-from tvbandits.policies.registry import FIRST_COMPARISON, POLICIES
-from tvbandits.policies.removing import w_dbo
-from tvbandits.policies.setting import PlotStyle, Policy, Setting
-from tvbandits.policies.time_as_input import boba, mk_gp_ucb, time_gp_ucb
+if TYPE_CHECKING:
+    from tvbandits.policies.baselines import eps_greedy, evolution, uniform
+    from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb, thompson
+    from tvbandits.policies.elimination import r_perp
+    from tvbandits.policies.expert import adaptive_gp_ucb, frugal_gp_ucb, sparq_gp_ucb
+    from tvbandits.policies.forgetting import (
+        et_gp_ucb,
+        gp_ucb,
+        r_gp_ucb,
+        sw_gp_ucb,
+        tv_gp_ucb,
+        ui_gp_ucb,
+        w_gp_ucb,
+    )
+    from tvbandits.policies.multi_scale import master
+    from tvbandits.policies.opkb import ada_opkb
+    from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb, predictive_sampling
+    from tvbandits.policies.registry import FIRST_COMPARISON, POLICIES
+    from tvbandits.policies.removing import w_dbo
+    from tvbandits.policies.setting import PlotStyle, Policy, Setting
+    from tvbandits.policies.time_as_input import boba, mk_gp_ucb, time_gp_ucb
 
 __all__ = [
     "FIRST_COMPARISON",
@@ -63,12 +67,27 @@ __all__ = [
     "w_gp_ucb",
 ]
 
-__all__ += sorted({policy.recipe.__name__ for policy in POLICIES.values()} - {*__all__})
+_HOMES = {
+    **{
+        name: path.stem
+        for path in sorted(Path(__file__).parent.glob("*.py"))
+        for name in re.findall(r"^@described\ndef (\w+)\(", path.read_text("utf-8"), re.MULTILINE)
+    },
+    **dict.fromkeys(("FIRST_COMPARISON", "POLICIES"), "registry"),
+    **dict.fromkeys(("PlotStyle", "Policy", "Setting"), "setting"),
+}
+"""Modules beside this one by the names that they define."""
+
+__all__ += sorted(_HOMES.keys() - {*__all__})
 
 
 def __getattr__(name: str) -> Any:
-    """The recipe of a policy that is not imported above: type checkers do not know of it."""
-    for policy in POLICIES.values():
-        if policy.recipe.__name__ == name:
-            return policy.recipe
-    raise AttributeError(f"module 'tvbandits.policies' has no attribute {name!r}")
+    """What is used first is imported then, alone; type checkers know of what is named above."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tvbandits.policies' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

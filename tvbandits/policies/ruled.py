@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, available
@@ -31,6 +30,9 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_of
 from tvbandits.policies.setting import Mean, Seed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from dppy.exact_sampling import proj_dpp_sampler_eig
 from numpy.typing import ArrayLike
 from scipy.linalg import blas
 
@@ -329,6 +328,8 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
         )
     component = _choose_component(np.log(np.maximum(values, jitter)), k, rng)
     bits = np.random.RandomState(rng.bit_generator)
+    from dppy.exact_sampling import proj_dpp_sampler_eig
+
     drawn = proj_dpp_sampler_eig(vectors[:, component], "GS", random_state=bits)
     return Sample(_sorted(np.array(drawn, dtype=np.int64)), 0, 0, jitter * scale)
 

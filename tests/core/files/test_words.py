@@ -15,7 +15,12 @@ from tvbandits.core.files.values import KERNELS, name_of
 from tvbandits.core.observations import Observations
 from tvbandits.experts import CallableExpert, Recording
 
-PARTS = [kind for house in words.HOUSES for kind in words.parts_in(house).values()]
+PARTS = [
+    kind
+    for house in words.HOUSES
+    for module in words.sources_of(house)
+    for kind in words.parts_in(module).values()
+]
 
 
 def test_every_part_has_a_word_of_its_own() -> None:
@@ -32,8 +37,8 @@ def test_words_lead_to_classes() -> None:
 
 def test_two_parts_of_one_word_are_found(monkeypatch: Any) -> None:
     monkeypatch.setattr(Observations, "__word__", "Plays", raising=False)
-    with pytest.raises(ValueError, match="and another module have a part 'Plays'"):
-        words.parts_in.__wrapped__("core")
+    with pytest.raises(ValueError, match="observations has two parts 'Plays'"):
+        words.parts_in.__wrapped__("tvbandits.core.observations")
 
 
 def test_what_reaches_out_is_no_part() -> None:

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits import Box
-from tvbandits.core.parameters import PerParameter
+from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.additive import box_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime

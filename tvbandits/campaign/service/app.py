@@ -28,7 +28,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tvbandits._version import __version__
-from tvbandits.campaign.campaign import Campaign, Watching
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
 from tvbandits.campaign.service.limits import Limits
 from tvbandits.campaign.service.page import campaign_page
@@ -42,6 +42,7 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
+from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.page import page, section, table, without_nan
 from tvbandits.core.protocols import ExpertError

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.campaign.campaign import Watching
 from tvbandits.campaign.naming import Names
+from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.datasets.tables.sensor_field import degrees_in

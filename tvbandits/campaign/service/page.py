@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from tvbandits._version import __version__
-from tvbandits.campaign.campaign import Watching
 from tvbandits.campaign.service.facts import Facts, Plane
 from tvbandits.campaign.status import ago, drop_command
+from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 

@@ -114,6 +114,11 @@ def points_of(row: Row) -> list[Any]:
     return found
 
 
+def optional(values: Any) -> Array | None:
+    """A column out of a body, where there is one."""
+    return None if values is None else numbers(values)
+
+
 def points(values: Any, dimension: int) -> Array:
     """Points (n, d) out of a body."""
     return numbers(values).reshape(-1, dimension)

@@ -180,12 +180,17 @@ class Store:
         """The latest snapshot."""
         return self.snapshots(1)[0]
 
-    def snapshots(self, last: int | None = None) -> list[Snapshot]:
-        """So many of the last, or all that are kept, the latest first."""
+    def first_snapshot(self) -> Snapshot:
+        """The one that it began with."""
+        return self.snapshots(1, first=True)[0]
+
+    def snapshots(self, most: int | None = None, *, first: bool = False) -> list[Snapshot]:
+        """So many, or all that are kept, the latest first unless `first`."""
         # As it lies there: a text in place of bytes is damage, and said so.
         data = sql.type_coerce(SNAPSHOTS.c.data, sql.types.NULLTYPE).label("data")
         columns = [data if column.name == "data" else column for column in SNAPSHOTS.c]
-        wanted = sql.select(*columns).order_by(SNAPSHOTS.c.seq.desc()).limit(last)
+        order = SNAPSHOTS.c.seq.asc() if first else SNAPSHOTS.c.seq.desc()
+        wanted = sql.select(*columns).order_by(order).limit(most)
         with self._connected() as connection, connection.begin():
             found = connection.execute(wanted).all()
         if not found:

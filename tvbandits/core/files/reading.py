@@ -21,12 +21,13 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any
-
-import pandas as pd
+from typing import IO, TYPE_CHECKING, Any
 
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 File = str | os.PathLike[str]
 
@@ -174,8 +175,6 @@ def naming(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{path}: the file is empty") from None
     except OSError as error:
         reason = " ".join((error.strerror or str(error)).split())
         raise ValueError(f"{path}: {reason}") from None
@@ -318,6 +317,8 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
         id    x
     0  007  1.5
     """
+    import pandas as pd
+
     limits = current_limits()
     heading = stream.readline(_LONGEST_HEADING)
     if len(heading) == _LONGEST_HEADING:
@@ -325,7 +326,10 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
     separator = max(separators, key=lambda each: heading.count(each.encode()))
     limits.check("columns", heading.count(separator.encode()) + 1)
     whole = io.BufferedReader(_Rejoined(heading, stream), 1 << 16)
-    frame: pd.DataFrame = pd.read_csv(whole, sep=separator, nrows=limits.rows + 1, **options)
+    try:
+        frame: pd.DataFrame = pd.read_csv(whole, sep=separator, nrows=limits.rows + 1, **options)
+    except pd.errors.EmptyDataError:
+        raise ValueError("the file is empty") from None
     limits.check("rows", len(frame))
     return frame
 
@@ -398,6 +402,8 @@ def read_parquet(path: Path) -> pd.DataFrame:
         )
         # Cells that are all alike take no room in the file, and 8 bytes each in memory.
         limits.check("unpacked_bytes", max(packed, 8 * about.num_rows * about.num_columns))
+    import pandas as pd
+
     return pd.read_parquet(path)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
@@ -21,7 +21,7 @@ from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure
 from tvbandits.core.files.reading import check_regular, current_limits
-from tvbandits.core.files.values import Decoder, Encoder, Trusted
+from tvbandits.core.files.values import EVERYTHING, Decoder, Encoder, Trusted, check_table
 
 
 def to_bytes(value: Any) -> bytes:
@@ -53,15 +53,53 @@ def from_bytes(data: bytes, trusted: Trusted | None = None) -> Any:
     ValueError
         If there are more of them than the limit of unpacked bytes (`ReadLimits`).
     """
-    current_limits().check("unpacked_bytes", len(data))
-    structure, arrays = unpacked_structure(data)
-    given = {} if trusted is None else trusted
-    if not isinstance(given, Mapping):
-        raise ValueError(f"trusted must be a mapping by 'module:name', got {trusted!r}")
-    entries = structure.get("entries")
-    if not isinstance(entries, list):
-        raise SavedFileError("its entries are no list")
-    return Decoder(entries, arrays, given).value(structure.get("root"))
+    return Saved(data, trusted).value()
+
+
+class Saved:
+    """The bytes of a saved file, looked into: only what is asked for is made, or imported.
+
+    Parameters
+    ----------
+    data : bytes
+    trusted : mapping of str to object, optional
+        The user's own parts of it, by "module:name".
+
+    Raises
+    ------
+    SavedFileError, ValueError
+        As `from_bytes`.
+    """
+
+    def __init__(self, data: bytes, trusted: Trusted | None = None) -> None:
+        current_limits().check("unpacked_bytes", len(data))
+        structure, self._arrays = unpacked_structure(data)
+        self._trusted = {} if trusted is None else trusted
+        if not isinstance(self._trusted, Mapping):
+            raise ValueError(f"trusted must be a mapping by 'module:name', got {trusted!r}")
+        entries = structure.get("entries")
+        if not isinstance(entries, list):
+            raise SavedFileError("its entries are no list")
+        check_table(entries, self._arrays)
+        self._entries, self._root = entries, structure.get("root")
+
+    def value(self, *path: str) -> Any:
+        """What stands at a path of keys of dictionaries and names of parts; by default, all."""
+        wanted = self._at(path) if path else EVERYTHING
+        made = Decoder(self._entries, self._arrays, self._trusted, wanted)
+        return made.value(self._at(path))
+
+    def word(self, *path: str) -> str | None:
+        """The word, or the name, of the part at a path, which is not made; None where there is none."""
+        found = self._at(path)
+        return None if found is None else str(next(iter(self._entries[found["entry"]].values())))
+
+    def _at(self, path: Sequence[str]) -> Any:
+        found: Any = self._root
+        for name in path:
+            entry = self._entries[found["entry"]]
+            found = (entry.get("with") or dict(entry["dict"]))[name]
+        return found
 
 
 def save_value(path: str | os.PathLike[str], value: Any) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import pkgutil
 import re
 import types
 from collections import deque
@@ -23,13 +22,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from sklearn.gaussian_process import kernels as kernel_module
-from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.core.files.archive import KINDS, SavedFileError
+
+SKLEARN = "sklearn.gaussian_process.kernels"
+"""Where kernels come from; it is imported where one is made, since that takes two seconds."""
+
+SAID = re.compile(r"^(?:class |    __word__ = \")(\w+)", re.MULTILINE)
+"""What a class is called in a text, and what word it gives itself."""
+
+PACKAGE = Path(__file__).parents[2]
 
 HOUSES = (
     "core",
@@ -71,8 +77,13 @@ def is_part(kind: object) -> TypeGuard[type]:
     package, _, module = kind.__module__.partition(".")
     if package != "tvbandits" or module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
         return False
-    plain = is_dataclass(kind) or is_named_tuple(kind) or issubclass(kind, Kernel)
+    plain = is_dataclass(kind) or is_named_tuple(kind) or is_kernel(kind)
     return "<" not in kind.__qualname__ and (hasattr(kind, "__saved__") or plain)
+
+
+def is_kernel(kind: type) -> bool:
+    """Whether it is a kernel of scikit-learn, or made from one."""
+    return any((each.__module__, each.__name__) == (SKLEARN, "Kernel") for each in kind.__mro__)
 
 
 def is_named_tuple(kind: type) -> bool:
@@ -80,14 +91,42 @@ def is_named_tuple(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
+@cache
 def part_by(word: str) -> type | None:
-    """The class that has a word, if there is one."""
-    return next((found[word] for found in map(parts_in, HOUSES) if word in found), None)
+    """The class that has a word, if there is one; only modules that may define it are imported."""
+    for house in HOUSES:
+        for module in modules_by_word(house).get(word, ()):
+            found = parts_in(module)
+            if word in found:
+                return found[word]
+    return None
 
 
 @cache
-def parts_in(house: str) -> dict[str, type]:
-    """The parts that a package defines, by their words.
+def modules_by_word(house: str) -> dict[str, list[str]]:
+    """The modules of a package that say a word: the name of a class in them, or a word of its own."""
+    found: dict[str, list[str]] = {}
+    for module, source in sources_of(house).items():
+        for word in dict.fromkeys(SAID.findall(source)):
+            found.setdefault(word, []).append(module)
+    return found
+
+
+@cache
+def sources_of(house: str) -> dict[str, str]:
+    """The text of every module of a package, but for what is `OUTSIDE`, by the module's name."""
+    found = {}
+    for path in sorted((PACKAGE / house).rglob("*.py")):
+        inside = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(inside).removesuffix(".__init__")
+        if not name.startswith(OUTSIDE):
+            found[f"tvbandits.{name}"] = path.read_text(encoding="utf-8")
+    return found
+
+
+@cache
+def parts_in(module: str) -> dict[str, type]:
+    """The parts that a module defines, by their words.
 
     Raises
     ------
@@ -95,21 +134,11 @@ def parts_in(house: str) -> dict[str, type]:
         If two of them have one word.
     """
     found: dict[str, type] = {}
-    for module in _modules(f"tvbandits.{house}"):
-        for kind in vars(import_module(module)).values():
-            mine = is_part(kind) and kind.__module__ == module
-            if mine and found.setdefault(word_of(kind), kind) is not kind:
-                raise ValueError(f"{module} and another module have a part {word_of(kind)!r}")
+    for kind in vars(import_module(module)).values():
+        mine = is_part(kind) and kind.__module__ == module
+        if mine and found.setdefault(word_of(kind), kind) is not kind:
+            raise ValueError(f"{module} has two parts {word_of(kind)!r}")
     return found
-
-
-def _modules(name: str) -> Iterator[str]:
-    """A module, and those inside of it, but for what is `OUTSIDE`."""
-    if name.removeprefix("tvbandits.").startswith(OUTSIDE):
-        return
-    yield name
-    for inside in pkgutil.iter_modules(getattr(import_module(name), "__path__", ())):
-        yield from _modules(f"{name}.{inside.name}")
 
 
 def check_types(kind: type, parts: Mapping[str, Any]) -> None:
@@ -281,10 +310,8 @@ class Encoder:
     def _made(self, value: Any) -> dict[str, Any]:
         """What is made by a constructor, or has only a name."""
         kind = type(value)
-        if isinstance(value, Kernel):
-            if is_part(kind) or (
-                kind.__module__ == kernel_module.__name__ and kind.__name__ in KERNELS
-            ):
+        if is_kernel(kind):
+            if is_part(kind) or (kind.__module__ == SKLEARN and kind.__name__ in KERNELS):
                 parts = value.get_params(deep=False)
                 return {"kernel": word_of(kind), "with": self._parts(parts)}
         elif is_part(kind):
@@ -365,15 +392,21 @@ def _references(entry: dict[str, Any]) -> Iterator[Any]:
 _ARRAYS, _LEVELS = ("array", "number"), 2
 
 
+EVERYTHING = object()
+
+
 class Decoder:
     """Reads the table of entries, first to last.
 
     Parameters
     ----------
     entries : list
+        Checked by `check_table`.
     arrays : list of arrays
     trusted : mapping of str to object
         Parts of the user's, by `module:name`.
+    wanted : reference, optional
+        Make only what this refers to, not every entry.
 
     Raises
     ------
@@ -381,13 +414,20 @@ class Decoder:
         If an entry is not of the form that `Encoder` gives it, or names what cannot be read back.
     """
 
-    def __init__(self, entries: list[Any], arrays: list[Any], trusted: Trusted) -> None:
-        check_table(entries, arrays)
+    def __init__(
+        self, entries: list[Any], arrays: list[Any], trusted: Trusted, wanted: Any = EVERYTHING
+    ) -> None:
         self._arrays, self._trusted = arrays, trusted
-        self._made: list[Any] = []
-        for number, entry in enumerate(entries):
+        self._made: dict[int, Any] = {}
+        needed = set(range(len(entries)))
+        if wanted is not EVERYTHING:
+            needed = set(_references({"wanted": wanted}))
+            for number in reversed(range(len(entries))):
+                if number in needed:
+                    needed.update(_references(entries[number]))
+        for number in sorted(needed):
             try:
-                self._made.append(self._value(entry))
+                self._made[number] = self._value(entries[number])
             except SavedFileError:
                 raise
             except Exception as error:
@@ -402,7 +442,7 @@ class Decoder:
             return ref
         if isinstance(ref, dict) and len(ref) == 1:
             (kind, what), *_ = ref.items()
-            if kind == "entry" and type(what) is int and 0 <= what < len(self._made):
+            if kind == "entry" and type(what) is int and what in self._made:
                 return self._made[what]
             if kind == "float" and what in ("nan", "inf", "-inf"):
                 return float(what)
@@ -460,16 +500,16 @@ class Decoder:
         """A kernel, by the list or of the project."""
         name, parts = entry["kernel"], self._named_parts(entry)
         if name in KERNELS:
-            return getattr(kernel_module, name)(**parts)
+            return getattr(import_module(SKLEARN), name)(**parts)
         kind = _part(name)
-        if not issubclass(kind, Kernel):
+        if not is_kernel(kind):
             raise SavedFileError(f"{name[:80]!r} is no kernel")
         return kind(**parts)
 
     def made(self, entry: dict[str, Any]) -> Any:
         """A part of the project, from what it says that it takes."""
         kind, parts = _part(entry["value"]), self._named_parts(entry)
-        if issubclass(kind, Kernel):
+        if is_kernel(kind):
             raise SavedFileError(f"{entry['value']!r} is a kernel")
         make: Callable[..., Any] = getattr(kind, "__restored__", kind)
         check_types(kind, parts)

@@ -26,7 +26,7 @@ from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.parameters import PerParameter
+from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime

@@ -1,0 +1,247 @@
+"""What a journal says has happened: rewards, answers and points that are out, without any beliefs.
+
+It follows the rows as a bandit does, and needs none of what a bandit believes with, which takes seconds
+to import and to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tvbandits.bandit.told import (
+    ToldReadings,
+    checked_told,
+    corrected,
+    decision_time,
+    kept_answers,
+    noted,
+    readings_at,
+    still_out,
+)
+from tvbandits.campaign.store.errors import reading
+from tvbandits.campaign.store.rows import Row, optional, points
+from tvbandits.campaign.store.store import Snapshot, Store
+from tvbandits.core.arrays import Array
+from tvbandits.core.files.journal import numbers
+from tvbandits.core.files.saving import Saved
+from tvbandits.core.observations import Observations, Plays, Source
+from tvbandits.core.protocols import Domain
+
+if TYPE_CHECKING:
+    from tvbandits.campaign.following import Replayer
+
+
+OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
+"""What it has in common with the state of a bandit."""
+
+
+class KeepingOnRecord(NamedTuple):
+    """How many answers are kept, as of `Asking`."""
+
+    reuse_answers: bool = False
+    most_answers: int | None = None
+
+
+class NotFollowedError(Exception):
+    """A row says something that only a bandit can follow."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What is on record after so many rows.
+
+    Attributes
+    ----------
+    seq, head : int, str
+        Of the latest row.
+    open : tuple of Row
+        Of an operation that somebody has begun and not ended.
+    domain, noise_variance
+        As of the recipe.
+    rewards, answers, failed, pending, time, asked_for
+        As of a bandit's state.
+    questions, cost : int, float
+        Asked so far, and what they have cost.
+    asking : KeepingOnRecord
+        What becomes of older answers when others come.
+    tells_only : bool
+        Whether a bandit that is told does no more than take note: it asks nobody, and learns nothing
+        before the next decision. What it can take note of it can be told.
+    """
+
+    seq: int
+    head: str
+    open: tuple[Row, ...]
+    domain: Domain
+    noise_variance: float
+    rewards: Observations
+    answers: Observations
+    failed: Plays
+    pending: Plays
+    time: float | None
+    asked_for: float | None
+    questions: int
+    cost: float
+    asking: KeepingOnRecord
+    tells_only: bool
+
+    @classmethod
+    def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
+        """After the rows that a snapshot was made after."""
+        saved = Saved(snapshot.data, trusted)
+        with reading(f"{snapshot.place}: the snapshot after row {snapshot.seq}"):
+            queries = ("state", "info", "queries")
+            keeping, pool = KeepingOnRecord(), None
+            if saved.word("recipe", "asking"):
+                names = ("reuse_answers", "most_answers", "pool_size")
+                *kept, pool = (saved.value("recipe", "asking", name) for name in names)
+                keeping = KeepingOnRecord(*kept)
+            # A fit, an event, the width of BBKB and a limited pool look at beliefs when told.
+            plain = saved.word("recipe", "confidence") == "Fixed" and not any(
+                saved.word("recipe", part) for part in ("learn", "reset")
+            )
+            return cls(
+                seq=snapshot.seq,
+                head=snapshot.head,
+                open=(),
+                domain=saved.value("recipe", "domain"),
+                noise_variance=saved.value("recipe", "noise_variance"),
+                **{name: saved.value("state", name) for name in OF_STATE},
+                questions=saved.value(*queries, "total_asked"),
+                cost=saved.value(*queries, "total_cost"),
+                asking=keeping,
+                tells_only=plain and pool is None and not asks,
+            )
+
+    def at(self, replayer: Replayer) -> Ledger:
+        """Where a bandit is that has followed the journal."""
+        state = replayer.bandit.state
+        return replace(
+            self,
+            seq=replayer.seq,
+            head=replayer.head,
+            open=tuple(replayer.open),
+            **{name: getattr(state, name) for name in OF_STATE},
+            questions=state.info.queries.total_asked,
+            cost=state.info.queries.total_cost,
+        )
+
+    def caught_up(self, store: Store) -> Ledger:
+        """At the end of the journal.
+
+        Raises
+        ------
+        NotFollowedError
+            If a row says something that only a bandit can follow.
+        """
+        return self.following(store.rows(self.seq, self.head), str(store.place))
+
+    def following(self, rows: Iterable[Row], place: str) -> Ledger:
+        """So many rows on."""
+        ledger = self
+        for row in rows:
+            with reading(f"{place}: row {row.seq} ({row.kind})"):
+                ledger = ledger.followed(row)
+        return ledger
+
+    def followed(self, row: Row) -> Ledger:
+        """One row on."""
+        after = replace(self, seq=row.seq, head=row.digest)
+        if row.kind in ("meant", "consulting", "consulted"):
+            return replace(after, open=(*self.open, row))
+        if row.kind == "failed":
+            return replace(after, open=())
+        for said in self.open:
+            if said.kind == "consulted":
+                after = after._consulted(said.body)
+        return replace(after._with(row.kind, row.body), open=())
+
+    def _with(self, kind: str, body: Mapping[str, Any]) -> Ledger:
+        if kind == "told":
+            return self.told(body)
+        if kind == "asked":
+            X = self._points(body["got"])
+            now = decision_time(self) if body["t"] is None else float(body["t"])
+            pending = self.pending.append(X, np.full(len(X), now))
+            return replace(self, pending=pending, asked_for=now)
+        if kind == "dropped":
+            return replace(self, pending=self.pending.dropped(self._points(body["X"])))
+        if kind == "answers" and body["t"] is not None:
+            noise = self.noise_variance if body["variance"] is None else body["variance"]
+            return self._answered({**body, "variance": noise}, replaces=False)
+        if kind == "questions":
+            return replace(self, questions=self.questions + len(body["got"]))
+        if kind in ("corrected", "retracted"):
+            X, t = self._points(body["X"]), optional(body["t"])
+            if kind == "retracted":
+                readings, _, rows = readings_at(self, self, X, t)
+                return self._retold(readings.without(rows))
+            y, variance, to = (optional(body[name]) for name in ("y", "variance", "to"))
+            return self._retold(corrected(self, self, X, y, t, variance, to))
+        raise NotFollowedError(kind)
+
+    def told(self, given: Mapping[str, Any]) -> Ledger:
+        """Once what is given is told.
+
+        Raises
+        ------
+        ValueError
+            As `Bandit.tell`.
+        """
+        t, variance = optional(given["t"]), optional(given["variance"])
+        asked_for = decision_time(self) if self.asked_for is None else self.asked_for
+        told = checked_told(
+            self.domain,
+            self.noise_variance,
+            self.pending,
+            asked_for,
+            self._points(given["X"]),
+            numbers(given["y"]),
+            t,
+            variance,
+        )
+        return replace(self, **noted(self, told))
+
+    def _consulted(self, body: Mapping[str, Any]) -> Ledger:
+        """Once the expert has been asked, and has answered or was away."""
+        asked = replace(self, questions=self.questions + len(body["X"]))
+        if "failure" in body:
+            return asked
+        return replace(asked._answered(body, replaces=True), cost=self.cost + float(body["cost"]))
+
+    def _answered(self, body: Mapping[str, Any], *, replaces: bool) -> Ledger:
+        values = numbers(body["values"])
+        has = ~np.isnan(values)
+        variance = np.broadcast_to(numbers(body["variance"]), len(values))
+        n = int(has.sum())
+        source = np.full(n, Source.EXPERT, dtype=np.uint8)
+        X, t = self._points(body["X"])[has], np.full(n, float(body["t"]))
+        fresh = Observations(X, t, values[has], variance[has], source)
+        answers, _ = kept_answers(self.asking, self.answers, (0, 0), fresh, replaces)
+        return replace(self, answers=answers)
+
+    def _retold(self, readings: ToldReadings) -> Ledger:
+        """Once other readings take the place of all that was told."""
+        none, no_plays = (
+            Observations.empty(self.domain.dimension),
+            Plays.none(self.domain.dimension),
+        )
+        made = replace(
+            self, rewards=none, failed=no_plays, pending=no_plays, time=None, asked_for=None
+        )
+        for told in readings.in_turn():
+            made = replace(made, **noted(made, told))
+        out = still_out(self.asked_for, made.time)
+        return replace(made, pending=self.pending, asked_for=out)
+
+    def _points(self, rows: Any) -> Array:
+        X = numbers(rows)
+        if X.size and (X.ndim, X.shape[-1]) != (2, self.domain.dimension):
+            raise ValueError(
+                f"points of {self.domain.dimension} coordinates are expected, got {rows}"
+            )
+        return points(X, self.domain.dimension)

@@ -1,0 +1,105 @@
+"""A kernel for a space with names, to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    Hyperparameter,
+    Kernel,
+    Matern,
+    NormalizedKernelMixin,
+    StationaryKernelMixin,
+)
+
+from tvbandits.core.arrays import Array, finite_number, is_infinite, positive_number
+from tvbandits.core.parameters import Category, Parameter
+
+
+class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
+    """A Matern kernel with one length scale for each parameter, in the unit of its columns.
+
+    k(x, x') = Matern_nu(r), r^2 = sum over parameters of the squared distance in their columns, over the
+    squared scale. Two points that differ in a category alone have r = sqrt(2) / scale.
+
+    Parameters
+    ----------
+    scales : array of shape (p,)
+        A length scale for each parameter.
+    scales_bounds : array of shape (p, 2), pair of floats, or "fixed"
+        Where a fit may look for them.
+    parts : tuple of (str, int)
+        Name and number of columns of each parameter, in their order.
+    nu : float
+        Smoothness; infinity is the squared exponential (RBF).
+    """
+
+    def __init__(
+        self,
+        scales: Any,
+        scales_bounds: Any = (1e-3, 1e3),
+        parts: tuple[tuple[str, int], ...] = (),
+        nu: float = 2.5,
+    ) -> None:
+        self.scales = scales
+        self.scales_bounds = scales_bounds
+        self.parts = parts
+        self.nu = nu
+
+    @property
+    def hyperparameter_scales(self) -> Hyperparameter:
+        """The length scales."""
+        return Hyperparameter("scales", "numeric", self.scales_bounds, len(self.parts))
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
+        widths = [width for _, width in self.parts]
+        rows = np.atleast_2d(X)
+        if rows.shape[1] != sum(widths):
+            raise ValueError(
+                f"{self!r} sees points of dimension {sum(widths)}, got {rows.shape[1]}"
+            )
+        each = Matern(np.repeat(np.atleast_1d(self.scales), widths), nu=self.nu)
+        if not eval_gradient:
+            return each(rows, Y)
+        if self.hyperparameter_scales.fixed:
+            K = each(rows, Y)
+            return K, np.empty((*K.shape, 0))
+        # Columns of one parameter share a scale, so that their logarithmic slopes add up.
+        K, slopes = each(rows, Y, eval_gradient=True)
+        return K, np.add.reduceat(slopes, np.cumsum([0, *widths[:-1]]), axis=2)
+
+    def __repr__(self) -> str:
+        scales = np.atleast_1d(self.scales)
+        said = ", ".join(
+            f"{name}={scale:.3g}" for (name, _), scale in zip(self.parts, scales, strict=True)
+        )
+        return f"PerParameter({said}, nu={self.nu:g})"
+
+
+def starting_kernel(
+    names: Sequence[str], parameters: Sequence[Parameter], nu: float, share: float
+) -> PerParameter:
+    """A kernel of variance 1 with a length scale for each parameter, as `Space.kernel` says.
+
+    Raises
+    ------
+    ValueError
+        If `nu` or `share` is not positive, or `share` is not finite.
+    """
+    if not is_infinite(nu):
+        nu = positive_number("nu", nu)
+    share = finite_number("share", share, above=0.0, high=1e6)
+    scales, bounds = [], []
+    for part in parameters:
+        if isinstance(part, Category):
+            scale, low, high = 1.0, 0.2, 20.0
+        else:
+            scale, low, high = share * part.extent, 0.01 * part.extent, 10 * part.extent
+            low = max(low, 0.2) if part.size else low
+        scales.append(min(max(scale, low), high))
+        bounds.append((low, high))
+    parts = tuple(zip(names, (part.width for part in parameters), strict=True))
+    return PerParameter(np.array(scales), np.array(bounds), parts, float(nu))
