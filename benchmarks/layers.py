@@ -108,7 +108,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
 }
 """What takes the place of each layer."""
 
-ASKED_ONLY = {"search for seasons", "every fourth question"}
+ASKED_ONLY = {"every fourth question"}
 ALONE_ONLY = {"lasting width"}
 
 
