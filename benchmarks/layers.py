@@ -108,7 +108,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
 }
 """What takes the place of each layer."""
 
-ASKED_ONLY = {"search for seasons", "every fourth question"}
+ASKED_ONLY = {"every fourth question"}
 ALONE_ONLY = {"lasting width"}
 
 
@@ -237,7 +237,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     made = []
     for layer, some in rows[rows.layer != ""].groupby("layer", sort=False):
         joined = some.set_index(keys).join(all_there.add_suffix("_all"), how="inner")
-        logs = np.log(joined.regret / joined.regret_all)
+        logs = pd.Series(np.log(joined.regret / joined.regret_all))
         slower = joined.seconds.sum() / joined.seconds_all.sum()
         ratio = math.exp(logs.mean())
         line = {"layer": layer, "pairs": len(logs), "regret": ratio}

@@ -247,13 +247,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--policies", nargs="+", default=[*STATIONS, *VISITED], metavar="NAME")
     given = parser.parse_args()
-    for case, players, play in (("stations", STATIONS, stations), ("banners", VISITED, banners)):
-        for name in players if case in given.cases else ():
-            if name not in given.policies:
-                continue
-            runs = [play(players[name], seed) for seed in range(given.seeds)]  # type: ignore[operator]
-            regrets = ", ".join(f"{run.regret:.2f}" for run in runs)
-            slow = np.mean([run.milliseconds for run in runs])
+    runs: dict[str, dict[str, Callable[[int], Played]]] = {
+        "stations": {name: partial(stations, make) for name, make in STATIONS.items()},
+        "banners": {name: partial(banners, make) for name, make in VISITED.items()},
+    }
+    for case in given.cases:
+        for name in filter(given.policies.__contains__, runs[case]):
+            played = [runs[case][name](seed) for seed in range(given.seeds)]
+            regrets = ", ".join(f"{run.regret:.2f}" for run in played)
+            slow = np.mean([run.milliseconds for run in played])
             print(f"{case}: {name:28} {regrets}; {slow:.2f} ms a decision", flush=True)
 
 

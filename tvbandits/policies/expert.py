@@ -89,7 +89,7 @@ def learned_parts(
     if _takes_an_ensemble(
         domain, kernel, learn, common, MOST_CANDIDATES if asks else SMALL_NETWORK
     ):
-        common = replace(common, posterior=ModelEnsemble("both", season="find" if asks else None))
+        common = replace(common, posterior=ModelEnsemble("both"))
         parts = {} if asks else {"acquisition": LastingBound()}
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
     start, every, common = _fitted(domain, kernel, as_rule(learn, every), common)
