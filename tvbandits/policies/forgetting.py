@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from inspect import Parameter
 from typing import Any, Literal
 
+import tvbandits.policies.theory as theory
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import (
@@ -36,7 +37,6 @@ from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time, without_bounds
-from tvbandits.policies import theory
 from tvbandits.policies.setting import (
     Common,
     Learn,
