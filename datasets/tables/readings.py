@@ -11,6 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,11 @@ def read_table(source: Source, name: str = "source") -> pd.DataFrame:
     path = file_path(name, source)
     with naming(path):
         return _frame(path)
+
+
+def naming_source(source: Source) -> AbstractContextManager[None]:
+    """Name the file, where it is one, in what is wrong with its table."""
+    return nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
 
 
 def _frame(path: Path) -> pd.DataFrame:
@@ -362,22 +368,23 @@ def from_long(
     when = [time] if isinstance(time, str) else several("time", time, needs)
     if not when:
         raise ValueError(f"time must be {needs}, got none")
-    named = [*(("time", each) for each in when), ("sensor", sensor), ("value", value)]
-    for name, column in named:
-        if not isinstance(column, str) or column not in table.columns:
-            there = ", ".join(repr(str(each)) for each in table.columns)
-            raise ValueError(
-                f"{name}={shown(column)} is no column; columns missing; there are {there}"
-            )
-    ids = pd.Series(as_ids(table[sensor]), index=table.index)
-    said = table[value].notna() & _says_something(table[value]) & (ids != "")
-    table, ids = table[said], ids[said]
-    if table.empty:
-        raise ValueError(f"no row has both {sensor} and {value}")
-    texts = [table[name].astype(str).str.strip() for name in when]
-    together = [" ".join(parts) for parts in zip(*texts, strict=True)]
-    times = as_times(table[when[0]] if len(when) == 1 else together, " ".join(when))
-    numbers = as_numbers(pd.DataFrame({value: table[value]}), "column")[value].to_numpy()
+    with naming_source(rows):
+        named = [*(("time", each) for each in when), ("sensor", sensor), ("value", value)]
+        for name, column in named:
+            if not isinstance(column, str) or column not in table.columns:
+                there = ", ".join(repr(str(each)) for each in table.columns)
+                raise ValueError(
+                    f"{name}={shown(column)} is no column; columns missing; there are {there}"
+                )
+        ids = pd.Series(as_ids(table[sensor]), index=table.index)
+        said = table[value].notna() & _says_something(table[value]) & (ids != "")
+        table, ids = table[said], ids[said]
+        if table.empty:
+            raise ValueError(f"no row has both {sensor} and {value}")
+        texts = [table[name].astype(str).str.strip() for name in when]
+        together = [" ".join(parts) for parts in zip(*texts, strict=True)]
+        times = as_times(table[when[0]] if len(when) == 1 else together, " ".join(when))
+        numbers = as_numbers(pd.DataFrame({value: table[value]}), "column")[value].to_numpy()
     columns = sorted(set(ids), key=lambda each: (not each.isdigit(), each.zfill(20)))
     begins, grid = (
         (times, times.unique().sort_values())

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -21,7 +19,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
 )
 from tvbandits.core.coercion import file_paths, several, shown, text
-from tvbandits.core.files.reading import File, naming
+from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
@@ -34,6 +32,7 @@ from tvbandits.datasets.tables.readings import (
     as_ids,
     as_numbers,
     even,
+    naming_source,
     read_table,
     spanned,
     wide,
@@ -164,7 +163,7 @@ def sensor_field(
     _check_options(id, unit, name, noise_variance, noise)
     places = read_places(sites, id, coordinates)
     rows = read_table(values, "values")
-    with nullcontext() if isinstance(values, pd.DataFrame) else naming(Path(values)):
+    with naming_source(values):
         table = wide(rows, places.index)
     common = [sensor for sensor in table.columns if sensor in places.index]
     if not common:

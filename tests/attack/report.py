@@ -145,14 +145,19 @@ Attack = Callable[[int, int], Tally]
 """`attack(count, seed)`: about so many attempts, drawn from a seed."""
 
 
-def once(found: Count, example: str, trial: Callable[[], str | None]) -> None:
-    """Make one trial, and count what came of it."""
+def once(
+    found: Count,
+    example: str,
+    trial: Callable[[], str | None],
+    allowed: tuple[type[Exception], ...],
+) -> None:
+    """Make one trial, and count what came of it; errors that are allowed say what to do."""
     try:
         with strictly():
             outcome = trial()
     except Found as fault:
         found.fault(fault.kind, f"{example}: {fault}")
-    except FactorisationError:
+    except allowed:
         found.also("refused with a remedy")
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -164,7 +169,7 @@ def once(found: Count, example: str, trial: Callable[[], str | None]) -> None:
 
 
 def in_the_loop(
-    count: int = 1000, quick: int = 20
+    count: int = 1000, quick: int = 20, allowed: tuple[type[Exception], ...] = (FactorisationError,)
 ) -> Callable[[Callable[[Count, int, int], Iterable[Trial]]], Attack]:
     """Make an attack of a function that gives trials, with its usual and its quick count."""
 
@@ -179,7 +184,7 @@ def in_the_loop(
                 every, name, console=screen, disable=not sys.stderr.isatty()
             ):
                 found.tried()
-                once(found, example, trial)
+                once(found, example, trial, allowed)
             return found.tally
 
         attack.usual = count, quick  # type: ignore[attr-defined]

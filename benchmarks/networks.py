@@ -1,6 +1,6 @@
 """A bank of models on networks of sensors: regret, coverage and time, beside players without a model.
 
-    python -m benchmarks.bank VALUES SITES --noise-variance V [--answers B] [--seeds N]
+    python -m benchmarks.networks VALUES SITES --noise-variance V [--answers B] [--seeds N]
 
 VALUES and SITES are tables as `tvbandits.datasets.sensor_field` reads them.
 """

@@ -1,6 +1,6 @@
 """What a step of the bandit costs that plays a bank of models, part by part, and late in a long run.
 
-    python -m benchmarks.bank_steps [--steps 120] [--late 1000 20000] [NAME ...]
+    python -m benchmarks.ensemble_steps [--steps 120] [--late 1000 20000] [NAME ...]
 
 `frugal_gp_ucb` with three answers a step on candidates of a line, over which a bump drifts, and on
 networks of places that change at random. Printed are medians of milliseconds of processor time over the
@@ -165,7 +165,9 @@ def late(at: Sequence[int], steps: int) -> None:
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bank_steps", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.ensemble_steps", description=__doc__
+    )
     parser.add_argument("names", nargs="*", choices=[*CASES, []], metavar="NAME")
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--late", type=int, nargs="*", default=[])
