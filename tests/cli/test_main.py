@@ -225,6 +225,7 @@ def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) 
     assert (said.status, "No such file" in said.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_plot_draws_the_same_picture_again(command: Command, tmp_path: Path) -> None:
     names = [f"--policy={name}" for name in POLICIES]
     command(

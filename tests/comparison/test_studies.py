@@ -39,6 +39,7 @@ def plain(runs: Any) -> dict[Any, Any]:
     }
 
 
+@pytest.mark.slow
 def test_tasks_give_the_rows_of_a_comparison_in_any_process() -> None:
     expected = plain(iterate(PLAN))
     assert plain(play_task(task) for task in reversed(tasks_of(PLAN))) == expected

@@ -60,6 +60,7 @@ def searched(problem: Any, t: float) -> float:
     return -min(float(start.fun), float(downhill.fun))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [*NAMES, *BOXES])
 def test_no_search_ends_above_it_and_one_reaches_it(text: str) -> None:
     problem = realised(text + LOW.get(text, ""), 60)

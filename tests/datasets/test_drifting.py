@@ -169,6 +169,7 @@ def test_the_autoregression_has_unit_variance() -> None:
     assert covariance[0, 0] == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_field_has_the_correlation_it_says() -> None:
     problem = AutoregressiveArms(side=3)
     line = np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])

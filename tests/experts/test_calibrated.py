@@ -111,6 +111,7 @@ def test_intervals_hold_what_they_should(n: int, bias: float, ratio: float) -> N
     assert 0.89 <= near <= 0.99
 
 
+@pytest.mark.slow
 def test_verdicts_over_seeds() -> None:
     def share(verdict: str, ratio: float, bias: float = 0.0) -> float:
         found = [estimated(drawn(s, 80, bias=bias, ratio=ratio)) for s in range(100)]

@@ -83,7 +83,11 @@ def test_the_chain_has_forgotten_its_start_where_the_law_is_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "sampler", [mcmc(KERNEL, 3, MIXED), exact(KERNEL, 3)], ids=["mcmc", "exact"]
+    "sampler",
+    [
+        pytest.param(mcmc(KERNEL, 3, MIXED), marks=pytest.mark.slow, id="mcmc"),
+        pytest.param(exact(KERNEL, 3), id="exact"),
+    ],
 )
 def test_law_of_all_subsets(sampler: Sampler) -> None:
     assert p_value_of(sampler, law(KERNEL, 3), SUBSETS, 4000) > 0.01
@@ -185,6 +189,7 @@ def test_large_identity_and_steep_spectra_neither_overflow_nor_underflow() -> No
         assert len(set(k_dpp.sample_mcmc(K, 150, steps=50, rng=rng).indices.tolist())) == 150
 
 
+@pytest.mark.slow
 def test_rank_deficient_kernel_follows_the_law_of_the_jittered_one() -> None:
     F = np.random.default_rng(11).standard_normal((8, 2))
     K = F @ F.T
@@ -193,6 +198,7 @@ def test_rank_deficient_kernel_follows_the_law_of_the_jittered_one() -> None:
     assert p_value_of(mcmc(K, 3, MIXED), probabilities, SUBSETS, 2000) > 0.01
 
 
+@pytest.mark.slow
 def test_duplicated_items_share_a_place() -> None:
     K = KERNEL[np.ix_([0, 0, 2, 4, 4, 5, 6, 7], [0, 0, 2, 4, 4, 5, 6, 7])]
     for sampler in (exact(K, 3), mcmc(K, 3, MIXED)):

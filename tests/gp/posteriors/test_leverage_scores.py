@@ -84,6 +84,7 @@ def test_a_point_is_kept_with_its_probability() -> None:
     assert counts[0] == draws
 
 
+@pytest.mark.slow
 def test_the_sparse_posterior_of_3000_inputs_is_near_the_exact_one() -> None:
     rng = np.random.default_rng(3)
     kernel, Z = RBF(0.15), rng.random((3000, 2))
