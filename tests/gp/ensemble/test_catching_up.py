@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tvbandits.gp.ensemble import ensemble
 from tvbandits.gp.ensemble.catching_up import Read, Said, after
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, filters_of
 from tvbandits.gp.ensemble.models import ModelSpec, Season, SpatialSpec
 
@@ -121,3 +123,22 @@ def test_members_start_afresh_before_all_of_it_or_not_at_all(jump: float, hazard
     np.testing.assert_allclose(found.mean[1], expected.mean[1], rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(found.covariance[1], expected.covariance[1], rtol=1e-6, atol=1e-8)
     assert found.settings == settings
+
+
+def test_a_hundred_readings_a_step_are_taken_in_step_by_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is taken in at once costs the cube of its readings."""
+    taken: list[int] = []
+
+    def counted(filters: Filters, told: list[Read]) -> tuple[Filters, Said]:
+        taken.append(sum(len(each.rows) for each in told))
+        return after(filters, told)
+
+    monkeypatch.setattr(ensemble, "after", counted)
+    bank, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)
+    for t in range(40):
+        rows = rng.integers(0, 9, 100)
+        bank = bank.observe(rows, (rng.random(100) < 0.1 + 0.2 * (rows == 4)) * 1.0, None, float(t))
+    assert taken
+    assert max(taken) <= ensemble.MOST_TOGETHER

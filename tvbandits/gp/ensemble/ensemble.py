@@ -22,7 +22,7 @@ Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on ran
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -66,6 +66,9 @@ NEGLIGIBLE = 1e-2
 
 FORGETTING = 0.99
 """What the weights keep of the evidence at each step."""
+
+MOST_TOGETHER = 128
+"""Readings of a backlog that are taken in at once."""
 
 ACTIVE = 1e-3
 """A model is inactive below this share of the largest weight."""
@@ -200,9 +203,13 @@ class Group:
 
     def caught_up(self, backlog: Sequence[BacklogStep], step: float) -> Group:
         """Once they know all steps since."""
-        since = [each for each in backlog if each[0] > self.time]
-        if not since:
-            return self
+        group = self
+        for part in _together([each for each in backlog if each[0] > self.time]):
+            group = group._knowing(part, step)
+        return group
+
+    def _knowing(self, since: Sequence[BacklogStep], step: float) -> Group:
+        """Once they know these steps, taken in at once."""
         reads = [Read((t - self.time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
         filters, said = after(self.filters, reads)
         density = said.log_density + np.array([of.log_slopes for _, of, _ in since])[:, None]
@@ -227,6 +234,18 @@ class Group:
 
 BacklogStep = tuple[float, Step, Array]
 """The time of a step, the step, and the variance (K,) of readings of differences between places."""
+
+
+def _together(since: Sequence[BacklogStep]) -> Iterator[Sequence[BacklogStep]]:
+    """Steps in pieces of at most `MOST_TOGETHER` readings, or of one step: their cost is cubic."""
+    first, readings = 0, 0
+    for i, (_, of, _) in enumerate(since):
+        if i > first and readings + len(of.rows) > MOST_TOGETHER:
+            yield since[first:i]
+            first, readings = i, 0
+        readings += len(of.rows)
+    if since:
+        yield since[first:]
 
 
 @dataclass(frozen=True)
