@@ -143,6 +143,8 @@ def reading(command: Command, verb: str, site: str, *more: object) -> Said:
 
 def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     late = ("--reward", 25, "--at", 8768)
+    refused = wrong(told("campaign", "ask", "c.db", "--at", 8768))
+    assert "t = 8768 is far ahead of t = 4; nothing is asked: say --yes if it is right" in refused
     assert "AQ05 at t = 8768 is far ahead of t = 4" in wrong(reading(told, "tell", "AQ05", *late))
     fine(reading(told, "tell", "AQ05", *late, "--yes"))
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))

@@ -6,21 +6,18 @@ One that looks like a slip of the pen is asked about before it is told.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
-from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_actions import Call, Sites
-from tvbandits.core.arrays import Array
+from tvbandits.cli.doubts import Doubts, sure
 from tvbandits.core.files.reading import naming, read_csv, unpacked
 
 if TYPE_CHECKING:
@@ -218,82 +215,3 @@ def _say_changed(call: Call, sites: Sites, what: str) -> None:
     name = sites.name(np.asarray(row.body["X"][0]))
     text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
     call.say(text, {what: name, "t": at, "was": value, "told": told})
-
-
-# --- doubts --------------------------------------------------------------------------------
-
-FEWEST = 3
-"""From so many readings there is something to compare with."""
-
-FAR_AHEAD, FAR_OUT = 100, 3
-"""A time further ahead than so many usual steps, a value further out than so many ranges of values."""
-
-
-@dataclass
-class Doubts:
-    """What is usual in a campaign, grown by what is brought.
-
-    Attributes
-    ----------
-    campaign : Campaign
-    times, values : lists of float
-        Of what was told or asked.
-    noise : float
-        Deviation of a reading.
-    """
-
-    campaign: Campaign
-    times: list[float]
-    values: list[float]
-    noise: float
-
-    @classmethod
-    def of(cls, campaign: Campaign) -> Doubts:
-        """Of a campaign as it is."""
-        known = campaign.ledger
-        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
-        return cls(campaign, times, known.rewards.y.tolist(), float(known.noise_variance) ** 0.5)
-
-    def of_reading(self, X: Array, t: float | None, value: float) -> list[str]:
-        """What is odd about it, in words."""
-        found = []
-        name, at = self.campaign.names.name(X[0]), self.campaign.when(t)
-        if t is not None and self._ahead(t):
-            last = self.campaign.when(max(self.times)) if self.times else "now"
-            found.append(f"{name} at {at} is far ahead of {last}")
-        if len(self.values) >= FEWEST and not np.isnan(value):
-            low, high = min(self.values), max(self.values)
-            most = FAR_OUT * max(high - low, 3 * self.noise)
-            if not low - most <= value <= high + most:
-                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
-        return found
-
-    def add(self, t: float | None, value: float) -> None:
-        """It is brought."""
-        self.times += [] if t is None else [t]
-        self.values += [] if np.isnan(value) else [value]
-
-    def _ahead(self, t: float) -> bool:
-        known: Any = np.unique(self.times)
-        steps = np.diff(known)
-        if len(steps) and t - known[-1] > FAR_AHEAD * max(
-            float(np.median(steps)), known[-1] - known[0]
-        ):
-            return True
-        clock = self.campaign.clock
-        return clock is not None and t > clock.now + 1
-
-
-def sure(doubts: list[str], yes: bool) -> None:
-    """Go on if there are none, or if a person says so.
-
-    Raises
-    ------
-    ValueError
-        If nobody does.
-    """
-    if not doubts or yes:
-        return
-    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
-    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
-        raise ValueError(f"{said}; nothing is told: say --yes if it is right")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.cli.doubts import Doubts, sure
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.page import without_nan
@@ -142,12 +143,19 @@ def import_kernels() -> None:
 
 
 def ask(
-    call: Call, at: str | None, n: int | None, among: str | None, without: str | None = None
+    call: Call,
+    at: str | None,
+    n: int | None,
+    among: str | None,
+    without: str | None = None,
+    *,
+    yes: bool = False,
 ) -> None:
     """Where to go next."""
     import_kernels()
     with call.opened() as sites:
         t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
+        sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
         if out is not None:
             rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
         X = sites.campaign.ask(t, n, rows, key=call.key)

@@ -94,13 +94,14 @@ def ask_command(
     n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
     among: Among = None,
     without: Without = None,
+    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
     format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without)
+    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without, yes=yes)
 
 
 @app.command("tell")
