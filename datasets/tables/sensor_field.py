@@ -341,14 +341,25 @@ def named_coordinates(names: Iterable[str]) -> list[str]:
 
 
 def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:
-    """The columns of latitude and longitude, by their names; None if there are no two."""
+    """The columns of latitude and longitude, by their names; None if there is neither.
+
+    Raises
+    ------
+    ValueError
+        If there is one without the other.
+    """
     names = list(columns)
     found = [
         next((name for name in names if plain(name) in known), None)
         for known in (LATITUDE, LONGITUDE)
     ]
     latitude, longitude = found
-    return None if latitude is None or longitude is None else (latitude, longitude)
+    if latitude is not None and longitude is not None:
+        return latitude, longitude
+    if latitude is not None or longitude is not None:
+        there, lacks = (latitude, "longitude") if longitude is None else (longitude, "latitude")
+        raise ValueError(f'there is "{there}" but no {lacks} among {few(map(str, names))}')
+    return None
 
 
 def in_words(columns: Iterable[str]) -> str:

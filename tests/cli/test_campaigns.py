@@ -277,6 +277,8 @@ def test_history_is_that_of_the_bandit(command: Command, played: Path) -> None:
     assert [row["t"] for row in last] == [4.0, 5.0]
     assert [row["time"] for row in last] == ["2024-01-01 04:00:00", "2024-01-01 05:00:00"]
     assert last[0]["site"] in ("north", "mill", "south", "east")
+    assert command("history", played, "--last", 2).err == "2 of 5 rows; --last 0 for all\n"
+    assert command("history", played).err == ""
 
 
 def test_forecasts_are_predictions_best_first(command: Command, played: Path) -> None:

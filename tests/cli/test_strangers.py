@@ -94,6 +94,14 @@ def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> N
     assert np.allclose(X[2] - X[0], [east, 0.0], rtol=1e-3)
 
 
+def test_a_latitude_alone_is_no_plane(command: Command) -> None:
+    sites = Path("sites.csv").read_text()
+    Path("sites.csv").write_text(sites.replace("lon", "longtude", 1))
+    refused = wrong(command("campaign", "new", "c.db", "--config", "c.toml"))
+    assert "there is \"lat\" but no longitude among 'lat', 'longtude'" in refused
+    assert not Path("c.db").exists()
+
+
 def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
     fine(command("campaign", "new", "c.db", "--config", "c.toml"))
     Path("day.csv").write_text("lat,lon,time,reward\n48.14,11.50,1,40\n48.26,11.58,1,20\n")

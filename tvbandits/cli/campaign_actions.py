@@ -218,11 +218,14 @@ def history(call: Call, last: int) -> None:
         raise ValueError(f"--last must be at least 0, got {last}")
     with call.opened() as sites:
         columns = sites.campaign.history_columns
-        found = [np.asarray(column).tolist()[-last:] for column in columns.values()]
-        rows = list(zip(*found, strict=True))
+        found = [np.asarray(column).tolist() for column in columns.values()]
+        every = list(zip(*found, strict=True))
+        rows = every[-last:]
         if call.shape == "json":
             print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
             return
+        if len(rows) < len(every):
+            print(f"{len(rows)} of {len(every)} rows; --last 0 for all", file=sys.stderr)
         table = csv.writer(sys.stdout, lineterminator="\n")
         for cells in (columns, *rows):
             table.writerow(["" if each != each else without_formula(each) for each in cells])
