@@ -101,6 +101,7 @@ def test_it_solves_its_equations(clip: float, ratio: float) -> None:
 CASES = [(0.0, 1.0), (1.0, 1.0), (0.0, 10.0), (3.0, 10.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bias", "ratio"), CASES)
 @pytest.mark.parametrize("n", [10, 60])
 def test_intervals_hold_what_they_should(n: int, bias: float, ratio: float) -> None:

@@ -107,6 +107,7 @@ REACHES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from(REACHES), st.booleans())
 @settings(deadline=None, max_examples=150)
 def test_answers_are_those_of_a_look_at_every_row(
@@ -138,6 +139,7 @@ def test_answers_are_those_of_a_look_at_every_row(
                 assert said.variance[row] == pytest.approx(aged, rel=1e-14)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["last", "first"]))
 @settings(deadline=None, max_examples=30)
 def test_batches_of_any_size_make_the_same_log(seed: int, duplicates: str) -> None:

@@ -137,6 +137,7 @@ class Wild:
         return Answers(1e6 * np.sin(X[:, 0] * t), 5.0)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000))
 @settings(deadline=None, max_examples=15)
 def test_choices_do_not_depend_on_values(seed: int) -> None:
