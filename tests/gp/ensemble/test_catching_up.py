@@ -8,35 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
 from tvbandits.gp.ensemble import ensemble
 from tvbandits.gp.ensemble.catching_up import Read, Said, after
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, filters_of
-from tvbandits.gp.ensemble.models import ModelSpec, Season, SpatialSpec
+from tvbandits.gp.ensemble.models import SpatialSpec
 
-POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
 TINY = 1e-13
 """Noise in units of the scale must not matter: a filter divides it by the scale of its time."""
 
-ROUGH = ModelSpec(
-    SpatialSpec("identity"), SpatialSpec("matern12", 0.3), 0.5, 0.4, 0.6, 0.1, 50.0, 2.0, 3.0
-)
-SMOOTH = ModelSpec(
-    SpatialSpec("rbf", 0.4),
-    SpatialSpec("rbf", 0.4),
-    0.4,
-    0.6,
-    0.1,
-    0.05,
-    math.inf,
-    6.0,
-    8.0,
-    smooth=True,
-)
-MIXED = ModelSpec(
-    SpatialSpec("matern52", 0.2), SpatialSpec("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0
-)
-DAY = Season(7.3, 0.6, SpatialSpec("matern32", 0.4), harmonics=2, lasts=3.0)
 GROUPS = {
     "rough": [ROUGH, replace(ROUGH, drift_space=SpatialSpec("matern12", 0.9), drift_scale=7.0)],
     "smooth": [SMOOTH, replace(SMOOTH, drift_scale=2.5, level=0.4)],

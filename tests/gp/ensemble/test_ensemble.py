@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_t
 
+from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import (
     FORGETTING,
@@ -23,28 +24,8 @@ from tvbandits.gp.ensemble.models import (
 )
 from tvbandits.queries.plans import questions
 
-POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
 TINY = 1e-13
 
-ROUGH = ModelSpec(
-    SpatialSpec("identity"), SpatialSpec("matern12", 0.3), 0.5, 0.4, 0.6, 0.1, 50.0, 2.0, 3.0
-)
-SMOOTH = ModelSpec(
-    SpatialSpec("rbf", 0.4),
-    SpatialSpec("rbf", 0.4),
-    0.4,
-    0.6,
-    0.1,
-    0.05,
-    math.inf,
-    6.0,
-    8.0,
-    smooth=True,
-)
-MIXED = ModelSpec(
-    SpatialSpec("matern52", 0.2), SpatialSpec("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0
-)
-DAY = Season(7.3, 0.6, SpatialSpec("matern32", 0.4), harmonics=2, lasts=3.0)
 SEASONAL = replace(ROUGH, season=DAY)
 BOTH = replace(SMOOTH, season=DAY)
 SETTINGS = {
