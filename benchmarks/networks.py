@@ -1,4 +1,4 @@
-"""A bank of models on networks of sensors: regret, coverage and time, beside players without a model.
+"""An ensemble on networks of sensors: regret, coverage and time, beside players without a model.
 
     python -m benchmarks.networks VALUES SITES --noise-variance V [--answers B] [--seeds N]
 
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import CAPACITY
 from tvbandits.gp.ensemble.rule import started
 from tvbandits.queries.plans import questions
 
@@ -29,54 +28,27 @@ class Played(NamedTuple):
     seconds: Array
 
 
-Ask = Callable[[FilterEnsemble, float, int, int, np.random.Generator], Index]
-"""Places to ask about, of a bank, for a decision at a time: how many, and how many were asked before."""
-
-Decide = Callable[[FilterEnsemble, float, np.random.Generator], int]
-"""The place to play at a time, of a bank."""
-
-
-def ask_next(
-    bank: FilterEnsemble,
-    t: float,
-    answers: int,
-    asked: int,
-    rng: np.random.Generator,  # noqa: ARG001 - one face
-) -> Index:
-    """The plan `next`."""
-    return questions(bank.beliefs(t), answers, asked)
-
-
-def best_mean(bank: FilterEnsemble, t: float, rng: np.random.Generator) -> int:  # noqa: ARG001 - one face
-    """Greedy on the mean over the bank."""
-    return int(bank.predict(t).mean.argmax())
-
-
-def play(
-    problem: TableProblem,
-    answers: int,
-    seed: int,
-    ask: Ask = ask_next,
-    decide: Decide = best_mean,
-) -> Played:
-    """Play what is decided; after each reward ask about so many places, or read all of them."""
-    rng, chance = np.random.default_rng([seed, 7]), np.random.default_rng([seed, 8])
+def play(problem: TableProblem, answers: int, seed: int) -> Played:
+    """Play the best mean; after each reward ask about so many places, as the plan `next` does."""
+    rng = np.random.default_rng([seed, 7])
     noise = np.sqrt(problem.noise_variance)
     values, sites = problem.values, len(problem.points)
-    bank = started(problem.points, problem.noise_variance, "both", CAPACITY, None)
+    ensemble = started(problem.points, problem.noise_variance, "both", CAPACITY, None)
     asked, row = 0, int(rng.integers(sites))
     regret, covered, seconds = [], [], []
     for step, truth in enumerate(values):
         regret.append(truth.max() - truth[row])
         begun = time.perf_counter()
-        bank = bank.observe([row], truth[[row]] + noise * rng.standard_normal(1), None, step)
+        ensemble = ensemble.observe(
+            [row], truth[[row]] + noise * rng.standard_normal(1), None, step
+        )
         if answers:
-            rows = ask(bank, step + 1.0, answers, asked, chance)
+            rows = questions(ensemble.beliefs(step + 1.0), answers, asked)
             asked += len(rows)
             told = truth[rows] + noise * rng.standard_normal(len(rows))
-            bank = bank.observe(rows, told, None, step)
-        forecast = bank.predict(step + 1.0)
-        row = decide(bank, step + 1.0, chance)
+            ensemble = ensemble.observe(rows, told, None, step)
+        forecast = ensemble.predict(step + 1.0)
+        row = int(forecast.mean.argmax())
         seconds.append(time.perf_counter() - begun)
         if step + 1 < len(values):
             off = np.abs(values[step + 1] - forecast.mean)
@@ -84,19 +56,14 @@ def play(
     return Played(np.array(regret), np.array(covered), np.array(seconds))
 
 
-def arguments(description: str | None, seeds: int) -> argparse.ArgumentParser:
-    """What a network is, how many answers a step, and how many seeds."""
-    parser = argparse.ArgumentParser(description=description)
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.networks", description=__doc__)
     parser.add_argument("values")
     parser.add_argument("sites")
     parser.add_argument("--noise-variance", type=float, required=True)
     parser.add_argument("--answers", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=seeds)
-    return parser
-
-
-def main() -> None:
-    given = arguments(__doc__, seeds=10).parse_args()
+    parser.add_argument("--seeds", type=int, default=10)
+    given = parser.parse_args()
     problem = sensor_field(given.values, given.sites, noise_variance=given.noise_variance)
     known = problem.references()
     print(problem)
@@ -109,7 +76,7 @@ def main() -> None:
         coverage = np.mean([run.covered.mean() for run in runs])
         slow = 1e3 * np.median(np.concatenate([run.seconds for run in runs]))
         print(
-            f"bank, {answers} answers a step: {means.mean():.3f} +- {half:.3f}, "
+            f"ensemble, {answers} answers a step: {means.mean():.3f} +- {half:.3f}, "
             f"coverage {coverage:.3f}, {slow:.1f} ms a step"
         )
 
