@@ -155,7 +155,8 @@ def ask(
     import_kernels()
     with call.opened() as sites:
         t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
-        sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
+        if t is not None:
+            sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
         if out is not None:
             rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
         X = sites.campaign.ask(t, n, rows, key=call.key)
@@ -218,14 +219,14 @@ def history(call: Call, last: int) -> None:
         raise ValueError(f"--last must be at least 0, got {last}")
     with call.opened() as sites:
         columns = sites.campaign.history_columns
-        found = [np.asarray(column).tolist() for column in columns.values()]
-        every = list(zip(*found, strict=True))
-        rows = every[-last:]
+        found = [np.asarray(column) for column in columns.values()]
+        every = len(found[0])
+        rows = list(zip(*(column[-last:].tolist() for column in found), strict=True))
         if call.shape == "json":
             print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
             return
-        if len(rows) < len(every):
-            print(f"{len(rows)} of {len(every)} rows; --last 0 for all", file=sys.stderr)
+        if len(rows) < every:
+            print(f"{len(rows)} of {every} rows; --last 0 for all", file=sys.stderr)
         table = csv.writer(sys.stdout, lineterminator="\n")
         for cells in (columns, *rows):
             table.writerow(["" if each != each else without_formula(each) for each in cells])

@@ -59,9 +59,9 @@ class Doubts:
                 found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
         return found
 
-    def of_decision(self, t: float | None) -> list[str]:
+    def of_decision(self, t: float) -> list[str]:
         """What is odd about a time to ask for, which may be planned ahead."""
-        odd = t is not None and self._ahead(t, of_now=FAR_AHEAD)
+        odd = self._ahead(t, of_now=FAR_AHEAD)
         return [f"{self.campaign.when(t)} is far ahead of {self._latest}"] if odd else []
 
     @property
