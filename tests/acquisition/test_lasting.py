@@ -43,7 +43,7 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
     for t, row in enumerate(rows):
         bank = bank.observe([row], rng.normal(size=1), None, t * step)
     (filters,) = bank.filters
-    own = NOISE / float(filters.variance[0, 0])
+    own = NOISE / float(filters.variance[0])
     every = np.arange(5)
     H = filters.layout.rows(every)
     ahead = filters.moved(1.0)
