@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from tvbandits.gp.ensemble.models import (
     network_settings,
 )
 from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
+from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups
@@ -168,18 +169,21 @@ class ModelEnsemble:
             season = None if self.season == "find" else self.season
             bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
             looks = self.season == "find" and not are_given(self.settings)
-            recent, diary = Recent(bank), seasons.diary_of(bank) if looks else None
+            recent, search = Recent(bank), SeasonSearch.of(bank) if looks else None
             fresh = data
         elif len(fresh) == 0 and now == known.now:
             return known
         else:
-            recent, diary = known.recent, known.diary
+            recent, search = known.recent, known.search
         for t in np.unique(fresh.Z[:, -1]):
             at = fresh.Z[:, -1] == t
             rows = _rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
-            recent, diary = seasons.told(recent, diary, float(t), readings)
-        return EnsemblePosterior(kernel, surface, self, data, recent, now, diary)
+            earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+            recent, search = seasons.observed(
+                recent, search, float(t), readings, partial(_timed, surface, earlier)
+            )
+        return EnsemblePosterior(kernel, surface, self, data, recent, now, search)
 
 
 def _rows(surface: CandidateGrid, Z: Array) -> Index:
@@ -189,6 +193,12 @@ def _rows(surface: CandidateGrid, Z: Array) -> Index:
     if None in rows:
         raise ValueError(f"an ensemble observes candidates, got the point {X[rows.index(None)]}")
     return np.array(rows, dtype=np.int64)
+
+
+def _timed(surface: CandidateGrid, data: Data) -> seasons.TimedReadings:
+    """Observations of candidates with their times."""
+    rows = _rows(surface, data.Z)
+    return seasons.TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
 @dataclass(frozen=True)
@@ -207,8 +217,8 @@ class EnsemblePosterior:
     recent : Recent
     now : float
         The time that it speaks about.
-    diary : Diary or None
-        What was read so far, while a season is looked for in it.
+    search : SeasonSearch or None
+        For a season, while it is looked for.
     fantasy : JointPosterior or None
         About that time, if some points more had been observed.
     """
@@ -219,7 +229,7 @@ class EnsemblePosterior:
     data: Data
     recent: Recent
     now: float
-    diary: seasons.Diary | None = None
+    search: SeasonSearch | None = None
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     dictionary_size: ClassVar[None] = None
@@ -233,7 +243,7 @@ class EnsemblePosterior:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
-        kept = ("kernel", "surface", "rule", "data", "recent", "now", "diary")
+        kept = ("kernel", "surface", "rule", "data", "recent", "now", "search")
         return {name: self.__dict__[name] for name in kept} | {"fantasy": None}
 
     def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
