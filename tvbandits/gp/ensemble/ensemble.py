@@ -417,12 +417,12 @@ class FilterEnsemble:
         unit = float("nan") if step is None else step
         return cls(points, chosen, float(noise_variance), unit, capacity, powers=tried, guess=guess)
 
-    @property
+    @cached_property
     def members(self) -> tuple[ModelSpec, ...]:
         """The models that are awake, in the order of `weights`."""
         return tuple(each for filters in self.filters for each in filters.settings)
 
-    @property
+    @cached_property
     def scales(self) -> Array:
         """Squared scales of the members, in units of reward at the origin, where the slope is 1."""
         return np.concatenate([each.variance for each in self.filters])

@@ -138,7 +138,7 @@ class Layout:
         parts = 2 + r, 2 + r + q, season
         return cls(tuple(settings), basis, fold, *parts, prior, np.array(left))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Numbers S of a state."""
         return len(self.fold)
@@ -222,7 +222,7 @@ class Layout:
         """The values of a season in a state."""
         return slice(self.season, (self.season + self.size) // 2)
 
-    @property
+    @cached_property
     def _waves(self) -> int:
         """Features of the season."""
         season = self.settings[0].season
@@ -434,7 +434,7 @@ class Filters:
         """The models."""
         return self.layout.settings
 
-    @property
+    @cached_property
     def variance(self) -> Array:
         """Squared scales (M,), in units of reward squared."""
         return np.asarray(self.squares / self.count)
@@ -490,7 +490,7 @@ class Filters:
         own = self.layout.white[:, None] + self.layout.left[:, points]
         noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
-        log_density, squares = seen.log_density(self), seen.squares
+        log_density, squares = seen.log_density, seen.squares
         errors = seen.errors
         variances = seen.diagonal * self.variance[:, None]
         start = self
@@ -525,7 +525,7 @@ class Filters:
         fresh = some.restarted()
         other = _Seen.of(fresh, H, values, noise[rows])
         goes_on = np.log1p(-layout.hazard) + log_density[rows]
-        starts = np.log(layout.hazard) + other.log_density(some)
+        starts = np.log(layout.hazard) + other.log_density
         together = np.logaddexp(goes_on, starts)
         log_density[rows] = together
         kept = some.kept(goes_on, together)
@@ -566,14 +566,17 @@ class Filters:
 class _Seen:
     """Observations (n,) through filters: C C^T is the predictive covariance of them.
 
-    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors.
+    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors, and `squares` (M,) their squared
+    length, in units of reward squared. `log_density` (M,) is Student's, with as many degrees of freedom
+    as the scale has innovations.
     """
 
     errors: Array
     reach: Array
     whitened: Array
     diagonal: Array
-    log_determinant: Array
+    squares: Array
+    log_density: Array
 
     @classmethod
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
@@ -584,24 +587,11 @@ class _Seen:
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
-        size = H.shape[1]
-        return cls(
-            errors,
-            solved[:, :, :size],
-            solved[:, :, size],
-            spread[:, n, n],
-            2.0 * np.log(root[:, n, n]).sum(axis=1),
-        )
-
-    @property
-    def squares(self) -> Array:
-        """Squared length (M,) of the standardised innovations, in units of reward squared."""
-        return np.asarray((self.whitened**2).sum(axis=1))
-
-    def log_density(self, filters: Filters) -> Array:
-        """Student's, with as many degrees of freedom as the scale has innovations, (M,)."""
-        n = self.errors.shape[1]
-        return student(n, filters.count, filters.squares, self.log_determinant, self.squares)
+        size, whitened = H.shape[1], solved[:, :, -1]
+        squares = (whitened**2).sum(axis=1)
+        log_determinant = 2.0 * np.log(root[:, n, n]).sum(axis=1)
+        density = student(len(H), filters.count, filters.squares, log_determinant, squares)
+        return cls(errors, solved[:, :, :size], whitened, spread[:, n, n], squares, density)
 
 
 def student(

@@ -285,7 +285,7 @@ class EnsemblePosterior:
         """Number of observations."""
         return len(self.data)
 
-    @property
+    @cached_property
     def white(self) -> float:
         """Variance of what is new at every place at every time, as the models have it."""
         parts = zip(self.bank.members, self.bank.weights, self.bank.scales, strict=True)
