@@ -211,7 +211,7 @@ class Model:
             scale=scaled.scale,
             origin=origin,
             now=now,
-            white=state.posterior.nugget,
+            nugget=state.posterior.nugget,
             widening=state.calibration.widening,
         )
 

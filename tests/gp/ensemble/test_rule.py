@@ -146,7 +146,7 @@ def test_covariances_are_those_of_the_beliefs() -> None:
 def test_one_more_reading_is_conditioning() -> None:
     posterior = made()
     C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
-    noise = 0.04 + posterior.white
+    noise = 0.04 + posterior.own_nugget
     once = posterior.shrunk(inputs(POINTS[[3]]), 0.04, None)
     before, after = posterior.on_surface()[1], once.on_surface()[1]
     np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)
@@ -201,9 +201,9 @@ def test_points_are_told_by_dense_kriging() -> None:
     K = np.exp(-distance(POINTS, POINTS) / (0.5 * extent))
     k = np.exp(-distance(X, POINTS) / (0.5 * extent))
     W = k @ np.linalg.inv(K)
-    mean, level = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
+    mean, middle = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
     found, variance = posterior.predict(inputs(X))
-    np.testing.assert_allclose(found[:, 0], level + W @ (mean - level), rtol=1e-4)
+    np.testing.assert_allclose(found[:, 0], middle + W @ (mean - middle), rtol=1e-4)
     C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
     left = posterior.learned["scale"] ** 2 * (1.0 - np.einsum("ij,ij->i", W, k))
     W = W + (1.0 - W.sum(axis=1, keepdims=True)) / len(POINTS)

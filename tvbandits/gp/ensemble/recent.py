@@ -140,7 +140,7 @@ def faded(bank: FilterEnsemble, age: float | Array, variance: Array) -> Array:
 
     A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
     that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
-    that of slow and drift together, over the members by their weights; infinite where nothing is left.
+    that of static and drift together, over the members by their weights; infinite where nothing is left.
     """
     given = np.asarray(variance, dtype=np.float64)
     ages = np.broadcast_to(age, given.shape)
@@ -150,9 +150,9 @@ def faded(bank: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     shared, total = np.zeros(ages.shape), 0.0
     for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
         drift = (matern32 if each.smooth else matern12)(steps / each.drift_scale)
-        slow = np.exp(-steps / each.slow_scale)
-        shared += weight * unit * (each.slow * slow + each.drift * drift)
-        total += weight * unit * (each.slow + each.drift)
+        static = np.exp(-steps / each.static_scale)
+        shared += weight * unit * (each.static * static + each.drift * drift)
+        total += weight * unit * (each.static + each.drift)
     r2 = (shared / total) ** 2
     with np.errstate(divide="ignore", over="ignore"):
         noise = np.where(r2 < 1e-6, np.inf, (total * (1.0 - r2) + given) / r2)

@@ -53,7 +53,8 @@ def check_models(settings: Models, season: float | Literal["find"] | None) -> No
         given = settings if isinstance(settings, Sequence) else ()
         if not given or not all(isinstance(each, ModelSpec) for each in given):
             raise ValueError(
-                f'settings must be models (Setting), at least one, "both" or None, got {shown(settings)}'
+                'settings must be models (ModelSpec), at least one, "both" or None, '
+                f"got {shown(settings)}"
             )
     named = isinstance(season, str)
     if named and season != "find":
@@ -88,7 +89,7 @@ RIDGE = 1e-6
 """Of the correlations between candidates, where another point is told from them."""
 
 SHOWN = 5
-"""Members of the largest weight that `EnsemblePosterior.heaviest` names."""
+"""Members of the largest weight that `EnsemblePosterior.learned` names."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class ModelEnsemble:
 
     Parameters
     ----------
-    settings : tuple of Setting, "both" or None
+    settings : tuple of ModelSpec, "both" or None
         The models; those that suit the number of candidates by default. "both": up to 64 candidates
         may be a network's or lie on a smooth function, and the models of the two are rivals.
     capacity : int
@@ -150,7 +151,7 @@ class ModelEnsemble:
             What points share before the first observation; nothing later depends on it.
         data : Data
             Rewards of candidates in their own unit, at inputs [x, t], in any order.
-        surface : Surface
+        surface : CandidateGrid
             The candidates.
         noise_variance : float
             Of a reading to come.
@@ -210,7 +211,7 @@ class EnsemblePosterior:
     Attributes
     ----------
     kernel : scikit-learn kernel
-    surface : Surface
+    surface : CandidateGrid
     rule : ModelEnsemble
     data : Data
         All that it has observed, in order of time.
@@ -286,15 +287,15 @@ class EnsemblePosterior:
         return len(self.data)
 
     @cached_property
-    def white(self) -> float:
+    def own_nugget(self) -> float:
         """Variance of what is new at every place at every time, as the models have it."""
         parts = zip(self.bank.members, self.bank.weights, self.bank.scales, strict=True)
-        return float(sum(weight * unit * each.white for each, weight, unit in parts))
+        return float(sum(weight * unit * each.nugget for each, weight, unit in parts))
 
     @property
     def nugget(self) -> float:
         """The same, inflated as all variances are; no forecast can know it."""
-        return self.bank.widening**2 * self.white
+        return self.bank.widening**2 * self.own_nugget
 
     @property
     def lasting_share(self) -> Array:
@@ -309,7 +310,7 @@ class EnsemblePosterior:
         return {
             "centre": bank.origin,
             "scale": math.sqrt(float(weights @ bank.scales)),
-            "white": math.sqrt(self.white),
+            "nugget": math.sqrt(self.own_nugget),
             "members": tuple((float(weights[i]), bank.members[i]) for i in heaviest),
             "widening": bank.widening,
         }
@@ -376,7 +377,7 @@ class EnsemblePosterior:
         surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
     ) -> EnsemblePosterior:
         """The same with more readings of candidates `Z` (k, p), their values unknown."""
-        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.white)
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
         readings, _ = Groups.of(Z).merge(readings)
         rows = _rows(self.surface, readings.Z)
         spread = np.zeros(len(self.surface.points))
@@ -410,7 +411,7 @@ class EnsemblePosterior:
         to, apart = _distances(X, points), _distances(points, points)
         shared, K, total = np.zeros(to.shape), np.zeros(apart.shape), 0.0
         for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
-            for share, space in ((each.slow, each.slow_space), (each.drift, each.drift_space)):
+            for share, space in ((each.static, each.static_space), (each.drift, each.drift_space)):
                 shared += weight * unit * share * space.correlation(to, extent)
                 K += weight * unit * share * space.correlation(apart, extent)
                 total += weight * unit * share
