@@ -63,7 +63,7 @@ def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
 def bank_of(bandit: Bandit) -> FilterEnsemble:
     posterior = bandit.state.posterior
     assert isinstance(posterior, EnsemblePosterior)
-    return posterior.bank
+    return posterior.ensemble
 
 
 def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:

@@ -71,7 +71,7 @@ class Season:
     Attributes
     ----------
     period : float
-        In the unit of time of a `Bank`, and in steps once that knows how long a step is.
+        In the unit of time of a `FilterEnsemble`, and in steps once that knows how long a step is.
     variance : float
         In units of the squared prior deviation.
     space : SpatialSpec

@@ -78,11 +78,11 @@ def started(
     """
     if not isinstance(settings, str):
         return FilterEnsemble.of(points, noise_variance, settings, capacity=capacity, season=season)
-    bank = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
+    ensemble = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
     if season is not None or len(points) > SMALL_NETWORK:
-        return bank
+        return ensemble
     rivals = network_settings() + function_settings()
-    return replace(bank, settings=rivals, guess=GUESS_OF_A_FUNCTION)
+    return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
 
 
 RIDGE = 1e-6
@@ -168,9 +168,9 @@ class ModelEnsemble:
             known, fresh = previous, data.beyond(previous.data)
         if known is None or fresh is None:
             season = None if self.season == "find" else self.season
-            bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
+            ensemble = started(surface.points, noise_variance, self.settings, self.capacity, season)
             looks = self.season == "find" and not are_given(self.settings)
-            recent, search = Recent(bank), SeasonSearch.of(bank) if looks else None
+            recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
             fresh = data
         elif len(fresh) == 0 and now == known.now:
             return known
@@ -254,24 +254,24 @@ class EnsemblePosterior:
     # --- what it believes -----------------------------------------------------------------------------
 
     @cached_property
-    def bank(self) -> FilterEnsemble:
+    def ensemble(self) -> FilterEnsemble:
         """The ensemble, as it was at the time `now` if that has passed."""
         return self.recent.at(self.now)
 
     @cached_property
     def forecast(self) -> Forecast:
         """Of all candidates at the time `now`."""
-        return self.bank.predict(max(self.now, self.bank.time))
+        return self.ensemble.predict(max(self.now, self.ensemble.time))
 
     def beliefs(
         self, about: float, beta: float, noise_variance: float | None = None
     ) -> JointPosterior:
         """About all candidates at the time `now`, and what readings of the time `about` would change."""
-        bank = moved(self.recent.at(max(about, self.recent.latest.time)), about)
-        believed = bank.beliefs(max(self.now, bank.time), beta)
+        ensemble = moved(self.recent.at(max(about, self.recent.latest.time)), about)
+        believed = ensemble.beliefs(max(self.now, ensemble.time), beta)
         if noise_variance is None:
             return believed
-        more = noise_variance - bank.noise_variance
+        more = noise_variance - ensemble.noise_variance
         return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
     @cached_property
@@ -289,35 +289,35 @@ class EnsemblePosterior:
     @cached_property
     def own_nugget(self) -> float:
         """Variance of what is new at every place at every time, as the models have it."""
-        parts = zip(self.bank.members, self.bank.weights, self.bank.scales, strict=True)
+        parts = zip(self.ensemble.members, self.ensemble.weights, self.ensemble.scales, strict=True)
         return float(sum(weight * unit * each.nugget for each, weight, unit in parts))
 
     @property
     def nugget(self) -> float:
         """The same, inflated as all variances are; no forecast can know it."""
-        return self.bank.widening**2 * self.own_nugget
+        return self.ensemble.widening**2 * self.own_nugget
 
     @property
     def lasting_share(self) -> Array:
         """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
-        return lasting_share(self.bank, max(self.now, self.bank.time))
+        return lasting_share(self.ensemble, max(self.now, self.ensemble.time))
 
     @property
     def learned(self) -> Mapping[str, Any]:
         """Where rewards lie, their prior deviation, what is new every time, and who counts most."""
-        bank, weights = self.bank, self.bank.weights
+        ensemble, weights = self.ensemble, self.ensemble.weights
         heaviest = np.argsort(-weights, kind="stable")[:SHOWN]
         return {
-            "centre": bank.origin,
-            "scale": math.sqrt(float(weights @ bank.scales)),
+            "centre": ensemble.origin,
+            "scale": math.sqrt(float(weights @ ensemble.scales)),
             "nugget": math.sqrt(self.own_nugget),
-            "members": tuple((float(weights[i]), bank.members[i]) for i in heaviest),
-            "widening": bank.widening,
+            "members": tuple((float(weights[i]), ensemble.members[i]) for i in heaviest),
+            "widening": ensemble.widening,
         }
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """With what noise (n,) values seen some ages ago speak about the time `now`."""
-        return faded(self.bank, ages, noise)
+        return faded(self.ensemble, ages, noise)
 
     def lookahead(
         self, points: Array, about: float, beta: float, noise_variance: float
@@ -356,7 +356,7 @@ class EnsemblePosterior:
         everyone = range(len(mean))
         covariance = self._now.among(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", reach, covariance, reach) + left
-        return reach @ mean, self.bank.widening**2 * np.maximum(spread, 0.0)
+        return reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (n1, n2) of inputs [x, t], all at the time `now`."""
@@ -406,11 +406,13 @@ class EnsemblePosterior:
         rows = [self.surface.index(x) for x in X]
         if None not in rows:
             return None, np.zeros(len(X))
-        points, bank = self.surface.points, self.bank
+        points, ensemble = self.surface.points, self.ensemble
         extent = float(np.ptp(points, axis=0).max()) or 1.0
         to, apart = _distances(X, points), _distances(points, points)
         shared, K, total = np.zeros(to.shape), np.zeros(apart.shape), 0.0
-        for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
+        for weight, unit, each in zip(
+            ensemble.weights, ensemble.scales, ensemble.members, strict=True
+        ):
             for share, space in ((each.static, each.static_space), (each.drift, each.drift_space)):
                 shared += weight * unit * share * space.correlation(to, extent)
                 K += weight * unit * share * space.correlation(apart, extent)
@@ -421,7 +423,7 @@ class EnsemblePosterior:
         reach = linalg.solve_lower(factor, half, transposed=True).T
         reach = reach + (1.0 - reach.sum(axis=1, keepdims=True)) / len(points)
         # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
-        most = float(self.on_surface()[1].max()) / bank.widening**2
+        most = float(self.on_surface()[1].max()) / ensemble.widening**2
         left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
         for i, row in enumerate(rows):
             if row is not None:
