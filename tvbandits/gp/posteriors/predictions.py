@@ -267,7 +267,7 @@ class View:
     ----------
     posterior : Posterior
         With two value columns: reward - origin, and 1; or with the reward alone.
-    surface : Surface or None
+    surface : CandidateGrid or None
         The candidates of a finite domain, which the posterior answers for without a solve.
     inputs : callable
         Kernel inputs (n, p) of points (n, d) at the time of the view.
@@ -276,7 +276,7 @@ class View:
     origin : float
     now : float
         The time of the view.
-    white : float
+    nugget : float
         Variance of the reward beyond that of what can be learned, which a width leaves out: of what is
         new at every place at every time.
     widening : float
@@ -290,14 +290,14 @@ class View:
     scale: float
     origin: float
     now: float = math.nan
-    white: float = 0.0
+    nugget: float = 0.0
     widening: float = 1.0
 
     def reward(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn."""
         mean, deviation = self.predict(X)
         deviation = self.widening * deviation
-        return mean, np.sqrt(deviation**2 + self.white) if self.white else deviation
+        return mean, np.sqrt(deviation**2 + self.nugget) if self.nugget else deviation
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at points (n, d), each of shape (n,)."""
