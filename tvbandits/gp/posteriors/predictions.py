@@ -262,27 +262,6 @@ class Bound:
         return self.about_mean.points
 
 
-FAINT = 1e6
-"""A point that is out says nothing worth counting if its noise exceeds the prior variance so far."""
-
-
-def worth_of_pending(
-    kernel: Any, here: Array, then: Array, noise: Array, space_time: bool
-) -> Array:
-    """With what noise values (n,) seen at inputs `then` speak about the inputs `here`, in prior units.
-
-    A value of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is worth an
-    observation of f_now with the noise variance (k (1 - r^2) + v) / r^2; infinite: not worth counting.
-    """
-    prior = np.asarray(kernel.diag(here))
-    if space_time:
-        across = np.diagonal(kernel(here, then))
-        r2 = np.minimum((across / prior) ** 2, 1.0)
-        with np.errstate(divide="ignore"):
-            noise = (prior * (1.0 - r2) + noise) / r2
-    return np.asarray(np.where(noise <= FAINT * prior, noise, np.inf))
-
-
 @dataclass(frozen=True)
 class View:
     """A posterior of reward - origin and of the constant 1, read as one of the reward.
