@@ -57,7 +57,9 @@ def recorded(file: Path, run: tuple[str, ...]) -> list[list[float]] | None:
     if not file.exists():
         return None
     with file.open(newline="") as rows:
-        found = [[float(gap) for gap in row[4:]] for row in csv.reader(rows) if tuple(row[:4]) == run]
+        found = [
+            [float(gap) for gap in row[4:]] for row in csv.reader(rows) if tuple(row[:4]) == run
+        ]
     return found or None
 
 
@@ -67,7 +69,9 @@ def table(runs: Array) -> None:
     print("| | " + " | ".join(f"after {look}" for look in looks) + " |")
     print("|---" * (1 + len(looks)) + "|")
     means = runs.mean(axis=1)
-    cells = [f"{means[:, i].mean():.2f} ± {half_interval(means[:, i]):.2f}" for i in range(len(looks))]
+    cells = [
+        f"{means[:, i].mean():.2f} ± {half_interval(means[:, i]):.2f}" for i in range(len(looks))
+    ]
     print(f"| adaptive_gp_ucb, {len(runs)} runs | " + " | ".join(cells) + " |")
     with PUBLISHED.open(newline="") as rows:
         for row in csv.DictReader(rows):
