@@ -31,7 +31,13 @@ from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
+from tvbandits.gp.kernels.additive import (
+    anchors_of,
+    box_kernel,
+    joint_box_kernel,
+    space_kernels,
+    structured_kernel,
+)
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -82,7 +88,8 @@ def learned_parts(
     """
     if not asks and kernel is None and common.posterior is None and has_several(domain):
         width = box_width(domain) if common.confidence is None else common.confidence
-        rule = replace(as_rule(learn, BOX_RULE), in_steps=True)
+        rule = as_rule(learn, BOX_RULE)
+        rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
         parts = {"learn": rule, "aging": Window(last=BOX_REWARDS)}
         return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
     parts = {}

@@ -41,6 +41,9 @@ WORST = 1e9
 FORGOTTEN = 1e-12
 """A term whose correlation with the past is below this share has forgotten it."""
 
+FAR = 40.0
+"""At so many length scales every correlation is below 1e-28."""
+
 CHUNK = 128
 """Points that are looked at together."""
 
@@ -138,7 +141,10 @@ class Shape:
         for start in range(0, len(X), CHUNK):
             here = X[start : start + CHUNK] / scales
             if a == 0.0:
-                S = profile(cdist(here, there))
+                r = cdist(here, there)
+                if r.min() > FAR:
+                    continue
+                S = profile(r)
             else:
                 square, S = (np.zeros((len(here), len(there))) for _ in range(2))
                 for j in range(len(scales)):
