@@ -192,8 +192,9 @@ class Bandit:
     @property
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind."""
-        state = self._state
-        return history_of(state.domain, state.rewards, state.answers, state.failed, state.pending)
+        state, known = self._state, self._model.known
+        rewards, answers = known(state, state.rewards), known(state, state.answers)
+        return history_of(state.domain, rewards, answers, state.failed, state.pending)
 
     @in_turn
     def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
@@ -398,7 +399,7 @@ class Bandit:
             domain=recipe.domain,
             view=self._model.view(state, now),
             beta=min(beta, most) if informed and most is not None else beta,
-            noise_variance=recipe.noise_variance,
+            noise_variance=self._model.noise_variance(state),
             batching=batching,
             n=n,
             pending=out.X[heard],
@@ -433,7 +434,7 @@ class Bandit:
             The times of the rewards; older ones than the latest are welcome. By default the time that
             each point was asked for, and one unit after the latest time told where it was not.
         variance : float or array of shape (n,), optional
-            Noise variance of the rewards; the recipe's by default.
+            Noise variance of the rewards; by default the recipe's, or what is learned.
 
         Raises
         ------
@@ -463,7 +464,7 @@ class Bandit:
         expert = None if recipe.asking is None else recipe.asking.expert
         if expert is not None:
             if len(told.rewards):
-                show(expert, told.rewards)
+                show(expert, self._model.known(state, told.rewards))
             if consulting.due_after_tell(recipe, before, state, told):
                 about = consulting.about_after_tell(state, told.latest)
                 state = consulting.with_answers_of_the_expert(
@@ -475,10 +476,11 @@ class Bandit:
     def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
         """The state once it knows what was told."""
         model = self._model
+        rewards = model.known(state, told.rewards)
         errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(self._recipe, state, told.rewards, model.expected, errors)
-        spent = state.spent + model.information(state, told.rewards)
-        state = model.reset_at_events(state, told.rewards, rng)
+        calibration = calibrated(self._recipe, state, rewards, model.expected, errors)
+        spent = state.spent + model.information(state, rewards)
+        state = model.reset_at_events(state, rewards, rng)
         before = len(state.rewards)
         visited = visited_with(state.visited, told.X)
         before_ask = self._recipe.consult == "before ask"

@@ -187,7 +187,7 @@ def _beliefs(
     view, posterior = model.view(state, decision), state.posterior
     assert posterior is not None  # it is conditioned
     stated = state.questions.variance
-    noise = recipe.noise_variance if stated is None else stated
+    noise = model.noise_variance(state) if stated is None else stated
     if isinstance(posterior, EnsemblePosterior):
         believed = posterior.beliefs(about, model.beta(state), noise)
         return believed if len(points) == len(believed) else believed.take(posterior.rows(points))
@@ -259,7 +259,9 @@ def with_answers(asking: Asking, state: State, fresh: Observations, refused: int
 def _with_answers(questions: Questions, fresh: Observations) -> Questions:
     if len(fresh) == 0:
         return questions
-    return replace(questions, informed=True, variance=float(np.median(fresh.variance)))
+    variance = float(np.median(fresh.variance))
+    stated = questions.variance if np.isnan(variance) else variance
+    return replace(questions, informed=True, variance=stated)
 
 
 def _checked_rows(rows: Any, size: int) -> Any:

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
-from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.recipe import Recipe, learned_noise
 from tvbandits.bandit.state import ModelState, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.aging import Ages, Constant, Paced, has_pace
+from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
-from tvbandits.gp.fitting import standardisation
+from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
@@ -75,8 +75,19 @@ class Model:
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
         self._on_candidates: CandidateGrid | None = None
-        self._known: tuple[_Conditioned, ...] = ()
+        self._latest: tuple[_Conditioned, ...] = ()
         self._forewarning = CostWarning()
+
+    def noise_variance(self, state: State) -> float:
+        """Of a reward that is told without one of its own."""
+        return noise_variance_of(self._recipe, state)
+
+    def known(self, state: State, seen: Observations) -> Observations:
+        """Observations with the noise variance that was learned, where they have none."""
+        return seen.with_noise(self.noise_variance(state))
+
+    def _aging(self, state: State) -> Aging:
+        return at_noise(state.model.aging, self.noise_variance(state))
 
     def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         """The state with its posterior speaking about the time `now`.
@@ -85,11 +96,11 @@ class Model:
         time conditions once.
         """
         before = rng.bit_generator.state
-        known = next((each for each in self._known if each.is_of(state, now, before)), None)
+        known = next((each for each in self._latest if each.is_of(state, now, before)), None)
         if known is None:
             made, view = self._conditioned(state, now, rng)
             known = _Conditioned(state, now, before, rng.bit_generator.state, made, view)
-            self._known = (known, *self._known[: KEPT - 1])
+            self._latest = (known, *self._latest[: KEPT - 1])
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
         seconds = {**state.info.seconds, **about.seconds}
@@ -114,8 +125,8 @@ class Model:
         else:
             every, effective, used = self._aged(state, now)
             if learns:
-                noise = recipe.noise_variance
-                scaled = standardisation.learn(model.scaling, model.kernel, every, used, noise)
+                least = self.noise_variance(state)
+                scaled = standardisation.learn(model.scaling, model.kernel, every, used, least)
                 if scaled is not model.scaling:
                     model = replace(model, scaling=scaled)
                     state = replace(state, model=model)
@@ -163,7 +174,7 @@ class Model:
         """
         if not _ages_nothing(state):
             return None
-        for known in self._known:
+        for known in self._latest:
             was, posterior = known.of, known.made.posterior
             continued = None if posterior is None else posterior.continued
             if (
@@ -179,7 +190,8 @@ class Model:
             if told.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
                 continue
             fresh = told.append(state.answers.take(slice(len(was.answers), None)))
-            rows = self._data(state, self._signed(fresh), fresh.variance)
+            fresh = self._signed(self.known(state, fresh))
+            rows = self._data(state, fresh, fresh.variance)
             made = continued(rows, now)
             if made is not None:
                 return made
@@ -194,7 +206,7 @@ class Model:
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
-        for known in self._known:
+        for known in self._latest:
             made = known.made
             same = made.posterior is state.posterior and made.model is state.model
             if same and known.now == now and made.calibration is state.calibration:
@@ -269,11 +281,11 @@ class Model:
         """With what noise the rewards that are out will speak about the time `now`, in prior units."""
         out, model = state.pending, state.model
         if isinstance(state.posterior, EnsemblePosterior):
-            return state.posterior.noise_of(out.t, self._recipe.noise_variance)
+            return state.posterior.noise_of(out.t, self.noise_variance(state))
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
-        made_with = np.full(len(out), self._recipe.noise_variance)
-        noise = model.scaling.in_prior_units(model.aging(made_with, ages))
+        made_with = np.full(len(out), self.noise_variance(state))
+        noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
         here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
         return worth_of_pending(model.kernel, here, then, noise, self._space_time)
 
@@ -314,25 +326,38 @@ class Model:
         return state
 
     def learned(self, state: State, before: int) -> State:
-        """The state once it has learned kernel or pace, if that falls due after `before` rewards."""
-        every = self._recipe.learn
-        if every is None or not every.due(before, len(state.rewards)):
+        """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
+        every, now = self._recipe.learn, len(state.rewards)
+        if state.model.noise is not None and noise.due(before, now):
+            state = self._with_noise(state)
+        if every is None or not every.due(before, now):
             return state
         started = time.perf_counter()
         state = self._refitted(state, every) if self._space_time else self._paced(state)
         seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
         return replace(state, info=replace(state.info, seconds=seconds))
 
+    def _with_noise(self, state: State) -> State:
+        """With the noise variance that everything told and answered suggests."""
+        found = learned_noise(self._recipe, state.rewards.append(state.answers))
+        about = replace(state.info.model, noise=found)
+        return replace(
+            state,
+            model=replace(state.model, noise=found),
+            posterior=None,
+            info=replace(state.info, model=about),
+        )
+
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self._recipe
-        scaled, rewards = model.scaling, self._signed(state.rewards)
+        scaled, rewards = model.scaling, self._signed(self.known(state, state.rewards))
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             told = np.ones(len(rewards), dtype=bool)
-            noise = recipe.noise_variance
-            scaled = standardisation.learn(scaled, model.kernel, rewards, told, noise)
-        pace = learned_pace(model.aging, model.kernel, rewards, scaled.anchor, scaled.scale)
+            least = self.noise_variance(state)
+            scaled = standardisation.learn(scaled, model.kernel, rewards, told, least)
+        pace = learned_pace(self._aging(state), model.kernel, rewards, scaled.anchor, scaled.scale)
         if pace is None or not has_pace(model.aging):
             return state
         aged = model.aging.at_pace(pace)
@@ -351,7 +376,7 @@ class Model:
             return state
         scaled = model.scaling
         if recipe.mean == "online":
-            scaled = standardisation.standard(kept, recipe.noise_variance)
+            scaled = standardisation.standard(kept, self.noise_variance(state))
         learned = refit(
             every,
             recipe.kernel,
@@ -388,8 +413,8 @@ class Model:
         seen = state.rewards
         if len(state.answers.y):
             seen = seen.take(slice(None)).append(state.answers)
-        seen = seen if self._sign > 0 else self._signed(seen)
-        effective = np.asarray(state.model.aging(seen.variance, Ages.of(seen, latest)))
+        seen = self._signed(self.known(state, seen))
+        effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -442,6 +467,15 @@ def _ages_nothing(state: State) -> bool:
     return type(state.model.aging) is Constant and state.since == (0, 0)
 
 
+def noise_variance_of(recipe: Recipe, state: State) -> float:
+    """Of a reward without one of its own: the recipe's, or what was learned."""
+    learned = state.model.noise
+    if learned is None:
+        assert recipe.noise_variance is not None  # else it is learned
+        return recipe.noise_variance
+    return learned.variance
+
+
 def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, now: float) -> State:
     """The state with its bank told what it does not know yet, speaking about the time `now`.
 
@@ -451,11 +485,14 @@ def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, no
     assert isinstance(rule, ModelEnsemble)  # only an ensemble is told
     assert surface is not None  # and it is for candidates alone
     sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
-    made_for = (rule, recipe.noise_variance, sign)
+    noise_variance = noise_variance_of(recipe, state)
+    made_for = (rule, noise_variance, sign)
     if not isinstance(known, EnsemblePosterior) or known.made_for != made_for:
         known = rule.start(state.model.kernel, surface, *made_for[1:])
     told = zip((state.rewards, state.answers), known.told, strict=True)
-    rewards, answers = (each.take(slice(count, None)) for each, count in told)
+    rewards, answers = (
+        each.take(slice(count, None)).with_noise(noise_variance) for each, count in told
+    )
     if sign < 0:
         rewards, answers = (replace(each, y=-each.y) for each in (rewards, answers))
     posterior = known.observed(rewards, answers, now)
