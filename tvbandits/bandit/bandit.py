@@ -47,6 +47,7 @@ from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
+from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ class Bandit:
         recipe = self._recipe
         parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
         parts += [("aging", self._state.model.aging), ("width", recipe.confidence)]
+        parts += [("noise variance", self.noise)]
         return as_html("Bandit", [*parts, *self._state.summary])
 
     @property
@@ -183,6 +185,21 @@ class Bandit:
     def info(self) -> Info:
         """What happened in the last `ask` and `tell`."""
         return self._state.info
+
+    @property
+    def noise(self) -> NoiseEstimate:
+        """The noise variance of a reward told without one of its own: as given, or learned, with its doubt.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
+        >>> info = bandit.tell([[0.0]] * 4, [0.2, 0.5, 0.4, 0.3], 1)
+        >>> print(bandit.noise.low < bandit.noise.variance < bandit.noise.high)
+        True
+        """
+        known = self._model.noise_variance(self._state)
+        return self._state.model.noise or NoiseEstimate(known, known, known)
 
     @property
     def pending(self) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import BBKBWidth, Situation
 from tvbandits.bandit.recipe import Recipe, learned_noise
-from tvbandits.bandit.state import ModelState, PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
@@ -391,7 +391,7 @@ class Model:
         about = replace(state.info.model, fits=learned.fits, terms=terms)
         return replace(
             state,
-            model=ModelState(scaled, learned.kernel, model.aging, learned),
+            model=replace(model, scaling=scaled, kernel=learned.kernel, learned=learned),
             posterior=None,
             info=replace(state.info, model=about),
         )

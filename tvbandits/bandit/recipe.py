@@ -287,10 +287,11 @@ def _with_noise_of(recipe: Recipe, state: State) -> State:
             return state
         noise = learned_noise(recipe, state.rewards.append(state.answers))
         return replace(state, model=replace(state.model, noise=noise))
-    if state.model.noise is not None:
-        state = replace(state, model=replace(state.model, noise=None), posterior=None)
+    learned, model = state.model.noise, replace(state.model, noise=None)
     rewards, answers = state.rewards.with_noise(given), state.answers.with_noise(given)
-    return replace(state, rewards=rewards, answers=answers)
+    same = learned is None or learned.variance == given
+    posterior = state.posterior if same else None
+    return replace(state, rewards=rewards, answers=answers, model=model, posterior=posterior)
 
 
 def _first_scaling(recipe: Recipe) -> Scaling:

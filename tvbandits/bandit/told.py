@@ -380,7 +380,7 @@ class ToldReadings:
             if len(rows):
                 X, t, y, variance = self.X[rows], self.t[rows], self.y[rows], self.variance[rows]
                 read = ~np.isnan(y)
-                rewards = Observations(X[read], t[read], y[read], variance[read])
+                rewards = Observations.checked(X[read], t[read], y[read], variance[read])
                 yield Told(X, t, rewards, Plays(X[~read], t[~read]))
 
 

@@ -24,13 +24,13 @@ from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 
-SHARE, SPREAD = 0.02, 2.0
+SHARE, SPREAD = 0.05, 2.0
 """The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm."""
 
 MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
 """Values of tau, in steps; all are equally likely a priori."""
 
-SIZES = np.geomspace(0.5, 64.0, 15)
+SIZES = np.geomspace(0.5, 64.0, 8)
 """Values of a k(x, x), in variances of the readings: who plays near a peak sees little of the variance."""
 
 MEAN = 100.0
@@ -45,7 +45,7 @@ LAST, MOST = 256, 128
 
 @dataclass(frozen=True)
 class NoiseEstimate:
-    """A noise variance that was learned.
+    """A noise variance that was learned, or one that is known: then all three are the same.
 
     Attributes
     ----------
@@ -61,6 +61,8 @@ class NoiseEstimate:
     readings: int = 0
 
     def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.variance:g}"
         return f"{self.variance:.2g} ({self.low:.2g} to {self.high:.2g}), learned"
 
 
@@ -98,7 +100,7 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     values = y - (y.mean() if mean is None else mean)
     unit = _unit(values, y) if mean is None else size
     sizes = unit * SIZES if mean is None else np.array([size])
-    noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 91)
+    noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
     apart = np.abs(t[:, None] - t) / step_of(t)
     parts = []
