@@ -1,12 +1,12 @@
-"""What it costs not to know the noise: regret with a learned noise variance over that with the known one.
+"""What it costs not to know the noise: regret with a learned noise variance over that with the known.
 
     python -m benchmarks.noise [--seeds 5] [--horizon 80] [--only PROBLEM ...] [--policies NAME ...]
 
-On the problems of the quick board and on ozone networks of two states every policy is played twice, with the
-problem's noise variance and with `noise_variance=None`. Printed are, for each problem, the geometric mean
-over seeds of the ratio of the two regrets, paired by seed, for each policy and for all of them, with its
-standard error; and the last estimates over the known variance: their median, and the share of 95% intervals
-that hold it. A ratio below 1: learning is better.
+On the problems of the quick board and on ozone networks of two states every policy is played twice, with
+the problem's noise variance and with `noise_variance=None`. Printed are, for each problem, the geometric
+mean over seeds of the ratio of the two regrets, paired by seed, for each policy and for all, with
+its standard error; and the last estimates over the known variance: their median, and the share of 95%
+intervals that hold it. A ratio below 1: learning is better.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ def main() -> None:
                     true = prepared.problem.noise_variance
                     estimates.append(noise.variance / true)
                     held.append(noise.low <= true <= noise.high)
-            columns = [shown(each) for each in (*ratios.values(), sum(ratios.values(), []))]
+            columns = [shown(each) for each in (*ratios.values(), [*chain(*ratios.values())])]
             columns.append(f"{np.median(estimates):.2f}, {np.mean(held):.0%}")
             print("|", " | ".join([label, *columns]), "|", flush=True)
 

@@ -87,6 +87,38 @@ def test_a_bandit_that_was_saved_goes_on_bit_for_bit(name: str, tmp_path: Path) 
     assert copy.noise == bandit.noise
 
 
+RIVALS: dict[str, dict[str, Any]] = {
+    "predictive_sampling": {"epsilon": 0.03},
+    "pe_gp_ucb": {},
+    "hp_gp_ts": {},
+    "r_perp": {"reset_every": 20},
+    "ada_opkb": {},
+}
+
+
+@pytest.mark.parametrize("name", [*RIVALS, "w_dbo"])
+def test_a_rival_learns_the_noise_as_well(name: str, tmp_path: Path) -> None:
+    kernel: dict[str, Any] = {} if name == "w_dbo" else {"kernel": RBF(1.5)}
+    options = RIVALS.get(name, {})
+    bandit = getattr(policies, name)(DOMAIN, **kernel, noise_variance=None, **options)
+    play(bandit, 1, 20)
+    noise = bandit.info.model.noise
+    assert noise == bandit.noise
+    assert noise.readings == 16
+    assert noise.low <= TRUE <= noise.high
+    bandit.save(tmp_path / "rival.saved")
+    again = tvbandits.load(tmp_path / "rival.saved")
+    np.testing.assert_array_equal(play(again, 21, 34), play(bandit, 21, 34))
+    assert again.noise == bandit.noise
+    assert again.noise.readings == 32
+
+
+def test_copies_of_a_bandit_learn_it_each() -> None:
+    bandit = policies.master(DOMAIN, RBF(1.5), None, horizon=20)
+    play(bandit, 1, 6)
+    assert max(copy.bandit.noise.readings for copy in bandit.rule.block.copies) > 0
+
+
 @pytest.mark.parametrize("name", ["gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "adaptive", "fitted"])
 def test_the_interval_holds_the_noise(name: str) -> None:
     bandit = MAKERS[name]()

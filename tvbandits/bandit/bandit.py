@@ -188,7 +188,7 @@ class Bandit:
 
     @property
     def noise(self) -> NoiseEstimate:
-        """The noise variance of a reward told without one of its own: as given, or learned, with its doubt.
+        """The noise variance of a reward told without one: as given, or learned, with its doubt.
 
         Examples
         --------

@@ -153,7 +153,7 @@ def pool_of(
     beliefs = None
     if getattr(asking.plan, "looks_at_posterior", True) and len(points):
         state = model.conditioned(state, decision, rng)
-        beliefs = _beliefs(recipe, model, state, points, about, decision)
+        beliefs = _beliefs(model, state, points, about, decision)
     pool = Pool(
         points,
         len(state.rewards),
@@ -181,7 +181,7 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
 
 
 def _beliefs(
-    recipe: Recipe, model: Model, state: State, points: Array, about: float, decision: float
+    model: Model, state: State, points: Array, about: float, decision: float
 ) -> JointPosterior:
     """Of a state that is conditioned for a decision, in the unit of reward."""
     view, posterior = model.view(state, decision), state.posterior

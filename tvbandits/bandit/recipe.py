@@ -58,8 +58,8 @@ class Recipe:
         Prior covariance of the reward: over points, or over [point, time] where it is built from
         `OnSpace`, `OnTime` or `Drift`. See `mean` for its unit.
     noise_variance : float or None
-        Noise variance of a reward told without a variance of its own (unit of reward squared). None: it is
-        learned (`gp.fitting.noise`), at every doubling of the number of rewards up to 256.
+        Noise variance of a reward told without a variance of its own (unit of reward squared). None: it
+        is learned (`gp.fitting.noise`), at every doubling of the number of rewards up to 256.
     aging : Aging
         Effective noise variance of an old observation.
     posterior : Exact, Nystrom, StateSpace or ModelEnsemble

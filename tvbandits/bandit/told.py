@@ -448,5 +448,5 @@ def told_again(
         found += read.tolist()[-1:]
         if not np.isnan(values[i]):  # a reading that failed adds nothing where one is on record
             pairs = (known.y[read[-1:]], values[[i]]), (known.variance[read[-1:]], given[[i]])
-            same = same and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
+            same = same and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
     return (known, np.array(found, dtype=np.int64), same) if found else None

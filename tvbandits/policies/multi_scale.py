@@ -79,7 +79,7 @@ class Maker:
     base: Base | None
     domain: Domain
     kernel: Any
-    noise_variance: float
+    noise_variance: float | None
     confidence: Width
     mean: Mean
 
@@ -220,7 +220,7 @@ class Master:
 def master(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     base: Base | None = None,
     horizon: int = 500,
@@ -277,7 +277,8 @@ def master(
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit = unit_of(mean, scale)
-    noise, prior = noise_variance / unit**2, inward(mean, minimise)
+    noise = None if noise_variance is None else noise_variance / unit**2
+    prior = inward(mean, minimise)
     make = Maker(base, domain, kernel, noise, confidence, prior)
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")

@@ -62,8 +62,8 @@ OPTIONS = {
     ),
     "noise_variance": (
         "float or None",
-        "Noise variance of a reward that is told without one of its own (unit of reward squared). None: it "
-        "is learned, and `Bandit.noise` shows it with its doubt.",
+        "Noise variance of a reward that is told without one of its own (unit of reward squared). None: "
+        "it is learned, and `Bandit.noise` shows it with its doubt.",
     ),
     "confidence": (
         'Confidence, float, "theory" or a name of `tvbandits.acquisition.confidence.WIDTHS`',

@@ -4,9 +4,9 @@ Readings y of a Gaussian process of unknown size and unknown forgetting have the
 
     a (k(x, x') exp(-|t - t'| / tau) + m) + s I,
 
-with m for a mean that nobody knows. The posterior of the noise variance s is summed over grids of a, tau and
-s. Readings of one place and time differ by their noise alone: what they say is the chi-square law. Without
-tau, a drift of the reward would be taken for noise.
+with m for a mean that nobody knows. The posterior of the noise variance s is summed over grids of a, tau
+and s. Readings of one place and time differ by their noise alone: what they say is the chi-square law.
+Without tau, a drift of the reward would be taken for noise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
 """Values of tau, in steps; all are equally likely a priori."""
 
 SIZES = np.geomspace(0.5, 64.0, 8)
-"""Values of a k(x, x), in variances of the readings: who plays near a peak sees little of the variance."""
+"""Values of a k(x, x), in variances of the readings: who plays near a peak sees little of the whole."""
 
 MEAN = 100.0
 """m, in units of k(x, x): next to nothing is known about the mean."""
@@ -50,7 +50,7 @@ class NoiseEstimate:
     Attributes
     ----------
     variance, low, high : float
-        The median of its posterior, and the ends of the central interval of 95% (unit of reward squared).
+        The median of its posterior, and the ends of the central 95% (unit of reward squared).
     readings : int
         How many readings it was learned from.
     """
@@ -80,7 +80,7 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
         Over points, or over points and times: then time is held still, since tau stands for it.
     seen : Observations
     mean : float, optional
-        The prior mean, with a kernel in the unit of the values squared (a = 1). By default both are unknown.
+        The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def readings_for_noise(seen: Observations) -> Index:
     _, which, counts = np.unique(places, axis=0, return_inverse=True, return_counts=True)
     repeats = np.flatnonzero(counts[which.ravel()] > 1)[-MOST // 2 :]
     others = np.setdiff1d(np.arange(len(rows)), repeats)
-    return rows[np.concatenate([others[len(repeats) - MOST :], repeats])]
+    return np.asarray(rows[np.concatenate([others[len(repeats) - MOST :], repeats])])
 
 
 def _unit(values: Any, y: Any) -> float:
