@@ -113,10 +113,19 @@ def test_a_rival_learns_the_noise_as_well(name: str, tmp_path: Path) -> None:
     assert again.noise.readings == 32
 
 
-def test_copies_of_a_bandit_learn_it_each() -> None:
+def test_copies_of_a_bandit_begin_with_what_was_learned() -> None:
     bandit = policies.master(DOMAIN, RBF(1.5), None, horizon=20)
-    play(bandit, 1, 6)
-    assert max(copy.bandit.noise.readings for copy in bandit.rule.block.copies) > 0
+    play(bandit, 1, 20)
+    copy = bandit.rule.block.copies[-1].bandit
+    assert copy.noise.variance == bandit.noise.variance
+
+
+def test_copies_of_a_bandit_are_told_the_noise_that_is_given() -> None:
+    bandit = policies.master(DOMAIN, RBF(1.5), 0.25, horizon=20)
+    play(bandit, 1, 5)
+    told = [copy.bandit.state.rewards.variance for copy in bandit.rule.block.copies]
+    assert {0.25} == {float(each) for each in np.concatenate(told)}
+    assert set(bandit.history["variance"].dropna()) == {0.25}
 
 
 @pytest.mark.parametrize("name", ["gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "adaptive", "fitted"])

@@ -72,7 +72,8 @@ class Noisy(Protocol):
 class PolicyAdapter:
     """A player whose choices are those of a rule: checks come before anything moves.
 
-    Made by `adapted`. Where the noise is learned, `kernel` is what it is learned with.
+    Made by `adapted`. A reward told without a variance has `noise_variance`; where that is None, it is
+    learned with `kernel`.
     """
 
     domain: Domain
@@ -83,6 +84,7 @@ class PolicyAdapter:
     failed: Plays
     out: Plays
     kernel: Any = None
+    noise_variance: float | None = 1.0
     noise: NoiseEstimate | None = None
 
     def __repr__(self) -> str:
@@ -163,23 +165,23 @@ class PolicyAdapter:
             If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
             outside the domain.
         """
-        usual = 1.0 if self.kernel is None else None
-        told = checked_told(self.domain, usual, self.out, self._next_time(), X, y, t, variance)
+        usual, at = self.noise_variance, self._next_time()
+        told = checked_told(self.domain, usual, self.out, at, X, y, t, variance)
         rewards, before = told.rewards, len(self.seen)
+        self.seen = self.seen.append(rewards)
+        if usual is None and (self.noise is None or due(before, len(self.seen))):
+            self._learn_noise()
         if len(rewards):
-            known = rewards.with_noise(1.0)
+            known = rewards if self.noise is None else rewards.with_noise(self.noise.variance)
             signed = Observations(known.X, known.t, self.sign * known.y, known.variance)
             self.rule.learn(signed, self.rng)
-        self.seen = self.seen.append(rewards)
-        if self.kernel is not None and due(before, len(self.seen)):
-            self._learn_noise()
         self.failed = self.failed.replaced_by(rewards.X, rewards.t)
         self.failed = self.failed.append(told.failed.X, told.failed.t)
         self.out = self.out.without(told.X, told.t)
         return self.info
 
     def _learn_noise(self) -> None:
-        if np.isnan(self.seen.variance).any() and isinstance(self.rule, Noisy):
+        if isinstance(self.rule, Noisy) and np.isnan(self.seen.variance).any():
             self.noise = estimated_noise(self.kernel, self.seen)
             self.rule.learn_noise(self.noise.variance)
 
@@ -210,12 +212,9 @@ def adapted(
     minimise: bool,
     seed: Seed,
     kernel: Any = None,
-    noise_variance: float | None = None,
+    noise_variance: float | None = 1.0,
 ) -> PolicyAdapter:
-    """A player with a rule, before its first step; of a generator a child is spawned.
-
-    With a kernel over points and no noise variance, that is learned.
-    """
+    """A player with a rule, before its first step; of a generator a child is spawned."""
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     rng = as_generator(seed)
     none = Plays.none(domain.dimension)
@@ -227,7 +226,8 @@ def adapted(
         Observations.empty(domain.dimension),
         none,
         none,
-        kernel if noise_variance is None else None,
+        kernel,
+        noise_variance,
     )
 
 
