@@ -11,7 +11,7 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy adaptive-gp-ucb --policy sp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers clean
+.PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers integrations clean
 
 SUITE ?= quick
 
@@ -83,6 +83,13 @@ peers: $(DEV)
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt
 	$(BIN)/python -m benchmarks.peers
+
+# Xopt needs PyTorch: in an environment of its own, so that nobody else has to wait for it.
+integrations:
+	test -x .venv-xopt/bin/python || $(PYTHON) -m venv .venv-xopt
+	.venv-xopt/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-xopt/bin/python -m pip install --quiet --disable-pip-version-check -e '.[xopt]' pytest hypothesis
+	.venv-xopt/bin/python -m pytest -q tests/integrations/test_xopt.py
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info $(DEMO_OUT)

@@ -61,12 +61,12 @@ Switch = tuple[Any, str, Any]
 # --- the layers ---------------------------------------------------------------------------------
 
 
-def density_alone(log_density: Array, squares: Array, variance: Array) -> Array:  # noqa: ARG001
+def density_alone(log_density: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
     """Evidence of a step without that of differences between places."""
     return log_density
 
 
-def half_density(log_density: Array, squares: Array, variance: Array) -> Array:  # noqa: ARG001
+def half_density(log_density: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
     """The same, half as sure of itself."""
     return np.asarray(0.5 * log_density)
 

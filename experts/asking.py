@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, flag
+from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
@@ -60,25 +60,17 @@ class Wrapper:
 
 
 class SharedLock:
-    """A lock of threads that may be forked while another thread holds it.
+    """A lock of threads that is new in a forked child, where nobody holds it.
 
-    Without care the child inherits a lock that nobody will ever release. A brief lock is waited for
-    before a fork, so that what it guards is whole in the child too; one that is held for as long as an
-    expert thinks is not waited for, and is new in the child.
-
-    Parameters
-    ----------
-    brief : bool
-        Whether it is only held for moments, and never while somebody else is asked.
+    Otherwise the child would inherit a lock that nobody will ever release.
     """
 
-    def __init__(self, brief: bool = True) -> None:
-        self.brief = flag("brief", brief)
+    def __init__(self) -> None:
         self.renew()
         _LOCKS.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SharedLock, (self.brief,)
+        return SharedLock, ()
 
     @property
     def now(self) -> threading.RLock:
@@ -93,27 +85,10 @@ class SharedLock:
 _LOCKS: weakref.WeakSet[SharedLock] = weakref.WeakSet()
 
 
-_held: list[threading.RLock] = []
-
-
-def _before() -> None:
-    for lock in list(_LOCKS):
-        if lock.brief:
-            held = lock.now
-            held.acquire()
-            _held.append(held)
-
-
-def _in_parent() -> None:
-    while _held:
-        _held.pop().release()
-
-
 def _in_child() -> None:
-    _held.clear()
     for lock in list(_LOCKS):
         lock.renew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_in_child)

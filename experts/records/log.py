@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, Unpack
@@ -88,24 +87,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Matches:
-    """Rows that may answer: number of the question, and what they are chosen by."""
-
-    question: Index
-    age: Array
-    ahead: np.ndarray[Any, np.dtype[np.bool_]]
-    distance: Array
-    X: Array
-    value: Array
-    variance: Array
-
-    def take(self, rows: Index) -> Matches:
-        """The chosen rows."""
-        return Matches(*(part[rows] for part in vars(self).values()))
-
-
-@dataclass(frozen=True)
-class Shelf:
+class SortedRecords:
     """Rows sorted by coordinates, the first one first, then by time; no (point, time) twice."""
 
     rows: RecordTables
@@ -114,7 +96,7 @@ class Shelf:
     tree: cKDTree | None
 
     @classmethod
-    def of(cls, rows: RecordTables, duplicates: Duplicates, reach: Reach) -> Shelf:
+    def of(cls, rows: RecordTables, duplicates: Duplicates, reach: Reach) -> SortedRecords:
         """Sort, and settle duplicates; a tree where points near by are looked for."""
         order = np.lexsort((rows.t, *rows.X.T[::-1]))  # stable: duplicates stay in their order
         X, t = rows.X[order], rows.t[order]
@@ -129,41 +111,28 @@ class Shelf:
             tree = cKDTree(X[starts] / reach.axes, compact_nodes=False, balanced_tree=False)
         return cls(RecordTables(X, t, value, variance), columns, np.append(starts, len(t)), tree)
 
-    @cached_property
-    def first(self) -> float:
-        """The oldest time."""
-        return float(self.rows.t.min())
-
-    @cached_property
-    def last(self) -> float:
-        """The newest time."""
-        return float(self.rows.t.max())
-
-    def matches(self, points: Array, now: float, reach: Reach) -> Matches:
-        """For every question and point within reach, the freshest row of that point."""
-        question, low, high, distance = self._within(points, reach)
+    def best(self, points: Array, now: float, reach: Reach) -> tuple[Index, Index]:
+        """Questions that have an answer, and the one row that answers each."""
+        asked, low, high, far = self._within(points, reach)
         t = self.rows.t
         after = _bisect(t, low, high, np.full(len(low), now), right=True)
         before = np.maximum(after - 1, 0)
         good = (after > low) & (now - t[before] <= reach.staleness)
-        sides = [(before[good], good, False)]
+        question, distance, row = asked[good], far[good], before[good]
         if reach.future:
             first = np.minimum(after, len(t) - 1)
             good = (after < high) & (t[first] - now <= reach.staleness)
-            sides.append((first[good], good, True))
-        found = [
-            Matches(
-                question[good],
-                np.abs(now - t[row]),
-                np.full(len(row), ahead),
-                distance[good],
-                self.rows.X[row],
-                self.rows.value[row],
-                self.rows.variance[row],
-            )
-            for row, good, ahead in sides
-        ]
-        return _joined(found)
+            question, distance = np.append(question, asked[good]), np.append(distance, far[good])
+            row = np.append(row, first[good])
+        age = np.abs(now - t[row])
+        # Most of very many are not the freshest: they need not be sorted.
+        freshest = np.full(len(points), np.inf)
+        np.minimum.at(freshest, question, age)
+        kept = np.flatnonzero(age == freshest[question])
+        question, distance, row = question[kept], distance[kept], row[kept]
+        order = np.lexsort((*self.rows.X[row].T[::-1], distance, t[row] > now, question))
+        answered, heads = np.unique(question[order], return_index=True)
+        return answered, row[order[heads]]
 
     def _within(self, points: Array, reach: Reach) -> tuple[Index, Index, Index, Array]:
         """Question, first row, row after the last, and distance, of each point within reach."""
@@ -187,41 +156,6 @@ class Shelf:
         distance = np.sqrt((gaps**2).sum(axis=1))
         near = distance <= reach.radius
         return question[near], low[near], high[near], distance[near]
-
-
-def best_of(matches: Sequence[Matches], duplicates: Duplicates) -> Matches | None:
-    """The one row that answers each question that has one; shelves are in the order of writing."""
-    every = _joined(matches)
-    if not len(every.question):
-        return None
-    # Most of very many are not the freshest: they need not be sorted.
-    freshest = np.full(every.question.max() + 1, np.inf)
-    np.minimum.at(freshest, every.question, every.age)
-    every = every.take(np.flatnonzero(every.age == freshest[every.question]))
-    # Stable: what is alike in all of these is a duplicate, and stays in the order of writing.
-    keys = (*every.X.T[::-1], every.distance, every.ahead, every.age, every.question)
-    ranked = every.take(np.lexsort(keys))
-    heads = _starts(ranked.question[1:] != ranked.question[:-1])
-    head = np.repeat(heads, np.diff(np.append(heads, len(ranked.question))))
-    first = ranked.take(head)
-    alike = (
-        (ranked.age == first.age)
-        & (ranked.ahead == first.ahead)
-        & (ranked.distance == first.distance)
-        & (ranked.X == first.X).all(axis=1)
-    )
-    members = ranked.take(np.flatnonzero(alike))
-    runs = _starts(members.question[1:] != members.question[:-1])
-    value, variance = _settled(members.value, members.variance, runs, duplicates)
-    best = ranked.take(heads)
-    return Matches(best.question, best.age, best.ahead, best.distance, best.X, value, variance)
-
-
-def _joined(matches: Sequence[Matches]) -> Matches:
-    if len(matches) == 1:
-        return matches[0]
-    columns = zip(*(vars(part).values() for part in matches), strict=True)
-    return Matches(*(np.concatenate(column) for column in columns))
 
 
 def _settled(
@@ -349,7 +283,7 @@ class CachedLogExpert:
         self._contradictions = duplicates is not None
         self._cost = not_negative("cost", cost)
         self._lock = SharedLock()
-        self._shelves: tuple[Shelf, ...] = ()
+        self._sorted: SortedRecords | None = None
         self._written = self._refusals = 0
         self.extend(frame)
 
@@ -404,11 +338,10 @@ class CachedLogExpert:
         return cls(recorded(path), **options)
 
     def __repr__(self) -> str:
-        shelves, reach = self._shelves, self._reach
-        spoken = "none"
-        if shelves:
-            first, last = min(s.first for s in shelves), max(s.last for s in shelves)
-            spoken = f"{self._written} at times {first:g} to {last:g}"
+        reach, spoken = self._reach, "none"
+        if self._sorted is not None:
+            times = self._sorted.rows.t
+            spoken = f"{self._written} at times {times.min():g} to {times.max():g}"
         tolerance = reach.axes.tolist() if reach.radius == 1.0 and reach.scaled else reach.radius
         return (
             f"<CachedLogExpert on {self.dimension} coordinates: answers {spoken}, "
@@ -435,22 +368,15 @@ class CachedLogExpert:
             return dict(vars(self))
 
     def extend(self, frame: pd.DataFrame) -> None:
-        """Write more rows, with the same columns; wholly or not at all.
-
-        A batch is sorted together with those before it that are at most twice as long, so that a row
-        is sorted again about log2(n) times at most, and a question looks into as many parts.
-        """
+        """Write more rows, with the same columns; wholly or not at all."""
         rows, refusals = self._columns.rows(_as_frame(frame))
         if not self._contradictions:
             rows.check_agreement()
         written = len(rows)
         with self._lock.now:
-            shelves = list(self._shelves)
-            while written and shelves and len(shelves[-1].rows) <= 2 * len(rows):
-                rows = shelves.pop().rows.then(rows)
-            if len(rows):
-                shelves.append(Shelf.of(rows, self._duplicates, self._reach))
-            self._shelves = tuple(shelves)
+            if written:
+                rows = rows if self._sorted is None else self._sorted.rows.then(rows)
+                self._sorted = SortedRecords.of(rows, self._duplicates, self._reach)
             self._written += written
             self._refusals += refusals
 
@@ -462,18 +388,17 @@ class CachedLogExpert:
         if q == 0:
             return Answers.none(0)
         values, variance = np.full(q, np.nan), np.full(q, np.nan)
-        shelves = self._shelves  # replaced as a whole by `extend`, never changed
-        matches = [shelf.matches(points, now, self._reach) for shelf in shelves]
-        best = best_of(matches, self._duplicates) if shelves else None
+        records = self._sorted  # replaced as a whole by `extend`, never changed
         forgotten = 0
-        if best is not None:
-            n = len(best.age)
+        if records is not None:
+            question, row = records.best(points, now, self._reach)
+            n = len(row)
             # One reward was told, and none is newer: there are no counts to speak of.
-            ages = Ages(best.age, np.zeros(n, dtype=np.int64), 1)
-            effective = as_effective(self._aging(best.variance, ages), n)
+            ages = Ages(np.abs(now - records.rows.t[row]), np.zeros(n, dtype=np.int64), 1)
+            effective = as_effective(self._aging(records.rows.variance[row], ages), n)
             kept = effective <= LARGEST_VARIANCE
-            values[best.question[kept]] = best.value[kept]
-            variance[best.question[kept]] = usable_variances(effective[kept])
+            values[question[kept]] = records.rows.value[row[kept]]
+            variance[question[kept]] = usable_variances(effective[kept])
             forgotten = n - int(kept.sum())
         answered = int((~np.isnan(values)).sum())
         notes = []

@@ -482,7 +482,7 @@ class Recording(Wrapper):
         self.reuse = flag("reuse", reuse)
         # SQLite counts it in milliseconds, in 32 bits.
         self.timeout = finite_number("timeout", timeout, low=0.0, high=1e6)
-        self._asking = SharedLock(brief=False)
+        self._asking = SharedLock()
         self._file = RecordingFile(self.path, self.timeout)
         self._file.open()
 

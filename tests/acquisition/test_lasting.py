@@ -43,7 +43,7 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
     for t, row in enumerate(rows):
         bank = bank.observe([row], rng.normal(size=1), None, t * step)
     (filters,) = bank.filters
-    own = NOISE / float(filters.variance[0, 0])
+    own = NOISE / float(filters.variance[0])
     every = np.arange(5)
     H = filters.layout.rows(every)
     ahead = filters.moved(1.0)
@@ -116,7 +116,8 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
         (mean, variance), out = known.on_surface(), made.state.pending
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.cross_covariance(at, at)
-        among = C[np.ix_(rows, rows)] + np.diag(known.noise_of(out.t, 0.01) + known.white)
+        noise = known.pending_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
+        among = C[np.ix_(rows, rows)] + np.diag(noise + known.white)
         left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
         share = lasting_share(known.bank, t)
         best, *others = (

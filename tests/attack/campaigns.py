@@ -54,6 +54,11 @@ def reward(X: Array, t: float) -> Array:
     return np.sin(X[:, 0] / 2 + t / 20) + 0.1 * keyed_normal(0, 5, X, np.full(len(X), t))
 
 
+def nap(longest: float) -> None:
+    """Sleep, so that a kill falls here; the run does not depend on how long."""
+    time.sleep(random.SystemRandom().uniform(0.0, longest))
+
+
 class Shop:
     """An expert who sells each answer once, and hands it over again to who lost it.
 
@@ -61,10 +66,12 @@ class Shop:
     ----------
     ledger : Path
         Sales, on the disk before they are handed over.
+    longest : float
+        Seconds to sleep at most before that.
     """
 
-    def __init__(self, ledger: Path) -> None:
-        self.ledger = ledger
+    def __init__(self, ledger: Path, longest: float = 0.0) -> None:
+        self.ledger, self.longest = ledger, longest
 
     def query(self, X: Array, t: float) -> Answers:
         """The reward with a noise of its own."""
@@ -78,6 +85,7 @@ class Shop:
             os.fsync(handle)
         finally:
             os.close(handle)
+        nap(self.longest)
         values = np.cos(X[:, 0]) + 0.1 * keyed_normal(0, 6, X, np.full(len(X), t))
         return Answers(values, 0.05, cost=float(len(X)))
 
@@ -186,17 +194,20 @@ def differences(campaign: Campaign, steps: int) -> list[str]:
         twin = begun(Path(apart))
         for t in range(1, steps + 1):
             step(twin, t, lambda _: None, keyed=False)
-        one, two = campaign.state, twin.state
-        names = [name for name in vars(two) if name not in ("info", "expert")]
-        found = [
-            f"{name} is not that of the twin"
-            for name in names
-            if not same_value(getattr(one, name), getattr(two, name))
-        ]
+        found = unlike(campaign.state, twin.state)
         X, Y = (each.predict(SITES.X, steps + 1.0) for each in (campaign, twin))
         if not all(map(np.array_equal, X, Y)):
             found.append("predictions are not those of the twin")
     return found
+
+
+def unlike(one: Any, two: Any) -> list[str]:
+    """Parts of a state that are not those of its twin, but for what people are told."""
+    return [
+        f"{name} is not that of the twin"
+        for name in vars(two)
+        if name not in ("info", "expert") and not same_value(getattr(one, name), getattr(two, name))
+    ]
 
 
 def kill_often(

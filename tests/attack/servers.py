@@ -28,6 +28,8 @@ SECONDS, LARGEST = 1.5, 300_000
 """Limits of a download."""
 
 Send = Callable[[bytes], None]
+Script = tuple[bytes, bytes, int, float]
+"""What is sent first, what then, how many times and how many seconds apart."""
 
 BOMB = gzip.compress(bytes(50_000_000))
 
@@ -64,42 +66,47 @@ BODIES: list[tuple[bytes, int, float]] = [
 ]
 """What comes after the headers: so many times, so many seconds apart."""
 
-WHOLE: list[tuple[bytes, bytes, int, float]] = [
+WHOLE: list[Script] = [
     (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", 500, 0.12),  # headers, slowly
     (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 100_000, 0.0),  # not yet, for ever
     (b"HTTP/1.1 200 OK\r\n", b"H: 1\r\n", 5000, 0.0),  # more headers than anybody reads
     (b"", b"", 1, 4.0),  # nothing, and no end
     (b"", b"", 1, 0.0),  # nothing
 ]
-"""Answers that have no body: what is sent first, what then, how many times and how far apart."""
+"""Answers that have no body."""
 
 
-def answer(send: Send, rng: np.random.Generator) -> None:
+def say(send: Send, script: Script) -> None:
+    """Say it."""
+    first, then, times, seconds = script
+    send(first)
+    for _ in range(times):
+        send(then)
+        time.sleep(seconds)
+
+
+def redirect(place: bytes) -> Script:
+    """Somewhere else."""
+    head = b"HTTP/1.1 302 Found\r\nLocation: " + place + b"\r\nContent-Length: 0\r\n"
+    return head + b"Connection: close\r\n\r\n", b"", 0, 0.0
+
+
+def drawn(rng: np.random.Generator) -> Script:
     """One answer of a hostile server."""
-
-    def often(part: bytes, times: int, seconds: float) -> None:
-        for _ in range(times):
-            send(part)
-            time.sleep(seconds)
-
     kind = rng.random()
     if kind < 0.4:
-        first, *then = one_of(WHOLE, rng)
-        send(first)
-        often(*then)
-    elif kind < 0.5:
-        place = one_of(PLACES, rng)
-        send(b"HTTP/1.1 302 Found\r\nLocation: " + place + b"\r\nContent-Length: 0\r\n\r\n")
-    else:
-        rows = rng.choice(len(HEADERS), size=int(rng.integers(0, 4)), replace=False)
-        status = STATUS[0] if rng.random() < 0.5 else one_of(STATUS, rng)
-        send(b"\r\n".join([status, *(HEADERS[row] for row in rows), b"", b""]))
-        often(*one_of(BODIES, rng))
+        return one_of(WHOLE, rng)
+    if kind < 0.5:
+        return redirect(one_of(PLACES, rng))
+    rows = rng.choice(len(HEADERS), size=int(rng.integers(0, 4)), replace=False)
+    status = STATUS[0] if rng.random() < 0.5 else one_of(STATUS, rng)
+    head = b"\r\n".join([status, *(HEADERS[row] for row in rows), b"", b""])
+    return head, *one_of(BODIES, rng)
 
 
 @contextlib.contextmanager
-def serving(seed: int) -> Iterator[tuple[str, list[bytes]]]:
-    """The address of such a server, and the requests that it got."""
+def serving(answer: Callable[[bytes, int], Script]) -> Iterator[tuple[str, list[bytes]]]:
+    """The address of a server that says `answer(request, number)`, and the requests that it got."""
     listener = socket.create_server(("127.0.0.1", 0))
     asked: list[bytes] = []
     stopped = threading.Event()
@@ -108,7 +115,7 @@ def serving(seed: int) -> Iterator[tuple[str, list[bytes]]]:
         with connection, contextlib.suppress(OSError):
             connection.settimeout(5.0)
             asked.append(connection.recv(65536))
-            answer(connection.sendall, np.random.default_rng([seed, number % 3]))
+            say(connection.sendall, answer(asked[-1], number))
 
     def listen() -> None:
         number = 0
@@ -147,7 +154,11 @@ def whole_or_nothing(url: str, target: Path) -> None:
 
 def downloaded(seed: int) -> str:
     """Call one server."""
-    with tempfile.TemporaryDirectory(prefix="attack") as name, serving(seed) as (url, asked):
+
+    def answer(_: bytes, number: int) -> Script:
+        return drawn(np.random.default_rng([seed, number % 3]))
+
+    with tempfile.TemporaryDirectory(prefix="attack") as name, serving(answer) as (url, asked):
         whole_or_nothing(url, Path(name, "file"))
         before = len(asked)
         try:  # nothing of http, and nothing inside of the network, unless it is told

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made, noisy, warmed
+from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made, noisy, step, warmed
 from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Candidates, Recipe, Space
 from tvbandits.acquisition.availability import NothingAvailableError
@@ -37,6 +37,7 @@ def nothing(X: Array) -> Array:
     return np.zeros(len(X), dtype=bool)
 
 
+ONE, TWO = [[2.5]], [[2.5], [5.0]]
 Call = Callable[[Bandit], Any]
 WRONG: dict[str, list[tuple[str, Call, str]]] = {
     "line": [
@@ -65,7 +66,61 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("nothing to recommend", lambda b: b.recommend(9.0, among=[]), "none of the 41"),
         ("function of text", lambda b: b.ask(9.0, among=lambda X: "all"), r"True or False for 41"),  # noqa: ARG005
         ("context of none", lambda b: b.ask(9.0, context=[1.0]), "without context columns"),
-        # what is told
+        # what is told, predicted and recommended
+        ("rewards ragged", lambda b: b.tell(ONE, [[1.0], [1.0, 2.0]]), "y must be numeric"),
+        ("one reward for two", lambda b: b.tell(TWO, 1.0), r"y must have shape \(2,\), got \(\)"),
+        (
+            "rewards a matrix",
+            lambda b: b.tell(ONE, [[1.0]]),
+            r"y must have shape \(1,\), got \(1, 1\)",
+        ),
+        (
+            "points flat",
+            lambda b: b.tell([2.5, 5], [1, 1]),
+            r"X must have shape \(n, 1\), got \(2,\)",
+        ),
+        (
+            "points a block",
+            lambda b: b.tell(np.zeros((1, 1, 1)), [1.0]),
+            r"X must have shape \(n, 1\), got \(1, 1, 1\)",
+        ),
+        (
+            "points none",
+            lambda b: b.tell(np.empty((0, 1)), []),
+            r"X must have at least one point, got shape \(0, 1\)",
+        ),
+        ("point NaN", lambda b: b.tell([[NAN]], [1.0]), r"X must be finite, got \[nan\] in row 0"),
+        (
+            "point outside",
+            lambda b: b.tell([[2.5], [10.2]], [1, 1]),
+            r"X must .*\[10\.2\] in row 1",
+        ),
+        (
+            "variance negative",
+            lambda b: b.tell(TWO, [1, 1], variance=[0.1, -0.2]),
+            r"variance must be positive, got -0\.2 at position 1",
+        ),
+        (
+            "variances too many",
+            lambda b: b.tell(ONE, [1.0], variance=[0.1, 0.1]),
+            r"variance must have shape \(1,\), got \(2,\)",
+        ),
+        ("time infinite", lambda b: b.tell(TWO, [1, 1], [3, -INF]), "t must be finite, got -inf"),
+        ("time text", lambda b: b.tell(ONE, [1.0], t="noon"), "t must be numeric, got 'noon'"),
+        (
+            "times too many",
+            lambda b: b.tell(ONE, [1.0], t=[1, 2]),
+            r"t must have shape \(1,\), got \(2,\)",
+        ),
+        ("ask for NaN", lambda b: b.ask(NAN), "t must be a finite number, got nan"),
+        (
+            "predict two numbers",
+            lambda b: b.predict([[1.0, 2.0]]),
+            r"X must have shape \(n, 1\), got \(1, 2\)",
+        ),
+        ("predict NaN", lambda b: b.predict([[NAN]]), "X must be finite"),
+        ("predict at NaN", lambda b: b.predict(ONE, NAN), "t must be a finite number, got nan"),
+        ("recommend at NaN", lambda b: b.recommend(NAN), "t must be a finite number, got nan"),
         ("tell nothing", lambda b: b.tell(LINE.X[[3]], None), "y must be numeric, got None"),  # type: ignore[arg-type]
         ("tell infinity", lambda b: b.tell(LINE.X[[3]], [-INF]), "got -inf at position 0"),
         ("tell NaN elsewhere", lambda b: b.tell([[0.1]], [NAN]), "the nearest candidate is"),
@@ -114,6 +169,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "context is for Candidates"),
         ("nothing of a box", lambda b: b.ask(9.0, among=nothing), "none of 65536 points of Box"),
         ("function of shape", lambda b: b.ask(9.0, among=lambda X: X > 0), "True or False for"),
+        ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
         ("drop outside", lambda b: b.drop([[10.5]]), "X must be inside the box"),
         ("answer outside", lambda b: b.answer([[10.5]], [0.1]), "X must be inside the box"),
     ],
@@ -203,6 +259,17 @@ def test_a_wrong_call_is_named_and_changes_nothing(kind: str, call: Call, match:
     for t in (9.0, 10.0):
         np.testing.assert_array_equal(go_on(bandit, t), go_on(twin, t))
     assert fingerprint(bandit.state) == fingerprint(twin.state)
+
+
+@pytest.mark.parametrize("domain", [LINE, INTERVAL])
+def test_a_wrong_first_call_changes_nothing(domain: Domain) -> None:
+    bandit, twin = (Bandit(Recipe(domain, KERNEL, NOISE), seed=4) for _ in range(2))
+    state = bandit.state
+    with pytest.raises(ValueError, match=r"variance must be positive, got 0\.0 at position 0"):
+        bandit.tell(ONE, [1.0], variance=0.0)
+    assert bandit.state is state
+    for t in (1.0, 2.0):
+        np.testing.assert_array_equal(step(bandit, t), step(twin, t))
 
 
 # What every policy has in common, with a model or without one.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from tests.helpers.players import INTERVAL, KERNEL, LINE
+from tests.helpers.players import KERNEL, LINE
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Candidates, ExpertError, Recipe, policies
@@ -69,74 +69,8 @@ def assert_unharmed(
     assert fingerprint(bandit.state) == fingerprint(twin.state)
 
 
-# --- what is asked and told -----------------------------------------------------------------------
-
 X = [[2.5]]
-XX = [[2.5], [5.0]]
 Call = Callable[[Bandit], Any]
-WRONG: dict[str, tuple[Call, str]] = {
-    "reward complex": (lambda b: b.tell(X, [1j]), "y must be numeric"),
-    "rewards ragged": (lambda b: b.tell(X, [[1.0], [1.0, 2.0]]), "y must be numeric"),
-    "one reward for two": (lambda b: b.tell(XX, 1.0), r"y must have shape \(2,\), got \(\)"),
-    "rewards a matrix": (lambda b: b.tell(X, [[1.0]]), r"y must have shape \(1,\), got \(1, 1\)"),
-    "points flat": (lambda b: b.tell([2.5, 5], [1, 1]), r"X must have shape \(n, 1\), got \(2,\)"),
-    "points a block": (
-        lambda b: b.tell(np.zeros((1, 1, 1)), [1.0]),
-        r"X must have shape \(n, 1\), got \(1, 1, 1\)",
-    ),
-    "points none": (
-        lambda b: b.tell(np.empty((0, 1)), []),
-        r"X must have at least one point, got shape \(0, 1\)",
-    ),
-    "point NaN": (lambda b: b.tell([[NAN]], [1.0]), r"X must be finite, got \[nan\] in row 0"),
-    "point outside": (lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
-    "variance zero": (
-        lambda b: b.tell(X, [1.0], variance=0.0),
-        r"variance must be positive, got 0\.0 at position 0",
-    ),
-    "variance negative": (
-        lambda b: b.tell(XX, [1, 1], variance=[0.1, -0.2]),
-        r"variance must be positive, got -0\.2 at position 1",
-    ),
-    "variances too many": (
-        lambda b: b.tell(X, [1.0], variance=[0.1, 0.1]),
-        r"variance must have shape \(1,\), got \(2,\)",
-    ),
-    "time infinite": (lambda b: b.tell(XX, [1, 1], [3, -INF]), "t must be finite, got -inf"),
-    "time text": (lambda b: b.tell(X, [1.0], t="noon"), "t must be numeric, got 'noon'"),
-    "times too many": (
-        lambda b: b.tell(X, [1.0], t=[1, 2]),
-        r"t must have shape \(1,\), got \(2,\)",
-    ),
-    "ask for NaN": (lambda b: b.ask(NAN), "t must be a finite number, got nan"),
-    "predict two numbers": (
-        lambda b: b.predict([[1.0, 2.0]]),
-        r"X must have shape \(n, 1\), got \(1, 2\)",
-    ),
-    "predict NaN": (lambda b: b.predict([[NAN]]), "X must be finite"),
-    "predict at NaN": (lambda b: b.predict(X, NAN), "t must be a finite number, got nan"),
-    "recommend at NaN": (lambda b: b.recommend(NAN), "t must be a finite number, got nan"),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_input(wrong: str) -> None:
-    call, match = WRONG[wrong]
-    bandit, twin = make("sparq-gp-ucb"), make("sparq-gp-ucb")
-    for each in (bandit, twin):
-        play(each, 6)
-        each.ask(8.25)
-    assert_unharmed(bandit, twin, ValueError, match, lambda: call(bandit))
-
-
-@pytest.mark.parametrize("wrong", ["point outside", "variance zero"])
-def test_wrong_input_at_the_very_start_and_in_a_box(wrong: str) -> None:
-    call, match = WRONG[wrong]
-    for domain, steps in ((LINE, 0), (INTERVAL, 0), (INTERVAL, 3)):
-        bandit, twin = make(domain=domain), make(domain=domain)
-        for each in (bandit, twin):
-            play(each, steps)
-        assert_unharmed(bandit, twin, ValueError, match, lambda: call(bandit))  # noqa: B023
 
 
 # --- experts --------------------------------------------------------------------------------------
@@ -426,8 +360,6 @@ def test_parts_that_do_not_fit(parts: str) -> None:
         ("batching", 5, r"batching must be Batching\(...\) or Batching\(\), got 5"),
         ("asking", 5, r"asking must be Asking\(...\) or None, got 5"),
         ("acquisition", "ucb", r"acquisition must be UpperConfidenceBound\(\) or .* got 'ucb'"),
-        ("consult", "always", 'consult must be "after tell" or "before ask", got \'always\''),
-        ("minimise", 1, "minimise must be True or False, got 1"),
     ],
 )
 def test_a_part_of_the_wrong_kind_is_named(part: str, value: object, message: str) -> None:

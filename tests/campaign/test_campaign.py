@@ -350,36 +350,13 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
         ValueError, match="bandit must be a Bandit, with which a campaign begins, got"
     ):
         Campaign.create(tmp_path / "new.db", policies.uniform(LINE))  # type: ignore[arg-type]
-    newer = tmp_path / "newer.db"
-    Campaign.create(newer, plain()).close()
-    with closing(sqlite3.connect(newer)) as file, file:
-        file.execute("UPDATE about SET value = '99' WHERE name = 'schema'")
-    with pytest.raises(NoCampaignError, match="of version 99, and 2 is known"):
-        Campaign.open(newer)
-
-
-def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    place, twin = tmp_path / "old.db", plain()
-    Campaign.create(place, plain()).close()
-    with Campaign.open(place) as campaign:
-        play(campaign, 1, 6)
-    play(twin, 1, 6)
-    with closing(sqlite3.connect(place)) as file, file:
-        file.execute("ALTER TABLE snapshots DROP COLUMN made_by")
-        file.execute("UPDATE about SET value = '1' WHERE name = 'schema'")
-    with Campaign.open(place) as campaign:
-        assert campaign.status.told == 6
-        found = campaign.verify()
-        assert (found.problems, found.operations, found.snapshots) == ((), 12, 0)
-        play(campaign, 7, 8)
-        play(twin, 7, 8)
-        assert campaign.state == twin.state
-        campaign.snapshot()
-    with closing(sqlite3.connect(place)) as file:
-        made = [by for (by,) in file.execute("SELECT made_by FROM snapshots ORDER BY seq")]
-        assert made[0] == ""
-        assert made[-1] != ""
-        assert file.execute("SELECT value FROM about WHERE name = 'schema'").fetchall() == [("2",)]
+    other = tmp_path / "other.db"
+    Campaign.create(other, plain()).close()
+    for version in (1, 99):
+        with closing(sqlite3.connect(other)) as file, file:
+            file.execute("UPDATE about SET value = ? WHERE name = 'schema'", (str(version),))
+        with pytest.raises(NoCampaignError, match=f"of version {version}, and 2 is known"):
+            Campaign.open(other)
 
 
 @pytest.mark.parametrize("bomb", ["doublings", "kernel of doublings", "chain"])

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers import hostile_server
-from tests.helpers.hostile_server import Behaviour, hostile
+from tests.attack.servers import Script, redirect, serving
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits.core.files.reading import ReadLimits, current_limits
 from tvbandits.datasets import (
@@ -210,42 +209,35 @@ def test_what_cannot_be_read_is_named_in_one_line(reader: str, tmp_path: Path) -
 # --- servers --------------------------------------------------------------------------------------
 
 
-SERVERS: dict[str, tuple[Behaviour, DownloadLimits, str]] = {
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+SERVERS: dict[str, tuple[Script, DownloadLimits, str]] = {
     "a body without an end": (
-        hostile_server.endless,
+        (OK + b"\r\n", b"0" * 8192, 10**9, 0.0),
         DownloadLimits(largest=100_000, anywhere=True),
         r"bytes or more, and the limit is 100000; give DownloadLimits\(largest=...\)",
     ),
     "a byte now and then": (
-        hostile_server.slow,
+        (OK + b'Content-Length: 1000000\r\nETag: "slow"\r\n\r\n', b"0", 10**9, 0.02),
         DownloadLimits(seconds=0.5, anywhere=True),
         r"not whole after 0\.5 seconds; DownloadLimits\(seconds=...\)",
     ),
     "a redirect to itself": (
-        hostile_server.round_and_round,
+        redirect(b"/daily_44201_2008.zip"),
         DownloadLimits(anywhere=True),
         "more than 5 redirects",
+    ),
+    "fewer bytes than promised": (
+        (OK + b"Content-Length: 1000\r\n\r\n", b"0" * 100, 1, 0.0),
+        DownloadLimits(anywhere=True),
+        "the connection was cut",
     ),
 }
 
 
 @pytest.mark.parametrize("case", SERVERS)
 def test_hostile_servers(case: str, tmp_path: Path) -> None:
-    behaviour, limits, match = SERVERS[case]
-    with (
-        hostile(behaviour) as url,
-        pytest.raises(OSError, match=match),
-    ):
-        fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_server_that_promises_too_much(tmp_path: Path) -> None:
-    limits = DownloadLimits(anywhere=True)
-    with (
-        hostile(hostile_server.promising) as url,
-        pytest.raises(OSError, match=r"the connection"),
-    ):
+    script, limits, match = SERVERS[case]
+    with serving(lambda *_: script) as (url, _), pytest.raises(OSError, match=match):
         fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
     assert list(tmp_path.iterdir()) == []
 
@@ -264,7 +256,7 @@ def test_https_from_the_same_host_unless_told_otherwise(tmp_path: Path) -> None:
             strict.check(url, here)
     DownloadLimits(anywhere=True).check("http://10.0.0.1/file", here)
     with (
-        hostile(hostile_server.away) as url,
+        serving(lambda *_: redirect(b"http://169.254.169.254/latest/meta-data")) as (url, _),
         pytest.raises(OSError, match=r"127\.0\.0\.1.*: not https"),
     ):
         fetch_ozone(2008, cache=tmp_path, base_url=url)

@@ -415,10 +415,8 @@ def test_what_fails_is_not_remembered() -> None:
     ("parameters", "match"),
     [
         ({"prior_weight": 0.0}, "prior_weight must be positive and finite, got 0"),
-        ({"prior_weight": math.inf}, "prior_weight must be positive and finite, got inf"),
         ({"within": -1.0}, "within must be finite and not negative, got -1"),
         ({"clip": 1.0}, r"clip must be finite and at least 1\.5, got 1"),
-        ({"clip": math.nan}, r"clip must be finite and at least 1\.5, got nan"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, float], match: str) -> None:

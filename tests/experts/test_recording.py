@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import random
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -22,7 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.places import ROOT
+from tests.attack.killed_recordings import kill_often
+from tests.attack.report import Count
 from tvbandits import Answers, Bandit, Candidates, Expert, ExpertError, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
@@ -510,32 +511,8 @@ def test_processes_share_a_file(path: Path) -> None:
 # --- killed again and again -------------------------------------------------------------------------
 
 
-def answers_in(folder: Path) -> list[tuple[Any, ...]]:
-    frame = recorded(folder / "answers.db")[["x0", "t", "value"]]
-    return list(frame.itertuples(index=False, name=None))
-
-
 @pytest.mark.slow
 def test_a_killed_run_loses_nothing_and_pays_nothing_twice(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.crash", "--times", "6", "--folder", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout)
-    assert report["faults"] == []
-    assert sum(report["windows"].values()) == report["kills"] == 6
-    # What the program says about the files, seen in the files.
-    killed, twin = tmp_path / "killed", tmp_path / "twin"
-    entries = [json.loads(line) for line in (killed / "ledger.jsonl").read_text().splitlines()]
-    sold = Counter((e["x"], e["t"], e["value"]) for e in entries if e["kind"] == "sale")
-    kept = Counter(answers_in(killed))
-    assert sold == kept == Counter(answers_in(twin))
-    assert set(kept.values()) == {1}
-    assert len({key[:2] for key in kept}) == len(kept) == report["sold"]
-    with Recording(Counting(), killed / "answers.db") as expert:
-        assert len(expert.in_doubt) == report["in_doubt"] >= report["windows"]["sold, not recorded"]
-    states = [pickle.loads((folder / "state.pickle").read_bytes()) for folder in (killed, twin)]
-    for part in ("X", "t", "y", "variance"):
-        one, other = (getattr(state.answers, part).tobytes() for state in states)
-        assert one == other
-        one, other = (getattr(state.rewards, part).tobytes() for state in states)
-        assert one == other
+    found = Count("kills")
+    kill_often(found, tmp_path, 6, random.Random(1))
+    assert found.tally.also["sold"] > 50

@@ -34,6 +34,7 @@ ORDER = [
     "campaign",
     "campaign.service",
     "comparison",
+    "integrations",
     "cli",
     "",  # tvbandits/__init__.py and __main__.py
 ]

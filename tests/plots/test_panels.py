@@ -205,11 +205,8 @@ def test_nothing_is_changed() -> None:
     [
         ({"t": np.nan}, "t must be a finite number, got nan"),
         ({"band": -1.0}, "band must be finite and not negative, got -1.0"),
-        ({"band": "wide"}, "band must be finite and not negative, got 'wide'"),
         ({"names": ["a", "b"]}, r"names must be 1 texts, got \['a', 'b'\]"),
-        ({"names": "a"}, "names must be 1 texts, got 'a'"),
         ({"ax": []}, r"ax must be 1 axes for this domain, got \[\]"),
-        ({"ax": [1]}, r"ax must be 1 axes for this domain, got \[1\]"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], said: str) -> None:

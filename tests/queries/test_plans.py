@@ -284,12 +284,8 @@ def test_no_budget_no_look() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"tolerance": -0.1}, r"tolerance must be finite and not negative, got -0\.1"),
-    ({"tolerance": np.inf}, "tolerance must be finite and not negative, got inf"),
-    ({"tolerance": np.nan}, "tolerance must be finite and not negative, got nan"),
     ({"explore_every": 0}, "explore_every must be a whole number of at least 1, got 0"),
-    ({"explore_every": 1.5}, r"explore_every must be a whole number of at least 1, got 1\.5"),
     ({"looked_at": 0}, "looked_at must be a whole number of at least 1, got 0"),
-    ({"looked_at": None}, "looked_at must be a whole number of at least 1, got None"),
     ({"compared": -1}, "compared must be a whole number of at least 1, got -1"),
 ]
 

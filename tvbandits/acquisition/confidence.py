@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -190,6 +190,8 @@ class BBKBWidth:
     >>> print(f"{BBKBWidth()(situation):.3f}")
     9.046
     """
+
+    uses_spent: ClassVar[bool] = True
 
     delta: float = 0.05
     norm_bound: float = 1.0

@@ -31,9 +31,6 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.ensemble.lasting import lasting_share
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.predictions import View
 
 
@@ -249,7 +246,7 @@ class ThompsonSampling:
             raise ValueError(
                 f"Thompson sampling needs a finite domain: give Candidates, got {shown(domain)}"
             )
-        if isinstance(posterior, Exact) and len(domain) > LARGEST_JOINT:
+        if posterior.joint_draws and len(domain) > LARGEST_JOINT:
             raise ValueError(
                 f"the exact posterior is drawn jointly at no more than {LARGEST_JOINT} candidates, "
                 f"got {len(domain)}: give posterior=Nystrom()"
@@ -305,7 +302,7 @@ class LastingBound:
 
     def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
         """Raise a `ValueError` unless the posterior is an ensemble of models."""
-        if not isinstance(posterior, ModelEnsemble):
+        if not posterior.self_learning:
             raise ValueError(
                 "a lasting deviation is known to an ensemble of models: give posterior=ModelEnsemble(), "
                 f"got {shown(posterior)}"
@@ -315,9 +312,8 @@ class LastingBound:
         """The next points (b, d), and how many variances were computed for them."""
         domain, view = decision.domain, decision.view
         known = view.posterior
-        assert isinstance(domain, Candidates)
-        assert isinstance(known, EnsemblePosterior)  # `check` has seen to it
-        width = decision.beta * lasting_share(known.bank, max(known.now, known.bank.time))
+        assert isinstance(domain, Candidates)  # an ensemble is on candidates alone
+        width = decision.beta * known.lasting_share
         allowed = Allowed(domain, decision.available, decision.taken)
         if len(decision.pending):
             Z = view.inputs(decision.pending)

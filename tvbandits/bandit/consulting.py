@@ -18,7 +18,6 @@ from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Source
-from tvbandits.gp.ensemble.rule import EnsemblePosterior
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.asking import Asking, consult, warn_of
 from tvbandits.queries.pool import Choice, Pool
@@ -188,9 +187,9 @@ def _beliefs(
     assert posterior is not None  # it is conditioned
     stated = state.questions.variance
     noise = model.noise_variance(state) if stated is None else stated
-    if isinstance(posterior, EnsemblePosterior):
-        believed = posterior.beliefs(about, model.beta(state), noise)
-        return believed if len(points) == len(believed) else believed.take(posterior.rows(points))
+    own = posterior.lookahead(points, about, model.beta(state), noise)
+    if own is not None:
+        return own
     mean, deviation = view.predict(points)
     asked_now, later = model.inputs(state, points, about), view.inputs(points)
     unit = view.scale**2

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.acquisition.confidence import BBKBWidth, Situation
+from tvbandits.acquisition.confidence import Situation
 from tvbandits.bandit.recipe import Recipe, learned_noise
-from tvbandits.bandit.state import PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
@@ -21,18 +21,15 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
-from tvbandits.gp.posteriors.predictions import View, worth_of_pending
+from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.pool import CandidatePool
 
 FEWEST = 2
@@ -74,13 +71,19 @@ class Model:
         self._sign = -1.0 if recipe.minimise else 1.0
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
+        self._self_learning = recipe.posterior.self_learning
+        self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._forewarning = CostWarning()
 
     def noise_variance(self, state: State) -> float:
-        """Of a reward that is told without one of its own."""
-        return noise_variance_of(self._recipe, state)
+        """Of a reward without one of its own: the recipe's, or what was learned."""
+        learned = state.model.noise
+        if learned is not None:
+            return learned.variance
+        assert self._recipe.noise_variance is not None  # else it is learned
+        return self._recipe.noise_variance
 
     def known(self, state: State, seen: Observations) -> Observations:
         """Observations with the noise variance that was learned, where they have none."""
@@ -111,45 +114,31 @@ class Model:
     def _conditioned(
         self, state: State, now: float, rng: np.random.Generator
     ) -> tuple[State, View]:
-        recipe, model, started = self._recipe, state.model, time.perf_counter()
-        if isinstance(recipe.posterior, ModelEnsemble):
-            state = told_to_bank(recipe, state, self._surface(state), now)
-            return state, self._view(state, now)
+        started = time.perf_counter()
         seen = len(state.rewards.y) + len(state.answers.y)
         # Where the kernel is learned, the scale changes with that.
-        online = recipe.mean == "online" and (model.learned is None or model.learned.fits == 0)
-        learns = online and standardisation.due(model.scaling, seen)
+        model, online = state.model, self._online
+        learns = online and (model.learned is None or model.learned.fits == 0)
+        learns = learns and standardisation.due(model.scaling, seen)
         posterior = None if learns else self._continued(state, now)
-        if posterior is not None:
-            in_use, effective_size = posterior.size, float(posterior.size)
-        else:
-            every, effective, used = self._aged(state, now)
-            if learns:
-                least = self.noise_variance(state)
-                scaled = standardisation.learn(model.scaling, model.kernel, every, used, least)
-                if scaled is not model.scaling:
-                    model = replace(model, scaling=scaled)
-                    state = replace(state, model=model)
-            used = np.logical_and(used, self._remembered(state, every))
-            kept = every if used.all() else every.take(used)
-            in_use, effective = len(kept.y), effective[used]
-            effective_size = float((kept.variance / effective).sum())
-            posterior = recipe.posterior.condition(
+        if posterior is None:
+            state, used, effective = self._in_use(state, now, learns)
+            effective_size, in_use = float((used.variance / effective).sum()), len(used)
+            posterior = self._recipe.posterior.condition(
                 model.kernel,
-                self._data(state, kept, effective),
+                self._data(state, used, effective),
                 surface=self._surface(state),
                 now=now,
                 previous=state.posterior,
                 rng=rng,
+                noise_variance=self.noise_variance(state),
             )
+        else:
+            in_use, effective_size = posterior.size, float(posterior.size)
         state = replace(state, posterior=posterior)
         view = self._view(state, now)
-        about = replace(
-            state.info.model,
-            centre=self._sign * view.centre,
-            scale=view.scale,
-            widening=view.widening,
-        )
+        learned = {"centre": view.centre, "scale": view.scale, "widening": view.widening}
+        about: ModelInfo = replace(state.info.model, **(learned | dict(posterior.learned)))
         info = replace(
             state.info,
             posterior=PosteriorInfo(
@@ -161,11 +150,23 @@ class Model:
                 condition=posterior.condition_number,
                 dictionary_size=posterior.dictionary_size,
             ),
-            model=about,
+            model=replace(about, centre=self._sign * about.centre),
             seconds={"posterior": time.perf_counter() - started},
             expensive=self._forewarning.given(state.info.expensive, posterior, self._finite),
         )
         return replace(state, info=info), view
+
+    def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
+        """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
+        every, effective, used = self._aged(state, now)
+        model = state.model
+        if learns:
+            least = self.noise_variance(state)
+            scaled = standardisation.learn(model.scaling, model.kernel, every, used, least)
+            if scaled is not model.scaling:
+                state = replace(state, model=replace(model, scaling=scaled))
+        used = np.logical_and(used, self._remembered(state, every))
+        return state, every if used.all() else every.take(used), effective[used]
 
     def _continued(self, state: State, now: float) -> Posterior | None:
         """A filter that was conditioned on the first of what was seen, gone on to the rest of it.
@@ -199,6 +200,8 @@ class Model:
 
     def _data(self, state: State, seen: Observations, effective: Array) -> Data:
         """What a posterior is told of observations (larger is better) of some effective variances."""
+        if self._self_learning:
+            return Data(np.column_stack([seen.X, seen.t]), seen.y[:, None], effective)
         values = np.ones((len(seen.y), 2))
         values[:, 0] = seen.y - self._origin(state)
         inputs = self.inputs(state, seen.X, seen.t)
@@ -214,8 +217,6 @@ class Model:
         return self._view(state, now)
 
     def _view(self, state: State, now: float) -> View:
-        if isinstance(state.posterior, EnsemblePosterior):
-            return state.posterior.view(self._surface(state), lambda X: self.inputs(state, X, now))
         assert state.posterior is not None  # every caller conditions first
         origin, scaled = self._origin(state), state.model.scaling
         return View(
@@ -226,6 +227,7 @@ class Model:
             scale=scaled.scale,
             origin=origin,
             now=now,
+            white=state.posterior.nugget,
             widening=state.calibration.widening,
         )
 
@@ -236,7 +238,7 @@ class Model:
 
     def speaks_jointly(self, state: State) -> bool:
         """Whether what is told changes neither weights nor features of what was told before."""
-        return _ages_nothing(state) and isinstance(self._recipe.posterior, Exact | StateSpace)
+        return _ages_nothing(state) and self._recipe.posterior.fixed_features
 
     def errors(self, state: State, told: Observations) -> tuple[Array, Array]:
         """Errors (n,) of rewards, each against what is said of it by all before it; their variances.
@@ -280,18 +282,17 @@ class Model:
     def pending_noise(self, state: State, now: float) -> Array:
         """With what noise the rewards that are out will speak about the time `now`, in prior units."""
         out, model = state.pending, state.model
-        if isinstance(state.posterior, EnsemblePosterior):
-            return state.posterior.noise_of(out.t, self.noise_variance(state))
+        assert state.posterior is not None  # it is conditioned
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
         made_with = np.full(len(out), self.noise_variance(state))
         noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
         here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
-        return worth_of_pending(model.kernel, here, then, noise, self._space_time)
+        return state.posterior.pending_noise(here, then, ages.age, noise)
 
     def information(self, state: State, told: Observations) -> float:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
-        if not isinstance(self._recipe.confidence, BBKBWidth) or len(told) == 0:
+        if not getattr(self._recipe.confidence, "uses_spent", False) or len(told) == 0:
             return 0.0
         Z = self.inputs(state, told.X, told.t)
         prior = state.model.kernel.diag(Z)
@@ -465,49 +466,3 @@ class Model:
 
 def _ages_nothing(state: State) -> bool:
     return type(state.model.aging) is Constant and state.since == (0, 0)
-
-
-def noise_variance_of(recipe: Recipe, state: State) -> float:
-    """Of a reward without one of its own: the recipe's, or what was learned."""
-    learned = state.model.noise
-    if learned is None:
-        assert recipe.noise_variance is not None  # else it is learned
-        return recipe.noise_variance
-    return learned.variance
-
-
-def told_to_bank(recipe: Recipe, state: State, surface: CandidateGrid | None, now: float) -> State:
-    """The state with its bank told what it does not know yet, speaking about the time `now`.
-
-    An ensemble of another rule, noise variance or sign starts again from everything that was told.
-    """
-    rule, started = recipe.posterior, time.perf_counter()
-    assert isinstance(rule, ModelEnsemble)  # only an ensemble is told
-    assert surface is not None  # and it is for candidates alone
-    sign, known = -1.0 if recipe.minimise else 1.0, state.posterior
-    noise_variance = noise_variance_of(recipe, state)
-    made_for = (rule, noise_variance, sign)
-    if not isinstance(known, EnsemblePosterior) or known.made_for != made_for:
-        known = rule.start(state.model.kernel, surface, *made_for[1:])
-    told = zip((state.rewards, state.answers), known.told, strict=True)
-    rewards, answers = (
-        each.take(slice(count, None)).with_noise(noise_variance) for each, count in told
-    )
-    if sign < 0:
-        rewards, answers = (replace(each, y=-each.y) for each in (rewards, answers))
-    posterior = known.observed(rewards, answers, now)
-    count = len(state.rewards) + len(state.answers)
-    info = replace(
-        state.info,
-        posterior=PosteriorInfo(count, 0, float(count), math.nan),
-        model=replace(
-            state.info.model,
-            centre=sign * posterior.bank.origin,
-            scale=posterior.scale,
-            white=math.sqrt(posterior.white),
-            members=posterior.heaviest,
-            widening=posterior.bank.widening,
-        ),
-        seconds={"posterior": time.perf_counter() - started},
-    )
-    return replace(state, posterior=posterior, info=info)

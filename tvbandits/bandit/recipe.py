@@ -133,10 +133,10 @@ class Recipe:
         optional = {each.name for each in fields(self) if each.default is None}
         for name, needs, method in _PARTS:
             part = getattr(self, name)
-            if isinstance(part, ModelEnsemble):
-                self._check_ensemble()
-            elif part is not None or name not in optional:
+            if part is not None or name not in optional:
                 check_part(name, part, needs, method)
+        if self.posterior.self_learning:
+            self._check_ensemble()
         self._check_numbers()
         if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")

@@ -79,14 +79,10 @@ class Replayer:
                 recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
             self.bandit = Bandit.from_state(recipe, saved["state"])
 
-    def catch_up(self, store: Store, until: int | None = None) -> list[Row]:
-        """Follow the journal to its end; the rows that are new."""
-        rows = store.rows(self.seq, self.head)
-        for row in rows:
-            if until is not None and row.seq > until:
-                break
+    def catch_up(self, store: Store) -> None:
+        """Follow the journal to its end."""
+        for row in store.rows(self.seq, self.head):
             self.follow(row)
-        return rows
 
     def follow(self, row: Row) -> None:
         """Play a row again.

@@ -20,7 +20,6 @@ from tvbandits.comparison.compare import Comparison
 from tvbandits.comparison.files import RunStore, can_keep
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.tasks import Cluster, Engine, Here, tasks_of
-from tvbandits.core.protocols import Problem
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def board(order: BoardOrder, command: list[str]) -> None:
         for text, length in steps.items()
     }
     plans = [
-        Comparison(problem_of(label, problem), names, seeds, order.horizon or steps.get(label))
+        Comparison({label: problem}, names, seeds, order.horizon or steps.get(label))
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
@@ -92,11 +91,6 @@ def board(order: BoardOrder, command: list[str]) -> None:
     found = write(Board.of(rows, problems), made, out, OURS, "adaptive-gp-ucb")
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(found)} in {out}; every run in {store.folder}")
-
-
-def problem_of(label: str, problem: Problem) -> dict[str, Problem]:
-    """One problem by its label."""
-    return {label: problem}
 
 
 def engine_of(cluster: str | None, jobs: int) -> Engine:

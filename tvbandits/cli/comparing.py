@@ -37,7 +37,7 @@ RUNS = "runs"
 
 
 @dataclass(frozen=True)
-class Order:
+class Arguments:
     """What is to be played, as it stands on the command line."""
 
     problems: list[str]
@@ -67,19 +67,36 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Done:
+class Result:
     """What came of it; `stopped` is the exit status of who stopped it, or 0."""
 
     rows: pd.DataFrame
     stopped: int
     problems: dict[str, Problem]
     references: dict[str, References]
-    units: dict[str, str]
     arguments: dict[str, Any]
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Of the rewards, by problem."""
+        return {text: problem.unit for text, problem in self.problems.items()}
+
+    def write(self, folder: Path, *, bound: bool) -> None:
+        """Write rows, summary and picture; single runs are not needed any more."""
+        files.write(folder, self.rows, self.references, self.units, self.arguments, bound=bound)
+        shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
+
+    def end(self, folder: Path | None, *written: str) -> None:
+        """Say what was written, and who stopped it."""
+        if folder is not None:
+            names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, *written))
+            say(f"wrote {names} in {folder}")
+        if self.stopped:
+            raise StoppedError(self.stopped)
 
 
 def compare(
-    order: Order, policies: list[str], out: str | None, format_: str, *, bound: bool
+    order: Arguments, policies: list[str], out: str | None, format_: str, *, bound: bool
 ) -> None:
     """Play, print, and write files into the folder `out`."""
     if format_.lower() not in ("table", "json"):
@@ -95,15 +112,11 @@ def compare(
     if folder is not None:
         if bound and not asks(done.rows):
             say("no bound is drawn: none of the policies asked an expert")
-        files.write(folder, done.rows, done.references, done.units, done.arguments, bound=bound)
-        shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
-        names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN))
-        say(f"wrote {names} in {folder}")
-    if done.stopped:
-        raise StoppedError(done.stopped)
+        done.write(folder, bound=bound)
+    done.end(folder)
 
 
-def frontier(order: Order, budgets: list[float], plans: list[str], out: str | None) -> None:
+def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str | None) -> None:
     """Play every plan with every budget, print, and write files into the folder `out`."""
     policies = frontiers.policies(budgets, plans or list(PLANS))
     folder = None if out is None else files.writable_folder(_folder("--out", out))
@@ -113,14 +126,10 @@ def frontier(order: Order, budgets: list[float], plans: list[str], out: str | No
     for text in done.problems:
         print_margins(text, frontiers.margins(frontiers.frontier(rows[rows["problem"] == text])))
     if folder is not None:
-        files.write(folder, rows, done.references, done.units, done.arguments, bound=False)
-        shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
+        done.write(folder, bound=False)
         frontiers.frontier(rows).to_csv(folder / "frontier.csv", index=False)
         frontiers.picture(rows, done.units).savefig(folder / "frontier.png", dpi=120)
-        names = (files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, "frontier.csv, frontier.png")
-        say(f"wrote {', '.join(names)} in {folder}")
-    if done.stopped:
-        raise StoppedError(done.stopped)
+    done.end(folder, "frontier.csv", "frontier.png")
 
 
 def plot(text: str) -> None:
@@ -131,46 +140,10 @@ def plot(text: str) -> None:
     say(f"wrote {files.PICTURE} in {path}")
 
 
-def _played(
-    command: str,
-    order: Order,
-    policies: list[str],
-    folder: Path | None,
-) -> Done:
+def _played(command: str, order: Arguments, policies: list[str], folder: Path | None) -> Result:
     """Play it, as far as the user lets it go on; of a run that is resumed, what is missing."""
-    problems = {
-        problem_label(text): make_problem(text, order.data, order.horizon)
-        for text in order.problems
-    }
-    for text, problem in problems.items():
-        summary = getattr(problem, "summary", "")
-        if order.data and summary:
-            say(f"{text}: {summary}")
-    plan = Comparison(
-        problems,
-        policies,
-        order.seeds,
-        order.horizon,
-        order.jobs,
-        order.confidence,
-        NamedExpert(order.expert) if order.expert else simulated,
-        order.equal_information,
-        order.batch,
-    )
-    arguments = {
-        "command": command,
-        "problems": list(problems),
-        "policies": list(plan.policies),
-        "confidence": order.confidence,
-        "horizon": order.horizon,
-        "seeds": order.seeds,
-        "jobs": order.jobs,
-        "data": [path.name for path in order.data],
-        "checksums": [_checksum(path) for path in order.data],
-        "expert": order.expert,
-        "equal_information": order.equal_information,
-        "batch": order.batch,
-    }
+    plan = _plan(order, policies)
+    arguments = _recorded(command, order, plan)
     there = files.finished_runs(folder, arguments, plan.steps) if folder is not None else {}
     store = store_in(folder, arguments, plan)
     if store is not None:
@@ -184,17 +157,52 @@ def _played(
     if not done:
         say("stopped before the first run was done: nothing to show")
         raise StoppedError(stopped)
-    return Done(
+    return Result(
         pd.DataFrame([row for key in plan.runs if key in done for row in done[key]]),
         stopped,
-        problems,
+        plan.problems,
         {
             text: problem_references(problem, order.seeds, order.horizon)
-            for text, problem in problems.items()
+            for text, problem in plan.problems.items()
         },
-        {text: problem.unit for text, problem in problems.items()},
         {**arguments, "interrupted": bool(stopped)},
     )
+
+
+def _plan(order: Arguments, policies: list[str]) -> Comparison:
+    """What is to be played; what its files hold is said."""
+    problems = {
+        problem_label(text): make_problem(text, order.data, order.horizon)
+        for text in order.problems
+    }
+    for text, problem in problems.items():
+        summary = getattr(problem, "summary", "")
+        if order.data and summary:
+            say(f"{text}: {summary}")
+    return Comparison(
+        problems,
+        policies,
+        order.seeds,
+        order.horizon,
+        order.jobs,
+        order.confidence,
+        NamedExpert(order.expert) if order.expert else simulated,
+        order.equal_information,
+        order.batch,
+    )
+
+
+def _recorded(command: str, order: Arguments, plan: Comparison) -> dict[str, Any]:
+    """The arguments as they are kept with the rows; where runs are played is no part of them."""
+    given = {name: value for name, value in vars(order).items() if name != "cluster"}
+    return {
+        "command": command,
+        **given,
+        "problems": list(plan.problems),
+        "policies": list(plan.policies),
+        "data": [path.name for path in order.data],
+        "checksums": [_checksum(path) for path in order.data],
+    }
 
 
 def _checksum(path: Path) -> int:

@@ -236,7 +236,7 @@ def compare_command(
     ] = False,
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture."""
-    order = comparing.Order(
+    order = comparing.Arguments(
         problem,
         confidence,
         horizon,
@@ -274,7 +274,7 @@ def frontier_command(
     out: Folder = None,
 ) -> None:
     """Show what questions are worth: regret against queries per step, for each query plan."""
-    order = comparing.Order(problem, confidence, horizon, seeds, jobs, data or [], expert)
+    order = comparing.Arguments(problem, confidence, horizon, seeds, jobs, data or [], expert)
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
 
 

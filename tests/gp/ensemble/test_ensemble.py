@@ -78,8 +78,8 @@ def filtered(setting: ModelSpec, rows: Array, times: Array, y: Array) -> tuple[F
     for t in np.unique(times):
         filters = filters.moved(t - now)
         at = times == t
-        filters, seen = filters.observed(rows[at], y[at][:, None], np.full(at.sum(), TINY))
-        now, total = t, total + float(seen.log_density[0, 0])
+        filters, seen = filters.observed(rows[at], y[at], np.full(at.sum(), TINY))
+        now, total = t, total + float(seen.log_density[0])
     return filters, total
 
 
@@ -97,7 +97,7 @@ def test_a_member_is_the_dense_process(name: str) -> None:
     solved = np.linalg.solve(data, K[:n, n:])
     # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
     close = 2e-3 if setting.smooth else 1e-7
-    np.testing.assert_allclose(H @ ahead.mean[0, :, 0], solved.T @ y, atol=5 * close)
+    np.testing.assert_allclose(H @ ahead.mean[0], solved.T @ y, atol=5 * close)
     left = np.diag(ahead.layout.left[0])
     expected = K[n:, n:] - K[n:, :n] @ solved
     np.testing.assert_allclose(H @ ahead.covariance[0] @ H.T + left, expected, atol=close)
@@ -110,7 +110,7 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
     filters, log_density = filtered(setting, rows, times, y)
     data = dense(setting, rows, times) + setting.white * np.eye(len(y))
     squares = 3.0 + y @ np.linalg.solve(data, y)
-    assert filters.variance[0, 0] == pytest.approx(squares / (1 + len(y)), rel=1e-6)
+    assert filters.variance[0] == pytest.approx(squares / (1 + len(y)), rel=1e-6)
     student = multivariate_t(shape=3.0 * data, df=1)
     assert log_density == pytest.approx(float(student.logpdf(y)), rel=1e-6)
 
@@ -192,16 +192,14 @@ def test_a_bank_of_one_is_its_filter() -> None:
     now = times[0]
     for t in np.unique(times):
         filters, at = filters.moved(t - now), times == t
-        filters, _ = filters.observed(
-            rows[at], (y[at] - ensemble.origin)[:, None], np.full(at.sum(), 0.04)
-        )
+        filters, _ = filters.observed(rows[at], y[at] - ensemble.origin, np.full(at.sum(), 0.04))
         now = t
     ahead = filters.moved(2.0)
     H = ahead.layout.rows(np.arange(len(POINTS)))
     forecast = ensemble.predict(float(times[-1]) + 2.0)
-    np.testing.assert_allclose(forecast.mean, ensemble.origin + H @ ahead.mean[0, :, 0])
+    np.testing.assert_allclose(forecast.mean, ensemble.origin + H @ ahead.mean[0])
     variance = np.einsum("ij,jk,ik->i", H, ahead.covariance[0], H) + ahead.layout.left[0]
-    unit = float(ahead.variance[0, 0])
+    unit = float(ahead.variance[0])
     np.testing.assert_allclose(forecast.learnable, ensemble.widening * np.sqrt(unit * variance))
     both = ensemble.widening * np.sqrt(unit * (variance + ROUGH.white))
     np.testing.assert_allclose(forecast.deviation, both)
@@ -222,12 +220,10 @@ def test_weights_are_the_plain_rule() -> None:
         log_density, squares = [], []
         for i in range(3):
             moved = filters[i].moved(1.0 if t else 0.0)
-            errors = y - ensemble.origin - moved.layout.rows(rows) @ moved.mean[0, :, 0]
+            errors = y - ensemble.origin - moved.layout.rows(rows) @ moved.mean[0]
             squares.append(((errors - errors.mean()) ** 2).sum())
-            filters[i], seen = moved.observed(
-                rows, (y - ensemble.origin)[:, None], np.full(3, 0.04)
-            )
-            log_density.append(float(seen.log_density[0, 0]))
+            filters[i], seen = moved.observed(rows, y - ensemble.origin, np.full(3, 0.04))
+            log_density.append(float(seen.log_density[0]))
         before = np.exp(score) / np.exp(score).sum()
         spread += max(0.02, 1 / (t + 1)) * (before @ np.array(squares) / 2 - spread)
         density = np.array(log_density) - np.array(squares) / (2 * (spread + 0.04))
@@ -240,7 +236,7 @@ def test_beliefs_are_the_dense_covariances() -> None:
     ensemble = FilterEnsemble.of(POINTS, TINY, [ROUGH], step=1.0)
     for t in np.unique(times):
         ensemble = ensemble.observe(rows[times == t], y[times == t], None, float(t))
-    unit = float(ensemble.filters[0].variance[0, 0])
+    unit = float(ensemble.filters[0].variance[0])
     asked, every = np.array([0, 4, 7]), np.arange(len(POINTS))
     n, now = len(rows), times[-1]
     K = dense(ROUGH, np.r_[rows, asked, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)])
@@ -260,9 +256,9 @@ def test_mixture_counts_what_members_disagree_about() -> None:
     (both,) = ensemble.filters
     ahead, H = both.moved(1.0), both.layout.rows(np.arange(len(POINTS)))
     for i, setting in enumerate(ensemble.members):
-        means.append(H @ ahead.mean[i, :, 0])
+        means.append(H @ ahead.mean[i])
         spread = np.einsum("ij,jk,ik->i", H, ahead.covariance[i], H) + ahead.layout.left[i]
-        variances.append(float(both.variance[i, 0]) * (spread + setting.white))
+        variances.append(float(both.variance[i]) * (spread + setting.white))
     w, m, v = ensemble.weights, np.array(means), np.array(variances)
     forecast = ensemble.predict(ensemble.time + 1.0)
     np.testing.assert_allclose(forecast.mean, ensemble.origin + w @ m)
@@ -287,9 +283,9 @@ def test_a_soft_reset_draws_the_state_to_the_prior(where: str, hazard: float) ->
     place, fresh = np.array([4, 7]), plain.restarted()
     H = plain.layout.rows(place)
     near = H @ (0.95 * plain.mean[0] + 0.05 * fresh.mean[0])
-    values = near if where == "between" else np.array([[4.0], [-3.0]])
+    values = near if where == "between" else np.array([4.0, -3.0])
     told = place, values, np.full(2, 0.1)
-    goes_on, starts = (each.observed(*told)[1].log_density[0, 0] for each in (plain, fresh))
+    goes_on, starts = (each.observed(*told)[1].log_density[0] for each in (plain, fresh))
     nu = 1.0 / (1.0 + hazard / (1.0 - hazard) * math.exp(starts - goes_on))
     assert 0.6 < nu < 0.97
     after, _ = soft.observed(*told)
@@ -307,12 +303,12 @@ def test_a_soft_reset_draws_the_state_to_the_prior(where: str, hazard: float) ->
 
 def test_noise_below_rounding_of_the_prior_is_raised() -> None:
     (filters,) = filters_of([replace(ROUGH, white=1e-14)], POINTS, 1.0)
-    told = np.array([3]), np.zeros((1, 1)), np.full(1, 1e-16)
+    told = np.array([3]), np.zeros(1), np.full(1, 1e-16)
     filters, _ = filters.observed(*told)
     _, seen = filters.observed(*told)
     # What is left to know of the place is the noise of the first reading.
     np.testing.assert_allclose(
-        seen.variances[0], 2 * filters.layout.floor * filters.variance, rtol=1e-3
+        seen.variances, 2 * filters.layout.floor * filters.variance, rtol=1e-3
     )
 
 
@@ -400,12 +396,12 @@ def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:
     """Written down for one reading: its predictive variance, and what of it is not the sensor's."""
     (filters,) = filters_of([ROUGH], POINTS, 3.0)
     for y, noise in ((1.4, 2.0), (0.3, 5.0), (0.5, 0.1)):
-        scale, row = float(filters.variance[0, 0]), np.array([4])
+        scale, row = float(filters.variance[0]), np.array([4])
         H = filters.layout.rows(row)
         field = float((H @ filters.covariance[0] @ H.T).item()) + ROUGH.white
         spread, error = field + noise / scale, y - float((H @ filters.mean[0]).item())
         told = field / spread
-        after, _ = filters.observed(row, np.array([[y]]), np.array([noise]))
+        after, _ = filters.observed(row, np.array([y]), np.array([noise]))
         np.testing.assert_allclose(after.count, filters.count + told)
         np.testing.assert_allclose(after.squares, filters.squares + told * error**2 / spread)
         filters = after

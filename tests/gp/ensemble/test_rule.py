@@ -18,6 +18,7 @@ from tvbandits.gp.ensemble.recent import Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.protocol import Posterior
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
@@ -33,12 +34,25 @@ def observations(steps: int = 12, seed: int = 0) -> Observations:
     return Observations(POINTS[rows], t, y, np.full(len(t), 0.01))
 
 
-def start() -> EnsemblePosterior:
-    return ModelEnsemble().start(KERNEL, CandidateGrid(KERNEL, POINTS), 0.01)
+SURFACE = CandidateGrid(KERNEL, POINTS)
 
 
-def made(now: float = 13.0) -> EnsemblePosterior:
-    return start().observed(observations(), NONE, now)
+def data_of(seen: Observations) -> Data:
+    return Data(np.column_stack([seen.X, seen.t]), seen.y[:, None], seen.variance)
+
+
+def made(
+    now: float = 13.0,
+    seen: Observations | None = None,
+    rule: ModelEnsemble = ModelEnsemble(),  # noqa: B008 - frozen
+    previous: Posterior | None = None,
+) -> EnsemblePosterior:
+    data = data_of(observations() if seen is None else seen)
+    found = rule.condition(
+        KERNEL, data, surface=SURFACE, now=now, previous=previous, noise_variance=0.01
+    )
+    assert isinstance(found, EnsemblePosterior)
+    return found
 
 
 def straight() -> FilterEnsemble:
@@ -70,39 +84,51 @@ def test_it_says_what_the_bank_says() -> None:
 def test_what_is_new_at_every_place_is_widened_like_the_rest() -> None:
     space = SpatialSpec("matern12", 0.5)
     rule = ModelEnsemble((ModelSpec(space, space, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0),))
-    made = rule.start(KERNEL, CandidateGrid(KERNEL, POINTS), 0.01).observed(
-        observations(), NONE, 13.0
-    )
-    wide = replace(made, recent=Recent(replace(made.bank, innovation=4.0)))
-    _, deviation = wide.view(wide.surface, inputs).reward(POINTS)
+    known = made(rule=rule)
+    wide = replace(known, recent=Recent(replace(known.bank, innovation=4.0)))
+    _, learnable = wide.on_surface()
+    deviation = np.sqrt(learnable + wide.nugget)
     np.testing.assert_allclose(deviation, wide.bank.predict(13.0).deviation)
 
 
-def test_answers_are_observations_like_rewards() -> None:
+def test_observations_may_come_in_any_order_and_each_counts_once() -> None:
     seen = observations()
-    rewards, answers = seen.take(slice(0, None, 2)), seen.take(slice(1, None, 2))
-    both = start().observed(rewards, answers, 13.0)
-    assert both.told == (12, 12)
+    turned = made(seen=seen.take(slice(None, None, -1)))
+    np.testing.assert_allclose(turned.forecast.mean, made().forecast.mean)
+    early = made(12.0, seen.take(seen.t < 12.0))
+    both = made(seen=seen, previous=early)
+    assert both.size == 24
     np.testing.assert_array_equal(both.forecast.mean, made().forecast.mean)
+    # Also where those that are new are not the last ones.
+    gap = made(seen=seen.take(seen.t != 11.0))
+    np.testing.assert_array_equal(made(previous=gap).forecast.mean, made().forecast.mean)
+    assert made(previous=both) is both
+
+
+def test_what_is_not_of_the_same_observations_is_left_aside() -> None:
+    others = made(seen=observations(seed=1))
+    np.testing.assert_array_equal(made(previous=others).forecast.mean, made().forecast.mean)
+    of_more = made(rule=ModelEnsemble(capacity=1000))
+    np.testing.assert_array_equal(made(previous=of_more).forecast.mean, made().forecast.mean)
 
 
 def test_about_the_past_it_says_what_was_known_then() -> None:
     seen = observations()
-    known = start().observed(seen.take(seen.t <= 10.0), NONE, 10.0)
+    known = made(10.0, seen.take(seen.t <= 10.0))
     np.testing.assert_array_equal(made(10.0).forecast.mean, known.forecast.mean)
 
 
-def test_before_anything_is_told() -> None:
-    posterior = start().at(1.0)
-    mean, variance = posterior.on_surface()
+@pytest.mark.parametrize("seen", [NONE, observations()])
+def test_before_anything_is_known_it_is_the_prior(seen: Observations) -> None:
+    prior = ModelEnsemble().condition(KERNEL, data_of(seen), surface=SURFACE, now=0.5)
+    mean, variance = prior.on_surface()
     assert (mean == 0).all()
     np.testing.assert_allclose(variance, KERNEL.diag(inputs(POINTS)))
-    assert posterior.heaviest == ()
-    assert posterior.white == 0.0
-    less = posterior.shrunk(inputs(POINTS[[2]]), 0.01, None).on_surface()[1]
-    assert (less <= variance).all()
+    assert prior.nugget == 0.0
+    assert not prior.learned
+    less = prior.shrunk(inputs(POINTS[[2]], 0.5), 0.01, SURFACE).on_surface()[1]
+    assert (less <= variance + 1e-12).all()
     assert less[2] < 0.1 * variance[2]
-    assert posterior.samples(posterior.surface, 3, np.random.default_rng(0)).shape == (3, 9)
 
 
 def test_covariances_are_those_of_the_beliefs() -> None:
@@ -168,10 +194,7 @@ def test_points_are_told_by_dense_kriging() -> None:
     """One model, one shape: the textbook's simple kriging around the mean of the candidates."""
     space = SpatialSpec("matern12", 0.5)
     one = ModelSpec(space, space, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0)
-    rule = ModelEnsemble((one,))
-    posterior = rule.start(KERNEL, CandidateGrid(KERNEL, POINTS), 0.01).observed(
-        observations(), NONE, 13
-    )
+    posterior = made(rule=ModelEnsemble((one,)))
     extent = np.ptp(POINTS, axis=0).max()
     X = np.array([[1.0, 1.0], [2.5, 4.0]])
     distance = lambda A, B: np.linalg.norm(A[:, None] - B[None], axis=2)  # noqa: E731
@@ -182,7 +205,7 @@ def test_points_are_told_by_dense_kriging() -> None:
     found, variance = posterior.predict(inputs(X))
     np.testing.assert_allclose(found[:, 0], level + W @ (mean - level), rtol=1e-4)
     C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
-    left = posterior.scale**2 * (1.0 - np.einsum("ij,ij->i", W, k))
+    left = posterior.learned["scale"] ** 2 * (1.0 - np.einsum("ij,ij->i", W, k))
     W = W + (1.0 - W.sum(axis=1, keepdims=True)) / len(POINTS)
     expected = posterior.bank.widening**2 * (np.diag(W @ C @ W.T) + left)
     np.testing.assert_allclose(variance, expected, rtol=1e-3)
@@ -192,7 +215,7 @@ def test_it_can_be_stored() -> None:
     posterior = made()
     posterior.on_surface()
     again = pickle.loads(pickle.dumps(posterior.shrunk(inputs(POINTS[[3]]), 0.1, None)))
-    assert again.imagined is None
+    assert again.fantasy is None
     np.testing.assert_array_equal(again.on_surface()[0], posterior.on_surface()[0])
     np.testing.assert_array_equal(again.on_surface()[1], posterior.on_surface()[1])
 
@@ -203,20 +226,14 @@ def test_widths_of_theorems_have_nothing_to_go_by() -> None:
     assert np.isnan(made().products).all()
 
 
-def test_what_was_observed_lately() -> None:
-    data = made().data
-    seen = observations()
-    lately = seen.take(seen.t > 4.0)
-    np.testing.assert_array_equal(data.Z, np.column_stack([lately.X, lately.t]))
-    np.testing.assert_array_equal(data.Y[:, 0], lately.y)
-    assert len(start().data) == 0
-
-
 @pytest.mark.parametrize(
     ("call", "match"),
     [
         (lambda: ModelEnsemble(capacity=0), "capacity must be a whole number"),
-        (lambda: made().rows(np.array([[9.0, 9.0]])), r"observes candidates, got the point \[9"),
+        (
+            lambda: made(seen=Observations([[9.0, 9.0]], [1.0], [1.0], [1.0])),
+            r"observes candidates, got the point \[9",
+        ),
     ],
 )
 def test_errors_say_what_is_wrong(call: Any, match: str) -> None:

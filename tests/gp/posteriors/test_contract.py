@@ -77,7 +77,13 @@ MAKERS: dict[str, dict[str, Maker]] = {
         ),
     },
 }
-RULES = classes_with("condition", "kernel", "data")
+RULES = {
+    name: cls
+    for name, cls in classes_with("condition", "kernel", "data").items()
+    if not getattr(
+        cls, "self_learning", False
+    )  # what has a unit of its own is no process of `kernel`
+}
 CASES = [
     (rule, variant, kernel)
     for rule in RULES

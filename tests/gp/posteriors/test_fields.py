@@ -114,8 +114,7 @@ def test_a_bound_may_take_its_variance_from_more_points() -> None:
     "kernel",
     [
         OnSpace(Matern(1.0, nu=0.5)) * OnTime(Matern(9.0, nu=1.5)),
-        OnSpace(Coordinates([1.0] * 3)) * OnTime(Matern(9.0, nu=1.5))
-        + OnSpace(Coordinates([2.0] * 3)) * OnTime(Matern(9.0, nu=1.5)),
+        OnSpace(Coordinates([1.0] * 3)) * OnSpace(Matern(2.0, nu=2.5)),
     ],
 )
 def test_other_kernels_have_none(kernel: Any) -> None:
@@ -128,6 +127,26 @@ def test_nor_has_what_an_inverse_would_be_too_coarse_for() -> None:
     assert SmoothPosterior.of(posterior(kernel, noise=1e-12), 31.0) is None
 
 
-def test_at_the_time_of_an_observation_noise_that_it_shares_has_no_field() -> None:
-    # What is different at every place and time is known at the points told at this very time.
-    assert SmoothPosterior.of(posterior(box_kernel(BOX)), 29.0) is None
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        OnSpace(Coordinates([1.0] * 3)) * OnTime(Matern(9.0, nu=1.5))
+        + 0.5 * OnSpace(RBF(2.0)) * OnTime(Matern(30.0, nu=0.5)),
+        # What is different at every place and time is known at the points told at this very time.
+        box_kernel(BOX),
+    ],
+)
+def test_terms_may_have_length_scales_of_their_own(kernel: Any) -> None:
+    given, X = posterior(kernel), BOX.sample(40, np.random.default_rng(4))
+    field = field_of(given, 29.0)
+    assert len(field.parts) == 2
+    means, variance = given.predict(at(X, 29.0))
+    found = field.slopes(X)
+    for some in (field.predict(X), found[:2]):
+        np.testing.assert_allclose(some[0], means, atol=1e-9)
+        np.testing.assert_allclose(some[1], variance, atol=1e-9)
+    for j in range(3):
+        h = 1e-5 * np.eye(3)[j]
+        (m1, v1), (m0, v0) = field.predict(X + h), field.predict(X - h)
+        np.testing.assert_allclose(found[2][:, j], (m1 - m0) / 2e-5, atol=1e-6)
+        np.testing.assert_allclose(found[3][:, j], (v1 - v0) / 2e-5, atol=1e-6)

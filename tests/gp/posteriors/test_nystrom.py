@@ -194,9 +194,7 @@ def numbers_(n: int) -> Numbers:
 
 BAD: list[tuple[dict[str, float], str]] = [
     ({"oversampling": 0.0}, "oversampling must be positive and finite, got 0.0"),
-    ({"oversampling": math.nan}, "oversampling must be positive and finite, got nan"),
     ({"tolerance": 0.0}, "tolerance must lie in (0, 1), got 0.0"),
-    ({"tolerance": 1.0}, "tolerance must lie in (0, 1), got 1.0"),
 ]
 
 

@@ -15,9 +15,10 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
 import pandas as pd
@@ -29,6 +30,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tvbandits._version import __version__
+from tvbandits.bandit.state import Info
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
 from tvbandits.campaign.service.limits import Limits
@@ -47,6 +49,8 @@ from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.page import page, section, table, without_nan
 from tvbandits.core.protocols import ExpertError
+
+T = TypeVar("T")
 
 EXACT = 2**53
 """Whole numbers up to here are floats, too."""
@@ -290,10 +294,10 @@ class _Turn:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
-    async def __call__(self, do: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Do it when it is one's turn."""
+    async def __call__(self, verb: Callable[..., T], *given: Any, key: str | None, who: str) -> T:
+        """What a verb of the campaign returns, once it is one's turn."""
         async with self._turn:
-            return await run_in_threadpool(do)
+            return await run_in_threadpool(verb, *given, key=key, who=who)
 
 
 def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
@@ -302,55 +306,34 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     @served.post("/ask")
     async def ask(said: Asked, who: Who) -> dict[str, Any]:
         """Where to go next; the points are out until they are told or dropped."""
-
-        def do() -> dict[str, Any]:
-            t, n, among = said.t, said.n, said.among
-            return _points(campaign, campaign.ask(t, n, among, key=said.key, who=who.name))
-
-        return await done(do)
+        given = said.t, said.n, said.among
+        return _points(campaign, await done(campaign.ask, *given, key=said.key, who=who.name))
 
     @served.post("/tell")
     async def tell(said: Told, who: Who) -> dict[str, Any]:
         """Rewards, in the order of the points."""
-
-        def do() -> dict[str, Any]:
-            y, more = _values(said.rewards), {"key": said.key, "who": who.name}
-            info = campaign.tell(said.points, y, said.t, said.variance, **more)
-            return {"told": info.told, "failed": info.failed}
-
-        return await done(do)
+        given = said.points, _values(said.rewards), said.t, said.variance
+        return _counts(await done(campaign.tell, *given, key=said.key, who=who.name))
 
     @served.post("/correct")
     async def correct(said: Corrected, who: Who) -> dict[str, Any]:
         """Put right what was told wrong; the journal keeps both."""
-
-        def do() -> dict[str, Any]:
-            y = None if said.rewards is None else _values(said.rewards)
-            more = {"to": said.to, "key": said.key, "who": who.name}
-            info = campaign.correct(said.points, y, said.t, said.variance, **more)
-            return {"told": info.told, "failed": info.failed}
-
-        return await done(do)
+        y = None if said.rewards is None else _values(said.rewards)
+        verb = partial(campaign.correct, to=said.to)
+        given = said.points, y, said.t, said.variance
+        return _counts(await done(verb, *given, key=said.key, who=who.name))
 
     @served.post("/retract")
     async def retract(said: Retracted, who: Who) -> dict[str, Any]:
         """Take back what was told; the journal keeps it."""
-
-        def do() -> dict[str, Any]:
-            info = campaign.retract(said.points, said.t, key=said.key, who=who.name)
-            return {"told": info.told, "failed": info.failed}
-
-        return await done(do)
+        given = said.points, said.t
+        return _counts(await done(campaign.retract, *given, key=said.key, who=who.name))
 
     @served.post("/drop")
     async def drop(said: Dropped, who: Who) -> dict[str, Any]:
         """Give up on points that are out."""
-
-        def do() -> dict[str, Any]:
-            campaign.drop(said.points, key=said.key, who=who.name)
-            return {"pending": len(campaign.pending)}
-
-        return await done(do)
+        await done(campaign.drop, said.points, key=said.key, who=who.name)
+        return {"pending": len(await run_in_threadpool(lambda: campaign.pending))}
 
 
 def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
@@ -359,23 +342,15 @@ def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     @served.post("/questions")
     async def questions(said: Questioned, who: Who) -> dict[str, Any]:
         """What to ask an expert that the service cannot reach itself."""
-
-        def do() -> dict[str, Any]:
-            X = campaign.questions(said.t, said.among, key=said.key, who=who.name)
-            return _points(campaign, X)
-
-        return await done(do)
+        given = said.t, said.among
+        return _points(campaign, await done(campaign.questions, *given, key=said.key, who=who.name))
 
     @served.post("/answer")
     async def answer(said: Answered, who: Who) -> dict[str, Any]:
         """What the expert said."""
-
-        def do() -> dict[str, Any]:
-            values, more = _values(said.values), {"key": said.key, "who": who.name}
-            info = campaign.answer(said.points, values, said.t, said.variance, **more)
-            return {"answered": info.queries.total_answered}
-
-        return await done(do)
+        given = said.points, _values(said.values), said.t, said.variance
+        info = await done(campaign.answer, *given, key=said.key, who=who.name)
+        return {"answered": info.queries.total_answered}
 
 
 def _look(served: FastAPI, campaign: Campaign) -> None:
@@ -521,6 +496,10 @@ def _errors(served: FastAPI) -> None:
 def _points(campaign: Campaign, X: Array) -> dict[str, Any]:
     sites = [campaign.names.name(x) for x in X]
     return {"points": X.tolist(), "sites": sites, "dimension": X.shape[1]}
+
+
+def _counts(info: Info) -> dict[str, Any]:
+    return {"told": info.told, "failed": info.failed}
 
 
 def _values(values: list[Any]) -> list[float]:

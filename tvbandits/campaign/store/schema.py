@@ -1,11 +1,6 @@
-"""The tables, as they are today.
-
-Tables that an older version has made, brought up to date when they are opened.
-"""
+"""The tables, and what tells that they are there."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import sqlalchemy as sql
 
@@ -42,24 +37,13 @@ SNAPSHOTS = sql.Table(
     sql.Column("at", sql.Text, nullable=False),
     sql.Column("data", sql.LargeBinary, nullable=False),
     sql.Column("checksum", sql.Text, nullable=False),
-    sql.Column("made_by", sql.Text, nullable=False, server_default=""),
+    sql.Column("made_by", sql.Text, nullable=False),
 )
 """The bandit after so many rows, as a saved file; the first of them is the beginning."""
 
 
 SCHEMA = 2
-"""The version of the tables that this version writes."""
-
-
-def _who_made_snapshots(connection: sql.Connection) -> None:
-    """Version 2 says of each snapshot which version of the package has made it."""
-    connection.execute(
-        sql.text("ALTER TABLE snapshots ADD COLUMN made_by TEXT NOT NULL DEFAULT ''")
-    )
-
-
-STEPS: dict[int, Callable[[sql.Connection], None]] = {1: _who_made_snapshots}
-"""What makes version n + 1 out of version n."""
+"""The version of the tables, which stands in them; one that is not known is refused."""
 
 
 def version_in(connection: sql.Connection, place: str) -> int:
@@ -68,7 +52,7 @@ def version_in(connection: sql.Connection, place: str) -> int:
     Raises
     ------
     NoCampaignError
-        If they are none of a campaign, or of a version that is not known yet.
+        If they are none of a campaign, or of another version.
     """
     inspector = sql.inspect(connection)
     tables = inspector.get_table_names()
@@ -79,15 +63,6 @@ def version_in(connection: sql.Connection, place: str) -> int:
         raise NoCampaignError(f"{place}: it is no campaign: it has the tables {sorted(tables)}")
     wanted = sql.select(ABOUT.c.value).where(ABOUT.c.name == "schema")
     said = connection.execute(wanted).scalar()
-    known = {str(version): version for version in range(1, SCHEMA + 1)}
-    if said not in known:
+    if said != str(SCHEMA):
         raise NoCampaignError(f"{place}: its tables are of version {said}, and {SCHEMA} is known")
-    return known[said]
-
-
-def migrate(connection: sql.Connection, place: str) -> None:
-    """Every step from the version that is there to the one of today."""
-    for version in range(version_in(connection, place), SCHEMA):
-        STEPS[version](connection)
-        told = ABOUT.update().where(ABOUT.c.name == "schema").values(value=str(version + 1))
-        connection.execute(told)
+    return SCHEMA

@@ -32,7 +32,6 @@ from tvbandits.campaign.store.schema import (
     METADATA,
     SCHEMA,
     SNAPSHOTS,
-    migrate,
     version_in,
 )
 from tvbandits.core.files.reading import current_limits
@@ -101,21 +100,18 @@ class Store:
             self._about = whole
 
     def open(self) -> None:
-        """Read what it is about, brought up to date where it was written by an older version.
+        """Read what it is about.
 
         Raises
         ------
         NoCampaignError
-            If there is none, or something else, or one of a newer version.
+            If there is none, or something else, or one of another version.
         """
         with self.naming():
             there = self.place.exists()
             version = self.place.look(lambda c: version_in(c, str(self.place))) if there else 0
         if not version:
             raise NoCampaignError(f"{self.place}: there is no campaign")
-        if version < SCHEMA:
-            with self.turn() as turn:
-                turn.migrate()
         with self._connected() as connection, connection.begin():
             found = connection.execute(sql.select(ABOUT.c.name, ABOUT.c.value)).all()
         for row in found:
@@ -314,11 +310,6 @@ class Turn:
             late = old[KEPT - 1 :]
             if late:
                 self._connection.execute(SNAPSHOTS.delete().where(SNAPSHOTS.c.seq.in_(late)))
-
-    def migrate(self) -> None:
-        """Bring the tables up to date, in one transaction."""
-        with self._connection.begin():
-            migrate(self._connection, str(self._store.place))
 
 
 def _sum_of(seq: int, head: str, data: bytes) -> str:

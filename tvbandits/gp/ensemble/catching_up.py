@@ -35,7 +35,7 @@ class Read(NamedTuple):
     h : float
         Time since the models knew everything, in steps.
     rows : integer array of shape (n,)
-    values : array of shape (n, K)
+    values : array of shape (n,)
         Transformed rewards.
     noise : array of shape (n,)
         Variances of the sensor.
@@ -52,9 +52,9 @@ class Said(NamedTuple):
 
     Attributes
     ----------
-    log_density : array of shape (s, M, K)
+    log_density : array of shape (s, M)
         Of the readings of a time together.
-    squares : array of shape (s, M, K)
+    squares : array of shape (s, M)
         Squared errors of differences between the places read at a time (`squares_of_differences`).
     """
 
@@ -73,7 +73,7 @@ def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     # `Filters.observed`, once for all readings, with the hazard of so many steps.
     afresh, layout = filters.layout.restarting
     some = filters.some(afresh, layout)
-    stays = np.log1p(-layout.hazard)[:, None] * len(reads)
+    stays = np.log1p(-layout.hazard) * len(reads)
     on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
     other = _SeenTogether.of(some.restarted(), told).said
     off = np.log(-np.expm1(stays)) + np.cumsum(other.log_density, axis=0)
@@ -122,9 +122,8 @@ class _Told(NamedTuple):
         return np.asarray(self.times[self.step])
 
     def summed(self, each: Array) -> Array:
-        """Sums (s, M, ...) over the readings of each time, of numbers (M, N, ...)."""
-        found = np.add.reduceat(each, np.cumsum(self.n) - self.n, axis=1)
-        return np.asarray(np.moveaxis(found, 1, 0))
+        """Sums (s, M) over the readings of each time, of numbers (M, N)."""
+        return np.asarray(np.add.reduceat(each, np.cumsum(self.n) - self.n, axis=1).T)
 
 
 class _SeenTogether(NamedTuple):
@@ -138,9 +137,9 @@ class _SeenTogether(NamedTuple):
         Its covariance with the readings.
     inverse : array of shape (M, N, N)
         Of the factor of the covariance of the readings.
-    whitened : array of shape (M, N, K)
+    whitened : array of shape (M, N)
         What they were off, standardised.
-    squares : array of shape (M, K)
+    squares : array of shape (M,)
     counts : array of shape (M,)
         Of the scales once they are known.
     said : Said
@@ -158,7 +157,7 @@ class _SeenTogether(NamedTuple):
     def of(cls, filters: Filters, told: _Told) -> _SeenTogether:
         layout, rows = filters.layout, told.rows
         own = filters.layout.white[:, None] + layout.left[:, rows]
-        noise = np.maximum(own + told.noise / filters.variance[:, :1], filters.layout.floor)
+        noise = np.maximum(own + told.noise / filters.variance[:, None], filters.layout.floor)
         time, H = _Fading.of(layout), layout.rows(rows)
         back = time.back(H, told.h)
         learned = filters.covariance - layout.prior
@@ -167,9 +166,9 @@ class _SeenTogether(NamedTuple):
         joint += time.stationary(H, told.times, told.step)
         diagonal = np.arange(len(rows))
         joint[:, diagonal, diagonal] += noise
-        errors = told.values - np.matmul(back.transpose(0, 2, 1), filters.mean)
+        expected = np.matmul(back.transpose(0, 2, 1), filters.mean[:, :, None])
         root, inverse = linalg.whitening_each(joint)
-        whitened = np.matmul(inverse, errors)
+        whitened = np.matmul(inverse, told.values[:, None] - expected)[:, :, 0]
         judged = _judged(filters, told, root, whitened, noise - own)
         return cls(learned, known, inverse, whitened, *judged)
 
@@ -181,7 +180,7 @@ def _conditioned(filters: Filters, told: _Told, seen: _SeenTogether) -> Filters:
     reach = layout.moved(seen.known, end) + _Fading.of(layout).since(H, end - told.h)
     gain = np.matmul(seen.inverse, reach.transpose(0, 2, 1))
     back = gain.transpose(0, 2, 1)
-    mean = layout.moved(filters.mean, end) + np.matmul(back, seen.whitened)
+    mean = layout.moved(filters.mean, end) + np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
     covariance = seen.learned
     layout.move_known(covariance, end)
     covariance += layout.prior
@@ -201,7 +200,7 @@ def _judged(
     told : _Told
     root : array of shape (M, N, N)
         Factor of the covariance of all readings.
-    whitened : array of shape (M, N, K)
+    whitened : array of shape (M, N)
     sensor : array of shape (M, N)
         Noise of the sensor, in units of the squared scale.
     """
@@ -210,14 +209,14 @@ def _judged(
     log_determinant = 2.0 * told.summed(np.log(np.einsum("mii->mi", root)))
     share = told.summed(np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)) / n
     squares, counts, knew = filters.squares, [filters.count], []
-    for heard, part, of in zip(share[..., None] * found, share, told.n.tolist(), strict=True):
+    for heard, part, of in zip(share * found, share, told.n.tolist(), strict=True):
         knew.append(squares)
         squares, count = remembered(squares + heard, counts[-1] + of * part)
         counts.append(count)
     density = student(n, np.array(counts[:-1]), np.array(knew), log_determinant, found)
-    errors = np.matmul(blocks, whitened)
+    errors = np.matmul(blocks, whitened[:, :, None])[:, :, 0]
     # Of two places or more only what they differ by counts.
-    common = np.where(n > 1, 1.0 / n, 0.0)[..., None] * told.summed(errors) ** 2
+    common = np.where(n > 1, 1.0 / n, 0.0) * told.summed(errors) ** 2
     off = np.maximum(told.summed(errors**2) - common, 0.0)
     return squares, counts[-1], Said(density, off)
 

@@ -11,8 +11,8 @@ since are a backlog. When the turn of their group comes, or a step was far off, 
 judged by each step like any other model; then those become active that carry weight, and others of
 their group inactive. What is believed misses an inactive model for no more than `TURN` steps.
 
-Rewards may be skewed: each model stands under several transforms, which the densities weigh. Origin and
-unit of a transform, and the first guess of the scale, follow from the first steps, which are replayed.
+Rewards may be skewed: the models hold a power transform of them. Its power, origin and unit, and the
+first guess of the scale, follow from the first steps, which are replayed under each power.
 
 Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on random features [IE], BONE
 [BN]; that a Kalman filter is an exact Gaussian process in space and time is due to [Tod]
@@ -33,14 +33,17 @@ from numpy.typing import NDArray
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of
-from tvbandits.gp.ensemble.mixture import Components, Forecast, mixtures_of
+from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
 from tvbandits.gp.fitting.powers import Transform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 POWERS = (1.0, 0.5, 0.0)
-"""Of the transforms that a network's rewards may need, for a longer upper tail; the first says what the
-sensor's noise is. Powers of 3/2 and 2 did harm on ozone."""
+"""Of the transforms that a network's rewards may need, for a longer upper tail; the first is taken
+unless another one is clearly better. Powers of 3/2 and 2 did harm on ozone."""
+
+CLEARLY = 2.0
+"""Another power than the first has so much more log evidence of the first steps."""
 
 UNIT_LEARNED_AT = (4, 16)
 """After so many steps an ensemble begins again, in the unit that the readings suggest."""
@@ -86,16 +89,16 @@ class Step:
 
     Attributes
     ----------
-    expected : tuple of arrays of shape (M, S, K)
+    expected : tuple of arrays of shape (M, S)
         The states of the active models that were expected.
     rows : integer array of shape (n,)
-    values : array of shape (n, K)
+    values : array of shape (n,)
         Transformed rewards.
     noise : array of shape (n,)
         Variances of the sensor.
-    log_slopes : array of shape (K,)
+    log_slopes : float
         What the densities gain by being in the unit of reward.
-    log_density : array of shape (sum of M, K)
+    log_density : array of shape (sum of M,)
         Of the active models, in the unit of reward.
     innovations : tuple of float
         Squared standardised innovations of the ensemble.
@@ -105,23 +108,16 @@ class Step:
     rows: Index
     values: Array
     noise: Array
-    log_slopes: Array
+    log_slopes: float
     log_density: Array
     innovations: tuple[float, ...] = ()
 
     @classmethod
-    def before(cls, filters: Sequence[Filters], transforms: int) -> Step:
+    def before(cls, filters: Sequence[Filters]) -> Step:
         """Before anything is observed."""
         expected, none = tuple(each.mean for each in filters), np.empty(0)
-        density = np.zeros((sum(map(len, filters)), transforms))
-        return cls(
-            expected,
-            np.empty(0, np.int64),
-            np.empty((0, transforms)),
-            none,
-            np.zeros(transforms),
-            density,
-        )
+        density = np.zeros(sum(map(len, filters)))
+        return cls(expected, np.empty(0, np.int64), none, none, 0.0, density)
 
 
 def checked(
@@ -142,60 +138,53 @@ def checked(
 
 
 def squares_of_differences(filters: Filters, state: Array, rows: Index, values: Array) -> Array:
-    """Squared errors (M, K) of differences between places, of a reading itself where it is alone.
+    """Squared errors (M,) of differences between places, of a reading itself where it is alone.
 
     Parameters
     ----------
     filters : Filters
-    state : array of shape (M, S, K)
+    state : array of shape (M, S)
         As it was expected.
     rows : integer array of shape (n,)
         The places.
-    values : array of shape (n, K)
+    values : array of shape (n,)
         Transformed rewards.
     """
-    errors = values - np.matmul(filters.layout.rows(rows), state)
+    errors = values - np.matmul(filters.layout.rows(rows), state[:, :, None])[:, :, 0]
     if len(rows) > 1:
         errors = errors - errors.mean(axis=1, keepdims=True)
     return np.asarray((errors**2).sum(axis=1))
 
 
-def evidence_of(log_density: Array, squares: Array, variance: Array) -> Array:
-    """Half the log density, and half that of the differences between places, (M, K).
+def evidence_of(log_density: Array, squares: Array, variance: float) -> Array:
+    """Half the log density, and half that of the differences between places, (M,).
 
     The latter as if all members' errors were of the same variance.
 
     Parameters
     ----------
-    log_density : array of shape (M, K)
+    log_density : array of shape (M,)
         In the unit of reward.
-    squares : array of shape (M, K)
+    squares : array of shape (M,)
         Of differences.
-    variance : array of shape (K,)
+    variance : float
         Of a reading of them.
     """
     return np.asarray(0.5 * (log_density - squares / (2.0 * variance)))
 
 
 def squared_innovations(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:
-    """Squared standardised innovations of the mixtures under each transform, on average."""
+    """Squared standardised innovations of the mixture of models."""
     errors = np.concatenate([each.errors for each in seen])
     variances = np.concatenate([each.variances for each in seen])
-    total = weights.sum(axis=0)
-    counts = total >= NEGLIGIBLE * total.max()
-    errors, variances, weights = errors[..., counts], variances[..., counts], weights[:, counts]
-    total = weights.sum(axis=0)
-    share = (weights / total)[:, None, :]
-    mean = (share * errors).sum(axis=0)
-    variance = (share * (variances + (errors - mean) ** 2)).sum(axis=0)
-    return tuple(
-        (np.minimum(mean**2 / variance, LARGEST_INNOVATION) @ (total / total.sum())).tolist()
-    )
+    mean = weights @ errors
+    variance = weights @ (variances + (errors - mean) ** 2)
+    return tuple(np.minimum(mean**2 / variance, LARGEST_INNOVATION).tolist())
 
 
 @dataclass(frozen=True)
 class Group:
-    """Models of the same features at the latest time they know, and their scores (M, K) then."""
+    """Models of the same features at the latest time they know, and their scores (M,) then."""
 
     filters: Filters
     score: Array
@@ -212,15 +201,14 @@ class Group:
         """Once they know these steps, taken in at once."""
         reads = [Read((t - self.time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
         filters, said = after(self.filters, reads)
-        density = said.log_density + np.array([of.log_slopes for _, of, _ in since])[:, None]
-        variance, score = np.array([each for _, _, each in since])[:, None], self.score
-        for each in evidence_of(density, said.squares, variance):
-            score = FORGETTING * score + each
+        score = self.score
+        for (_, of, variance), density, squares in zip(since, *said, strict=True):
+            score = FORGETTING * score + evidence_of(density + of.log_slopes, squares, variance)
         return Group(filters, score, since[-1][0])
 
     def carries(self, least: float) -> NDArray[np.bool_]:
         """Which of them have a score of at least so much."""
-        return np.asarray(self.score.max(axis=1) >= least)
+        return np.asarray(self.score >= least)
 
     def take(self, models: NDArray[np.bool_]) -> Group:
         """Some of them."""
@@ -232,8 +220,8 @@ class Group:
         return Group(self.filters.joined(other.filters), score, self.time)
 
 
-BacklogStep = tuple[float, Step, Array]
-"""The time of a step, the step, and the variance (K,) of readings of differences between places."""
+BacklogStep = tuple[float, Step, float]
+"""The time of a step, the step, and the variance of readings of differences between places."""
 
 
 def _together(since: Sequence[BacklogStep]) -> Iterator[Sequence[BacklogStep]]:
@@ -269,7 +257,7 @@ class Inactive:
         ----------
         active : sequence of Filters
             At the end of the step.
-        score : array of shape (models that are active, K)
+        score : array of shape (models that are active,)
         over : BacklogStep
         due : int, or None
             The group whose turn it is to catch up; None: all.
@@ -315,7 +303,7 @@ def thinned(
     numbers = np.concatenate([np.full(len(each), each.layout.size**2) for each in filters])
     if numbers.sum() <= capacity:
         return tuple(filters), score
-    order = np.argsort(-score.max(axis=1), kind="stable")
+    order = np.argsort(-score, kind="stable")
     fits = np.cumsum(numbers[order]) <= capacity
     kept = np.zeros(len(order), dtype=bool)
     kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
@@ -350,8 +338,8 @@ class FilterEnsemble:
         Mean squared standardised innovation; 1 for a model that knows what it does not know.
     powers : tuple of float
         Of the transforms that rewards may need.
-    transforms : tuple of Transform
-        The same, in the unit that is known so far.
+    transform : Transform
+        The one that is taken, in the unit that is known so far.
     guess : float
         How many innovations the first guess of the scale is worth.
     seen : tuple of 2 float
@@ -369,12 +357,12 @@ class FilterEnsemble:
     steps: int = 0
     innovation: float = 1.0
     powers: tuple[float, ...] = (1.0,)
-    transforms: tuple[Transform, ...] = ()
+    transform: Transform = field(default_factory=lambda: Transform(1.0, 1.0))
     guess: float = 1.0
     seen: tuple[float, float] = (0.0, 0.0)
-    _score: Array = field(default_factory=lambda: np.zeros((0, 1)))
-    _error_variance: Array = field(default_factory=lambda: np.zeros(1))
-    _present: Step = field(default_factory=lambda: Step.before((), 1))
+    _score: Array = field(default_factory=lambda: np.zeros(0))
+    _error_variance: float = 0.0
+    _present: Step = field(default_factory=lambda: Step.before(()))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
     _learned_at: int = 0
     _inactive: Inactive = field(default_factory=Inactive)
@@ -408,8 +396,8 @@ class FilterEnsemble:
         capacity : int
             Numbers in the covariances of all members, once thinned: what a step costs.
         powers : sequence of float, optional
-            Of the transforms that rewards may need (see `Transform`), tried side by side. None: `POWERS`
-            for a network whose models are not given, else rewards are taken as they are.
+            Of the transforms that rewards may need (see `Transform`). None: `POWERS` for a network whose
+            models are not given, else rewards are taken as they are.
         season : float, optional
             Time after which a part of the reward comes again, for `settings_for`.
         """
@@ -435,33 +423,16 @@ class FilterEnsemble:
         return tuple(each for filters in self.filters for each in filters.settings)
 
     @property
-    def weights(self) -> Array:
-        """Weights of the members, of sum 1."""
-        return np.asarray(self._weights.sum(axis=1))
-
-    @property
     def scales(self) -> Array:
-        """Squared scales of the members, in units of reward at the origin, where slopes are 1."""
-        variance = np.concatenate([each.variance for each in self.filters])
-        weights = self._weights
-        total = weights.sum(axis=1)
-        mean = (weights * variance).sum(axis=1) / np.where(total > 0, total, 1.0)
-        return np.asarray(np.where(total > 0, mean, variance[:, 0]))
+        """Squared scales of the members, in units of reward at the origin, where the slope is 1."""
+        return np.concatenate([each.variance for each in self.filters])
 
     @cached_property
-    def _weights(self) -> Array:
-        """Of the members (rows) under each of the transforms, of sum 1."""
+    def weights(self) -> Array:
+        """Weights of the members, of sum 1."""
         score = FORGETTING * self._score + self._evidence[0]
         weights = np.exp(score - score.max())
         return np.asarray(weights / weights.sum())
-
-    def _transformed(self, y: Array) -> Array:
-        """Rewards less the origin (n,) under each transform, (n, K)."""
-        return np.stack([each(y) for each in self.transforms], axis=1)
-
-    def _log_slopes(self, y: Array) -> Array:
-        """What the densities of readings gain by being in the unit of reward, (K,)."""
-        return np.array([each.log_slope(y).sum() for each in self.transforms])
 
     @property
     def widening(self) -> float:
@@ -489,19 +460,13 @@ class FilterEnsemble:
         if len(index) == 0:
             return self
         first = max(float(y.var()), 4.0 * float(noise.mean()))
-        ensemble = (self if self.filters else self._in_unit(float(y.mean()), first))._at(t)
-        weights, filters, seen, z = (
-            ensemble._weights,
-            [],
-            [],
-            ensemble._transformed(y - ensemble.origin),
-        )
-        for each in ensemble.filters:
-            after, innovations = each.observed(index, z, noise)
-            filters.append(after)
-            seen.append(innovations)
-        present = ensemble._present
-        slopes = ensemble._log_slopes(y - ensemble.origin)
+        ensemble = (
+            self if self.filters else self._in_unit(float(y.mean()), first, self.powers[0])
+        )._at(t)
+        above = y - ensemble.origin
+        z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
+        pairs = [each.observed(index, z, noise) for each in ensemble.filters]
+        seen, present = [innovations for _, innovations in pairs], ensemble._present
         grown = replace(
             present,
             rows=np.concatenate([present.rows, index]),
@@ -511,13 +476,13 @@ class FilterEnsemble:
             log_density=present.log_density
             + np.concatenate([s.log_density for s in seen])
             + slopes,
-            innovations=(*present.innovations, *squared_innovations(weights, seen)),
+            innovations=(*present.innovations, *squared_innovations(ensemble.weights, seen)),
         )
-        low, high = float((y - ensemble.origin).min()), float((y - ensemble.origin).max())
+        low, high = ensemble.seen
         return replace(
             ensemble,
-            filters=tuple(filters),
-            seen=(min(low, ensemble.seen[0]), max(high, ensemble.seen[1])),
+            filters=tuple(filters for filters, _ in pairs),
+            seen=(min(float(above.min()), low), max(float(above.max()), high)),
             _present=grown,
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
@@ -541,24 +506,26 @@ class FilterEnsemble:
             )
         return self._components(t, present=True).beliefs(self.noise_variance, beta)
 
-    def _in_unit(self, origin: float, variance: float) -> FilterEnsemble:
-        unit = math.sqrt(variance)
-        transforms = tuple(Transform(power, unit) for power in self.powers)
+    def _in_unit(self, origin: float, variance: float, power: float) -> FilterEnsemble:
         settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
-        filters = filters_of(settings, self.points, variance, len(transforms), self.guess)
-        score = np.zeros((len(self.settings), len(transforms)))
-        ensemble = replace(self, filters=filters, origin=origin, transforms=transforms)
-        ensemble = replace(
-            ensemble, seen=(0.0, 0.0), _score=score, _error_variance=score.sum(axis=0)
+        filters = filters_of(settings, self.points, variance, self.guess)
+        return replace(
+            self,
+            filters=filters,
+            origin=origin,
+            transform=Transform(power, math.sqrt(variance)),
+            seen=(0.0, 0.0),
+            _score=np.zeros(len(self.settings)),
+            _error_variance=0.0,
+            _present=Step.before(filters),
         )
-        return replace(ensemble, _present=Step.before(ensemble.filters, len(ensemble.transforms)))
 
     def _is_early(self) -> bool:
         learns = len(self.powers) > 1 or self.guess > 1
         return learns and self.steps < UNIT_LEARNED_AT[-1]
 
     def _anew(self) -> FilterEnsemble:
-        """Begun again in a unit and around an origin that all readings so far suggest."""
+        """Begun again with the power, in the unit and around the origin that all readings suggest."""
         y = np.concatenate([values for _, values, _, _ in self._early])
         noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
         empty = replace(
@@ -569,10 +536,17 @@ class FilterEnsemble:
             _early=(),
             _learned_at=self.steps + 1,
         )
-        ensemble = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise))
-        for index, values, variances, t in self._early:
-            ensemble = ensemble.observe(index, values, variances, t)
-        return ensemble
+        best, least = None, -math.inf
+        for power in self.powers:
+            made = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise), power)
+            for index, values, variances, t in self._early:
+                made = made.observe(index, values, variances, t)
+            evidence = float(np.logaddexp.reduce(FORGETTING * made._score + made._evidence[0]))
+            if best is None or evidence > least:
+                least = max(least, evidence + (CLEARLY if best is None else 0.0))
+                best = made
+        assert best is not None  # there is a power
+        return best
 
     def _at(self, t: float) -> FilterEnsemble:
         """Moved to a time; what was observed before becomes evidence."""
@@ -604,10 +578,10 @@ class FilterEnsemble:
                 ensemble, filters=tuple(each.counted_in(step) for each in ensemble.filters)
             )
         ensemble = replace(ensemble, filters=tuple(each.moved(h) for each in ensemble.filters))
-        return replace(ensemble, _present=Step.before(ensemble.filters, len(ensemble.transforms)))
+        return replace(ensemble, _present=Step.before(ensemble.filters))
 
     @cached_property
-    def _evidence(self) -> tuple[Array, Array]:
+    def _evidence(self) -> tuple[Array, float]:
         """What the present step says about each member, and the variance of errors that it shows."""
         if not len(self._present.rows):
             return np.zeros_like(self._score), self._error_variance
@@ -618,13 +592,12 @@ class FilterEnsemble:
                 for state, each in zip(of.expected, self.filters, strict=True)
             ]
         )
-        weights = np.exp(self._score - self._score.max(axis=0))
-        mean = (weights * squares).sum(axis=0) / weights.sum(axis=0)
-        latest = mean / max(len(of.rows) - 1, 1)
+        weights = np.exp(self._score - self._score.max())
+        latest = float(weights @ squares / weights.sum()) / max(len(of.rows) - 1, 1)
         share = max(0.02, 1.0 / (self.steps + 1))
         variance = self._error_variance + share * (latest - self._error_variance)
         evidence = evidence_of(of.log_density, squares, variance + self.noise_variance)
-        return evidence, np.asarray(variance)
+        return evidence, variance
 
     def _thinned(self) -> FilterEnsemble:
         """Without its lighter half, if it is too large and the time has come."""
@@ -633,7 +606,7 @@ class FilterEnsemble:
         filters, score = thinned(self.filters, self._score, self.capacity)
         return replace(self, filters=filters, _score=score)
 
-    def _reactivated(self, before: FilterEnsemble, error_variance: Array) -> FilterEnsemble:
+    def _reactivated(self, before: FilterEnsemble, error_variance: float) -> FilterEnsemble:
         """With the models that count active; `before` is it at the end of the step that is over."""
         if self.steps < UNIT_LEARNED_AT[-1]:
             return self
@@ -651,15 +624,14 @@ class FilterEnsemble:
         if t < self.time:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
         h = elapsed(self.time, t, self.step)
-        weights = self._weights
+        weights = self.weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
         ends = np.cumsum([len(each) for each in self.filters])
         parts = np.split(weights, ends[:-1])
         mixtures = [
-            mixture
+            Mixture.of(each, part, h, present)
             for each, part in zip(self.filters, parts, strict=True)
             if part.any()
-            for mixture in mixtures_of(each, part, h, present)
         ]
-        return Components.of(mixtures, self.transforms, self.seen, self.origin, self.widening)
+        return Components.of(mixtures, self.transform, self.seen, self.origin, self.widening)

@@ -376,9 +376,9 @@ class Innovations:
 
     Attributes
     ----------
-    errors, variances : arrays of shape (M, n, K)
+    errors, variances : arrays of shape (M, n)
         Observation less expectation, and the predictive variance of each with its noise.
-    log_density : array of shape (M, K)
+    log_density : array of shape (M,)
         Of all of them together.
     """
 
@@ -389,19 +389,16 @@ class Innovations:
 
 @dataclass(frozen=True)
 class Filters:
-    """The posteriors of M models at one time, each of them under K transforms of the rewards.
-
-    In units of its scale a covariance does not depend on the values, so that transforms share it: the
-    sensor's noise is taken to be the same share of the variance under all of them as under the first.
+    """The posteriors of M models at one time.
 
     Attributes
     ----------
     layout : Layout
-    mean : array of shape (M, S, K)
+    mean : array of shape (M, S)
         In the unit of reward.
     covariance : array of shape (M, S, S)
         In units of the squared scale.
-    squares : array of shape (M, K)
+    squares : array of shape (M,)
         Sum of squared standardised innovations.
     count : array of shape (M,)
         How many there were, each by what it says: the squared scale is their ratio.
@@ -421,15 +418,13 @@ class Filters:
         cls,
         layout: Layout,
         variance: float,
-        transforms: int = 1,
         count: float = 1.0,
         group: int = 0,
     ) -> Filters:
         """Before any observation; `variance` is the first guess of the squared scale, worth `count`."""
         M, S, _ = layout.prior.shape
-        squares, counts = np.full((M, transforms), count * float(variance)), np.full(M, count)
-        mean = np.zeros((M, S, transforms))
-        return cls(layout, mean, layout.prior.copy(), squares, counts, group)
+        squares, counts = np.full(M, count * float(variance)), np.full(M, count)
+        return cls(layout, np.zeros((M, S)), layout.prior.copy(), squares, counts, group)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -441,8 +436,8 @@ class Filters:
 
     @property
     def variance(self) -> Array:
-        """Squared scales (M, K), in units of reward squared."""
-        return np.asarray(self.squares / self.count[:, None])
+        """Squared scales (M,), in units of reward squared."""
+        return np.asarray(self.squares / self.count)
 
     def take(self, members: NDArray[Any]) -> Filters:
         """Some of the models, by their numbers or a mask."""
@@ -490,26 +485,26 @@ class Filters:
         return {}
 
     def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
-        """With observations at points (n,), of transformed values (n, K), and noise variances (n,)."""
+        """With observations at points (n,), of transformed values (n,), and noise variances (n,)."""
         H = self.layout.rows(points)
         own = self.layout.white[:, None] + self.layout.left[:, points]
-        noise = np.maximum(own + noise / self.variance[:, :1], self.layout.floor)
+        noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
         log_density, squares = seen.log_density(self), seen.squares
         errors = seen.errors
-        variances = seen.diagonal[:, :, None] * self.variance[:, None, :]
+        variances = seen.diagonal * self.variance[:, None]
         start = self
         if self.layout.hazard.any():
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
                 least = np.minimum(squares, seen.squares)
-                squares = np.where(self.layout.hazard[:, None] > 0, least, squares)
-        gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened)
+                squares = np.where(self.layout.hazard > 0, least, squares)
+        gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened[:, :, None])[:, :, 0]
         covariance = np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.clip(1.0 - (noise - own) / seen.diagonal, 0.0, 1.0).mean(axis=1)
-        squares, count = self.squares + told[:, None] * squares, self.count + told * len(values)
+        squares, count = self.squares + told * squares, self.count + told * len(values)
         after = self.like(start.mean + gain, covariance, *remembered(squares, count))
         return after, Innovations(errors, variances, log_density)
 
@@ -529,8 +524,8 @@ class Filters:
         some = self.some(rows, layout)
         fresh = some.restarted()
         other = _Seen.of(fresh, H, values, noise[rows])
-        goes_on = np.log1p(-layout.hazard)[:, None] + log_density[rows]
-        starts = np.log(layout.hazard)[:, None] + other.log_density(some)
+        goes_on = np.log1p(-layout.hazard) + log_density[rows]
+        starts = np.log(layout.hazard) + other.log_density(some)
         together = np.logaddexp(goes_on, starts)
         log_density[rows] = together
         kept = some.kept(goes_on, together)
@@ -548,17 +543,15 @@ class Filters:
     def kept(self, goes_on: Array, together: Array) -> Array:
         """What is kept (M,) of the states by the chance that nothing started afresh.
 
-        By log densities (M, K) of what was read, if nothing did and whatever did. One covariance serves
-        all transforms: they start afresh together.
+        By log densities (M,) of what was read, if nothing did and whatever did.
         """
-        on, off = np.logaddexp.reduce(goes_on, axis=1), np.logaddexp.reduce(together, axis=1)
-        chance = np.where(self.layout.hazard > 0, np.exp(on - off), 1.0)
+        chance = np.where(self.layout.hazard > 0, np.exp(goes_on - together), 1.0)
         return np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
 
     def drawn_to_prior(self, kept: Array) -> Filters:
         """With so much kept (M,) of the states, and the rest started afresh."""
         fresh, own = self.restarted(), kept[:, None, None]
-        mean = own * self.mean + (1.0 - own) * fresh.mean
+        mean = own[:, 0] * self.mean + (1.0 - own[:, 0]) * fresh.mean
         covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance
         return replace(self, mean=mean, covariance=covariance)
 
@@ -573,7 +566,7 @@ class Filters:
 class _Seen:
     """Observations (n,) through filters: C C^T is the predictive covariance of them.
 
-    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n, K) is C^-1 errors.
+    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors.
     """
 
     errors: Array
@@ -588,25 +581,25 @@ class _Seen:
         spread = np.matmul(HP, H.T)
         n = np.arange(len(H))
         spread[:, n, n] += noise
-        errors = values - np.matmul(H, filters.mean)
-        sides = np.concatenate([HP, errors], axis=2)
+        errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
+        sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
         size = H.shape[1]
         return cls(
             errors,
             solved[:, :, :size],
-            solved[:, :, size:],
+            solved[:, :, size],
             spread[:, n, n],
             2.0 * np.log(root[:, n, n]).sum(axis=1),
         )
 
     @property
     def squares(self) -> Array:
-        """Squared length (M, K) of the standardised innovations, in units of reward squared."""
+        """Squared length (M,) of the standardised innovations, in units of reward squared."""
         return np.asarray((self.whitened**2).sum(axis=1))
 
     def log_density(self, filters: Filters) -> Array:
-        """Student's, with as many degrees of freedom as the scale has innovations, (M, K)."""
+        """Student's, with as many degrees of freedom as the scale has innovations, (M,)."""
         n = self.errors.shape[1]
         return student(n, filters.count, filters.squares, self.log_determinant, self.squares)
 
@@ -614,41 +607,37 @@ class _Seen:
 def student(
     n: int | Index, count: Array, squares: Array, log_determinant: Array, found: Array
 ) -> Array:
-    """Student's log densities (..., M, K) of n readings.
+    """Student's log densities (..., M) of n readings.
 
     Parameters
     ----------
     n : int, or an array that suits `count`
     count : array of shape (..., M)
         Degrees of freedom: how many innovations the scale has.
-    squares : array of shape (..., M, K)
+    squares : array of shape (..., M)
         Their sum of squares.
     log_determinant : array of shape (..., M)
         Of the covariance of the readings, in units of the squared scale.
-    found : array of shape (..., M, K)
+    found : array of shape (..., M)
         Squared length of what they are off, standardised.
     """
     half = (count + n) / 2
     constant = gammaln(half) - gammaln(count / 2) - log_determinant / 2
-    size = np.asarray(n / 2)[..., None]
     return np.asarray(
-        constant[..., None]
-        - size * np.log(math.pi * squares)
-        - half[..., None] * np.log1p(found / squares)
+        constant - n / 2 * np.log(math.pi * squares) - half * np.log1p(found / squares)
     )
 
 
 def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
-    """Sums of squares (M, K) and how many innovations (M,) they are of, the old ones forgotten."""
+    """Sums of squares (M,) and how many innovations (M,) they are of, the old ones forgotten."""
     kept = np.minimum(1.0, MEMORY / count)
-    return squares * kept[:, None], count * kept
+    return squares * kept, count * kept
 
 
 def filters_of(
     settings: Sequence[ModelSpec],
     points: Array,
     variance: float,
-    transforms: int = 1,
     count: float = 1.0,
 ) -> tuple[Filters, ...]:
     """Models at their prior, those with the same features together.
@@ -659,8 +648,6 @@ def filters_of(
     points : array of shape (A, d)
     variance : float
         First guess of the squared scale.
-    transforms : int
-        Of the rewards, that each model is held under.
     count : float
         How many innovations the first guess is worth.
     """
@@ -670,6 +657,6 @@ def filters_of(
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent), variance, transforms, count, group)
+        Filters.prior(Layout.of(alike, distance, extent), variance, count, group)
         for group, alike in enumerate(groups.values())
     )

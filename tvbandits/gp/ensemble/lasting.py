@@ -76,7 +76,7 @@ def predictable_part(bank: FilterEnsemble, one: Filters) -> Array:
 
     In units of its squared scale; see `predictable`.
     """
-    noise = float(one.layout.white[0]) + bank.noise_variance / float(one.variance[0, 0])
+    noise = float(one.layout.white[0]) + bank.noise_variance / float(one.variance[0])
     model = _Model(one.settings[0], bank.points.shape, bank.points.tobytes(), one.layout)
     return predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
 

@@ -1,16 +1,14 @@
-"""The ensemble as the posterior of a recipe: told what is new, asked about every candidate.
+"""The ensemble as the posterior of a recipe: conditioned on what is new, asked about every candidate.
 
-Other posteriors are conditioned on all observations at every decision. An ensemble is told each
-observation once, so that a step costs the same however long history is; its models differ in what they
-have learned, so its mean is not linear in the rewards, and unit, centre and drift are its own.
-
-The ensemble that a rule begins with.
+It observes each reading once, so that a step costs the same however long history is; its models differ
+in what they have learned, so its mean is not linear in the rewards, and unit, centre and drift are its
+own. Before any reading it is the prior of the recipe's kernel.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -20,9 +18,9 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.coercion import shown
-from tvbandits.core.observations import Observations
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.lasting import lasting_share
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import (
     SMALL_NETWORK,
@@ -32,9 +30,10 @@ from tvbandits.gp.ensemble.models import (
 )
 from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.predictions import View
+from tvbandits.gp.posteriors.protocol import Posterior
 
 Models = Sequence[ModelSpec] | Literal["both"] | None
 """The models; None: those that suit the number of points; "both": a network's and a function's."""
@@ -127,28 +126,69 @@ class ModelEnsemble:
         whole_number("capacity", self.capacity)
         check_models(self.settings, self.season)
 
-    def start(
-        self, kernel: Any, surface: CandidateGrid, noise_variance: float, sign: float = 1.0
-    ) -> EnsemblePosterior:
-        """Before any observation.
+    self_learning: ClassVar[bool] = True
+    fixed_features: ClassVar[bool] = False
+    joint_draws: ClassVar[bool] = False
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: CandidateGrid | None = None,
+        now: float = 0.0,
+        previous: Posterior | None = None,
+        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
+        noise_variance: float = 0.0,
+    ) -> EnsemblePosterior | ExactPosterior:
+        """Condition on `data`, of which `previous` has observed the first or some.
 
         Parameters
         ----------
         kernel : scikit-learn kernel
             What points share before the first observation; nothing later depends on it.
+        data : Data
+            Rewards of candidates in their own unit, at inputs [x, t], in any order.
         surface : Surface
             The candidates.
         noise_variance : float
-            Of a reading that comes without its own.
-        sign : float
-            -1 where the values it will be told are rewards turned round.
+            Of a reading to come.
         """
-        season = None if self.season == "find" else self.season
-        bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
-        looks = self.season == "find" and not are_given(self.settings)
-        diary = seasons.diary_of(bank) if looks else None
-        made_for = self, noise_variance, sign
-        return EnsemblePosterior(kernel, surface, Recent(bank), made_for, diary=diary)
+        if surface is None:
+            raise ValueError("an ensemble of models needs candidates")
+        order = np.argsort(data.Z[:, -1], kind="stable")
+        data = Data(data.Z[order], data.Y[order], data.variance[order])
+        if len(data) == 0 or now < data.Z[0, -1]:
+            none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
+            return Factored().condition(kernel, none, surface=surface, now=now)
+        known, fresh = None, None
+        if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
+            known, fresh = previous, data.beyond(previous.data)
+        if known is None or fresh is None:
+            season = None if self.season == "find" else self.season
+            bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
+            looks = self.season == "find" and not are_given(self.settings)
+            recent, diary = Recent(bank), seasons.diary_of(bank) if looks else None
+            fresh = data
+        elif len(fresh) == 0 and now == known.now:
+            return known
+        else:
+            recent, diary = known.recent, known.diary
+        for t in np.unique(fresh.Z[:, -1]):
+            at = fresh.Z[:, -1] == t
+            rows = _rows(surface, fresh.Z[at])
+            readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
+            recent, diary = seasons.told(recent, diary, float(t), readings)
+        return EnsemblePosterior(kernel, surface, self, data, recent, now, diary)
+
+
+def _rows(surface: CandidateGrid, Z: Array) -> Index:
+    """Which candidates inputs (n, p), that begin with a point, are."""
+    X = Z[:, : surface.points.shape[1]]
+    rows = [surface.index(x) for x in X]
+    if None in rows:
+        raise ValueError(f"an ensemble observes candidates, got the point {X[rows.index(None)]}")
+    return np.array(rows, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -161,31 +201,31 @@ class EnsemblePosterior:
     ----------
     kernel : scikit-learn kernel
     surface : Surface
+    rule : ModelEnsemble
+    data : Data
+        All that it has observed, in order of time.
     recent : Recent
-    made_for : tuple
-        The rule, noise variance and sign that it was started with.
-    told : pair of int
-        How many rewards and how many answers it knows.
     now : float
         The time that it speaks about.
     diary : Diary or None
         What was read so far, while a season is looked for in it.
-    imagined : Beliefs or None
+    fantasy : JointPosterior or None
         About that time, if some points more had been observed.
     """
 
     kernel: Any
     surface: CandidateGrid
+    rule: ModelEnsemble
+    data: Data
     recent: Recent
-    made_for: tuple[ModelEnsemble, float, float]
-    told: tuple[int, int] = (0, 0)
-    now: float = 0.0
+    now: float
     diary: seasons.Diary | None = None
-    imagined: JointPosterior | None = field(default=None, repr=False, compare=False)
+    fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     dictionary_size: ClassVar[None] = None
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
+    continued: ClassVar[None] = None
     jitter: ClassVar[float] = 0.0
     condition_number: ClassVar[float] = 1.0
     log_det_ratio: ClassVar[float] = math.nan
@@ -193,41 +233,12 @@ class EnsemblePosterior:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
-        kept = ("kernel", "surface", "recent", "made_for", "told", "now", "diary")
-        return {name: self.__dict__[name] for name in kept} | {"imagined": None}
+        kept = ("kernel", "surface", "rule", "data", "recent", "now", "diary")
+        return {name: self.__dict__[name] for name in kept} | {"fantasy": None}
 
-    # --- what it learns -------------------------------------------------------------------------------
-
-    def at(self, now: float) -> EnsemblePosterior:
-        """The same about another time."""
-        return self if now == self.now else self._with(self.recent, self.diary, self.told, now)
-
-    def _with(
-        self, recent: Recent, diary: seasons.Diary | None, told: tuple[int, int], now: float
-    ) -> EnsemblePosterior:
-        return EnsemblePosterior(self.kernel, self.surface, recent, self.made_for, told, now, diary)
-
-    def observed(
-        self, rewards: Observations, answers: Observations, now: float
-    ) -> EnsemblePosterior:
-        """With rewards and answers that it does not know yet, about the time `now`."""
-        fresh = rewards.append(answers)
-        recent, diary = self.recent, self.diary
-        count = self.told[0] + len(rewards), self.told[1] + len(answers)
-        for t in np.unique(fresh.t):
-            some = fresh.take(fresh.t == t)
-            readings = Readings(self.rows(some.X), some.y, some.variance)
-            recent, diary = seasons.told(recent, diary, float(t), readings)
-        return self._with(recent, diary, count, now)
-
-    def rows(self, X: Array) -> Index:
-        """Which candidates points (n, d) are."""
-        rows = [self.surface.index(x) for x in X]
-        if None in rows:
-            raise ValueError(
-                f"an ensemble observes candidates, got the point {X[rows.index(None)]}"
-            )
-        return np.array(rows, dtype=np.int64)
+    def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
+        """Whether it is what a rule makes of readings of such noise."""
+        return (self.rule, self.recent.before.noise_variance) == (rule, noise_variance)
 
     # --- what it believes -----------------------------------------------------------------------------
 
@@ -238,86 +249,73 @@ class EnsemblePosterior:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """Of all candidates at the time `now`, before anything is observed the prior of the kernel."""
-        bank = self.bank
-        if bank.filters:
-            return bank.predict(max(self.now, bank.time))
-        deviation = np.sqrt(self.surface.prior_variance(0.0))
-        return Forecast(np.zeros(len(deviation)), deviation, deviation)
-
-    @property
-    def white(self) -> float:
-        """Variance of what is new at every place at every time, which no forecast can know."""
-        members, weights, units = self._weighted
-        if not self.bank.filters:
-            return 0.0
-        return float(sum(w * u * m.white for m, w, u in zip(members, weights, units, strict=True)))
-
-    @property
-    def scale(self) -> float:
-        """Prior deviation of the reward, as it is learned."""
-        _, weights, units = self._weighted
-        return math.sqrt(float(weights @ units))
+        """Of all candidates at the time `now`."""
+        return self.bank.predict(max(self.now, self.bank.time))
 
     def beliefs(
         self, about: float, beta: float, noise_variance: float | None = None
     ) -> JointPosterior:
         """About all candidates at the time `now`, and what readings of the time `about` would change."""
-        bank = self.recent.at(max(about, self.recent.latest.time))
-        if not bank.filters:
-            return self._unread(beta, bank.noise_variance)
-        seen = moved(bank, about)
-        believed = seen.beliefs(max(self.now, seen.time), beta)
+        bank = moved(self.recent.at(max(about, self.recent.latest.time)), about)
+        believed = bank.beliefs(max(self.now, bank.time), beta)
         if noise_variance is None:
             return believed
         more = noise_variance - bank.noise_variance
         return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
-    def _unread(self, beta: float, noise: float) -> JointPosterior:
-        """Before any observation."""
-        points, kernel = self.surface.at(0.0), self.kernel
-
-        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            return np.asarray(kernel(points[list(rows)], points[list(others)]))
-
-        def reach(rows: Sequence[int]) -> Array:
-            return np.asarray(kernel(points[list(rows)], points))
-
-        forecast = self.forecast
-        return JointPosterior(forecast.mean, forecast.learnable, beta, noise, reach, among)
-
     @cached_property
     def _now(self) -> JointPosterior:
         """About the time `now`, and what readings of that time would change."""
-        return self.beliefs(self.now, 1.0) if self.imagined is None else self.imagined
-
-    def view(self, surface: CandidateGrid | None, inputs: Callable[[Array], Array]) -> View:
-        """Itself in the unit of reward, which is its own."""
-        white = self.bank.widening**2 * self.white
-        return View(self, surface, inputs, centre=0.0, scale=1.0, origin=0.0, white=white)
-
-    def noise_of(self, t: Array, variance: float) -> Array:
-        """With what noise (n,) readings of times (n,) will speak about the time `now`."""
-        return faded(self.bank, np.maximum(self.now - t, 0.0), np.full(len(t), variance))
+        return self.beliefs(self.now, 1.0) if self.fantasy is None else self.fantasy
 
     # --- the questions of `Posterior` -----------------------------------------------------------------
 
     @property
     def size(self) -> int:
-        """Number of observations that it was told."""
-        return sum(self.told)
+        """Number of observations."""
+        return len(self.data)
 
     @property
-    def data(self) -> Data:
-        """What was observed lately; what came before it is in the filters alone."""
-        recent, points = self.recent, self.surface.points
-        parts = [(t, each) for t, of in zip(recent.times, recent.parts, strict=True) for each in of]
-        none = np.empty(0)
-        rows = np.concatenate([np.empty(0, np.int64), *(each.rows for _, each in parts)])
-        t = np.concatenate([none, *(np.full(len(each.rows), t) for t, each in parts)])
-        y = np.concatenate([none, *(each.values for _, each in parts)])
-        variance = np.concatenate([none, *(each.variance for _, each in parts)])
-        return Data(np.column_stack([points[rows], t]), y[:, None], variance)
+    def white(self) -> float:
+        """Variance of what is new at every place at every time, as the models have it."""
+        parts = zip(self.bank.members, self.bank.weights, self.bank.scales, strict=True)
+        return float(sum(weight * unit * each.white for each, weight, unit in parts))
+
+    @property
+    def nugget(self) -> float:
+        """The same, inflated as all variances are; no forecast can know it."""
+        return self.bank.widening**2 * self.white
+
+    @property
+    def lasting_share(self) -> Array:
+        """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
+        return lasting_share(self.bank, max(self.now, self.bank.time))
+
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """Where rewards lie, their prior deviation, what is new every time, and who counts most."""
+        bank, weights = self.bank, self.bank.weights
+        heaviest = np.argsort(-weights, kind="stable")[:SHOWN]
+        return {
+            "centre": bank.origin,
+            "scale": math.sqrt(float(weights @ bank.scales)),
+            "white": math.sqrt(self.white),
+            "members": tuple((float(weights[i]), bank.members[i]) for i in heaviest),
+            "widening": bank.widening,
+        }
+
+    def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+        """With what noise (n,) values seen some ages ago speak about the time `now`."""
+        return faded(self.bank, ages, noise)
+
+    def lookahead(
+        self, points: Array, about: float, beta: float, noise_variance: float
+    ) -> JointPosterior:
+        """About candidates (n, d) now, and what answers of the time `about` would change."""
+        believed = self.beliefs(about, beta, noise_variance)
+        if len(points) == len(believed):
+            return believed
+        return believed.take(_rows(self.surface, points))
 
     @property
     def products(self) -> Array:
@@ -326,7 +324,7 @@ class EnsemblePosterior:
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of what can be learned, at the candidates."""
-        deviation = self.forecast.learnable if self.imagined is None else self.imagined.deviation
+        deviation = self.forecast.learnable if self.fantasy is None else self.fantasy.deviation
         return self.forecast.mean[:, None], deviation**2
 
     def means_on_surface(self) -> Array:
@@ -342,7 +340,7 @@ class EnsemblePosterior:
         mean, variance = self.on_surface()
         reach, left = self._reach(Z[:, : self.surface.points.shape[1]])
         if reach is None:
-            rows = self.rows(Z[:, : self.surface.points.shape[1]])
+            rows = _rows(self.surface, Z)
             return mean[rows], variance[rows]
         everyone = range(len(mean))
         covariance = self._now.among(everyone, everyone)
@@ -354,11 +352,12 @@ class EnsemblePosterior:
         d = self.surface.points.shape[1]
         (one, _), (other, _) = self._reach(Z1[:, :d]), self._reach(Z2[:, :d])
         if one is None and other is None:
-            return self._now.among(self.rows(Z1[:, :d]).tolist(), self.rows(Z2[:, :d]).tolist())
+            among = _rows(self.surface, Z1).tolist(), _rows(self.surface, Z2).tolist()
+            return self._now.among(*among)
         everyone = range(len(self.surface.points))
         covariance = self._now.among(everyone, everyone)
-        left = covariance[self.rows(Z1[:, :d])] if one is None else one @ covariance
-        return np.asarray(left[:, self.rows(Z2[:, :d])] if other is None else left @ other.T)
+        left = covariance[_rows(self.surface, Z1)] if one is None else one @ covariance
+        return np.asarray(left[:, _rows(self.surface, Z2)] if other is None else left @ other.T)
 
     def shrunk(
         self,
@@ -369,11 +368,11 @@ class EnsemblePosterior:
         """The same with more readings of candidates `Z` (k, p), their values unknown."""
         readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.white)
         readings, _ = Groups.of(Z).merge(readings)
-        rows = self.rows(readings.Z[:, : self.surface.points.shape[1]])
+        rows = _rows(self.surface, readings.Z)
         spread = np.zeros(len(self.surface.points))
         spread[rows] = readings.variance
         known = replace(self._now, noise_variance=spread).after(*rows.tolist())
-        return replace(self, imagined=known)
+        return replace(self, fantasy=known)
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
@@ -384,22 +383,9 @@ class EnsemblePosterior:
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
 
-    @property
-    def continued(self) -> None:
-        """None: more observations take `condition`."""
-
     def effective_dimension(self) -> float:
         """Not a number, as `log_det_ratio`."""
         return math.nan
-
-    @property
-    def heaviest(self) -> tuple[tuple[float, ModelSpec], ...]:
-        """Weight and setting of the members that count most."""
-        members, weights, _ = self._weighted
-        if not self.bank.filters:
-            return ()
-        order = np.argsort(-weights, kind="stable")[:SHOWN]
-        return tuple((float(weights[i]), members[i]) for i in order)
 
     def _reach(self, X: Array) -> tuple[Array | None, Array]:
         """How the candidates tell points (n, d), (n, A), and the variance (n,) that they leave.
@@ -409,11 +395,11 @@ class EnsemblePosterior:
         rows = [self.surface.index(x) for x in X]
         if None not in rows:
             return None, np.zeros(len(X))
-        points, (members, weights, units) = self.surface.points, self._weighted
+        points, bank = self.surface.points, self.bank
         extent = float(np.ptp(points, axis=0).max()) or 1.0
         to, apart = _distances(X, points), _distances(points, points)
         shared, K, total = np.zeros(to.shape), np.zeros(apart.shape), 0.0
-        for weight, unit, each in zip(weights, units, members, strict=True):
+        for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
             for share, space in ((each.slow, each.slow_space), (each.drift, each.drift_space)):
                 shared += weight * unit * share * space.correlation(to, extent)
                 K += weight * unit * share * space.correlation(apart, extent)
@@ -424,21 +410,12 @@ class EnsemblePosterior:
         reach = linalg.solve_lower(factor, half, transposed=True).T
         reach = reach + (1.0 - reach.sum(axis=1, keepdims=True)) / len(points)
         # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
-        most = float(self.on_surface()[1].max()) / self.bank.widening**2
+        most = float(self.on_surface()[1].max()) / bank.widening**2
         left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
         for i, row in enumerate(rows):
             if row is not None:
                 reach[i], left[i] = np.arange(len(points)) == row, 0.0
         return np.asarray(reach), left
-
-    @cached_property
-    def _weighted(self) -> tuple[tuple[ModelSpec, ...], Array, Array]:
-        """Members, their weights and squared scales; before any observation all alike."""
-        bank = self.bank
-        if not bank.filters:
-            n = len(bank.settings)
-            return bank.settings, np.full(n, 1.0 / n), np.ones(n)
-        return bank.members, bank.weights, bank.scales
 
 
 def _distances(X: Array, Y: Array) -> Array:

@@ -31,7 +31,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 ROTATE_FROM = 96
 """Below this many rows a new factorisation is faster than rotating rows out."""
@@ -47,7 +47,7 @@ decides about jitter; sooner for a repeated input, which a new factorisation mer
 
 
 @dataclass(frozen=True)
-class ExactPosterior:
+class ExactPosterior(KernelPosterior):
     """A conditioned Gaussian process. Made by `Factored.condition`."""
 
     kernel: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +57,24 @@ class Data:
             and np.array_equal(self.Z[:m], other.Z[skip:])
             and np.array_equal(self.Y[:m], other.Y[skip:])
         )
+
+    def beyond(self, other: Data) -> Data | None:
+        """The rows that `other` lacks, in their order; None where it has rows that are not here."""
+        if self.starts_with(other):
+            return self.rows(len(other))
+        here, there = (np.column_stack(tuple(each)) for each in (self, other))
+        n = min(len(self), len(other))
+        differ = np.flatnonzero((here[:n] != there[:n]).any(axis=1))
+        start = int(differ[0]) if len(differ) else n
+        left = Counter(row.tobytes() for row in there[start:])
+        fresh = []
+        for i in range(start, len(self)):
+            key = here[i].tobytes()
+            if left[key] == 0:
+                fresh.append(i)
+            else:
+                left[key] -= 1
+        return None if left.total() else Data(self.Z[fresh], self.Y[fresh], self.variance[fresh])
 
     def append(self, other: Data) -> Data:
         """These rows and then `other`'s, in storage that is shared where it can be."""

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,10 @@ class Exact:
     [0.99  0.601] [0.1   0.797]
     """
 
+    self_learning: ClassVar[bool] = False
+    fixed_features: ClassVar[bool] = True
+    joint_draws: ClassVar[bool] = True
+
     def condition(
         self,
         kernel: Any,
@@ -66,6 +70,7 @@ class Exact:
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
+        noise_variance: float = 0.0,  # noqa: ARG002
     ) -> ExactPosterior | NystromPosterior | StateSpacePosterior:
         """Condition on `data`, from `previous` where that is cheaper.
 

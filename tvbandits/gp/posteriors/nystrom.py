@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -187,6 +187,10 @@ class Nystrom:
     True
     """
 
+    self_learning: ClassVar[bool] = False
+    fixed_features: ClassVar[bool] = False
+    joint_draws: ClassVar[bool] = False
+
     oversampling: float = 2.0
     keep: bool = True
     tolerance: float = 1e-9
@@ -205,6 +209,7 @@ class Nystrom:
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,
+        noise_variance: float = 0.0,  # noqa: ARG002 - one face for all
     ) -> NystromPosterior | StateSpacePosterior:
         """Condition on `data`, from `previous` where that is cheaper.
 

@@ -4,8 +4,8 @@ A posterior at one time as a smooth function of the point, with its slopes.
 
 For kernels that are sums of amplitude * space * time, amplitude * time, and terms that have forgotten
 every observation by now, time is one number an observation, and what is left is a kernel over points:
-k_i(x) = S(x, x_i) w_i + u_i. S is `Coordinates`, squared exponential, Matern-3/2 or Matern-5/2. With
-Q = (K + Sigma)^-1,
+k_i(x) = sum_S S(x, x_i) w_Si + u_i. S is `Coordinates`, squared exponential, Matern-3/2 or Matern-5/2;
+terms of one S share it. With Q = (K + Sigma)^-1,
 
     mean(x) = k(x)^T Q y,       variance(x) = k(x, x) - k(x)^T Q k(x),
 
@@ -51,12 +51,12 @@ class SmoothPosterior:
 
     Attributes
     ----------
-    shape : Shape
-        Of S.
+    parts : tuple of (Shape, array of shape (n,))
+        Each S with its w: what of it has not been forgotten.
     points : array of shape (n, d)
         Of the observations, or of the dictionary.
-    weights, levels : arrays of shape (n,)
-        w and u: what of them has not been forgotten.
+    levels : array of shape (n,)
+        u.
     prior : float
         Variance before any observation.
     inverse : array of shape (n, n)
@@ -65,9 +65,8 @@ class SmoothPosterior:
         Q y.
     """
 
-    shape: Shape
+    parts: tuple[tuple[Shape, Array], ...]
     points: Array
-    weights: Array
     levels: Array
     prior: float
     inverse: Array
@@ -82,54 +81,22 @@ class SmoothPosterior:
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at points (m, d)."""
-        k = self._covariances(X)
+        k = np.tile(self.levels, (len(X), 1))
+        for shape, weights in self.parts:
+            shape.add_covariances(k, X, self.points, weights)
         return k @ self.answers, np.maximum(
             self.prior - np.einsum("ij,ij->i", k @ self.inverse, k), 0.0
         )
 
     def slopes(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """Means (m, c), variances (m,), and their slopes (m, d, c) and (m, d)."""
-        scales, a, profile = self.shape.scales, self.shape.additive, SLOPED[self.shape.nu]
-        apart = (X[:, None] - self.points) / scales
-        S, slope = profile(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
-        if a == 0.0:
-            slopes = slope[:, :, None] * apart
-        else:
-            each, slopes = profile(np.abs(apart))
-            S = (S + a * each.mean(axis=2)) / (1.0 + a)
-            slopes *= a / len(scales)
-            slopes += slope[:, :, None]
-            # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
-            slopes *= apart
-        k = S * self.weights + self.levels
-        slopes *= (-self.weights / (1.0 + a))[:, None]
-        slopes /= scales
+        parts = [shape.sloped(X, self.points, weights) for shape, weights in self.parts]
+        k = sum((values for values, _ in parts), start=self.levels)
+        slopes = sum((each for _, each in parts[1:]), start=parts[0][1])
         Qk = k @ self.inverse
         variance = np.maximum(self.prior - np.einsum("ij,ij->i", Qk, k), 0.0)
         mean_slopes = np.einsum("ijk,jc->ikc", slopes, self.answers)
         return k @ self.answers, variance, mean_slopes, -2.0 * np.einsum("ijk,ij->ik", slopes, Qk)
-
-    def _covariances(self, X: Array) -> Array:
-        """With the observations, shape (m, n)."""
-        scales, a, profile = self.shape.scales, self.shape.additive, VALUES[self.shape.nu]
-        there = self.points / scales
-        out = np.empty((len(X), len(there)))
-        # In pieces that stay in the cache of the processor.
-        for start in range(0, len(X), CHUNK):
-            here = X[start : start + CHUNK] / scales
-            if a == 0.0:
-                S = profile(cdist(here, there))
-            else:
-                square, S = (np.zeros((len(here), len(there))) for _ in range(2))
-                for j in range(len(scales)):
-                    r = np.abs(here[:, j, None] - there[:, j])
-                    square += r * r
-                    S += profile(r)
-                S *= a / len(scales)
-                S += profile(np.sqrt(square, out=square))
-            S *= self.weights / (1.0 + a)
-            out[start : start + CHUNK] = S + self.levels
-        return out
 
 
 @dataclass(frozen=True)
@@ -163,6 +130,44 @@ class Shape:
             return None
         return cls(np.asarray(scales, dtype=np.float64), float(nu)) if nu in SLOPED else None
 
+    def add_covariances(self, out: Array, X: Array, points: Array, weights: Array) -> None:
+        """Add w_i S(x, x_i) of points X (m, d) and (n, d) to `out` (m, n)."""
+        scales, a, profile = self.scales, self.additive, VALUES[self.nu]
+        there = points / scales
+        # In pieces that stay in the cache of the processor.
+        for start in range(0, len(X), CHUNK):
+            here = X[start : start + CHUNK] / scales
+            if a == 0.0:
+                S = profile(cdist(here, there))
+            else:
+                square, S = (np.zeros((len(here), len(there))) for _ in range(2))
+                for j in range(len(scales)):
+                    r = np.abs(here[:, j, None] - there[:, j])
+                    square += r * r
+                    S += profile(r)
+                S *= a / len(scales)
+                S += profile(np.sqrt(square, out=square))
+            S *= weights / (1.0 + a)
+            out[start : start + CHUNK] += S
+
+    def sloped(self, X: Array, points: Array, weights: Array) -> tuple[Array, Array]:
+        """w_i S(x, x_i) of points X (m, d) and (n, d), shape (m, n), and its slopes in x (m, n, d)."""
+        scales, a, profile = self.scales, self.additive, SLOPED[self.nu]
+        apart = (X[:, None] - points) / scales
+        S, slope = profile(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
+        if a == 0.0:
+            slopes = slope[:, :, None] * apart
+        else:
+            each, slopes = profile(np.abs(apart))
+            S = (S + a * each.mean(axis=2)) / (1.0 + a)
+            slopes *= a / len(scales)
+            slopes += slope[:, :, None]
+            # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
+            slopes *= apart
+        slopes *= (-weights / (1.0 + a))[:, None]
+        slopes /= scales
+        return S * weights, slopes
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shape) and (
             (self.nu, self.additive) == (other.nu, other.additive)
@@ -172,13 +177,15 @@ class Shape:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _at_time(kernel: Any, Z: Array, now: float) -> tuple[Shape, Array, Array, Array, float] | None:
-    """S, points, w, u and the prior variance for inputs (n, p); None where the kernel is another one."""
+def _at_time(
+    kernel: Any, Z: Array, now: float
+) -> tuple[tuple[tuple[Shape, Array], ...], Array, Array, float] | None:
+    """Each S and its w, points, u and the prior variance for inputs (n, p); None: another kernel."""
     of_time = is_space_time(kernel)
     points, times = (Z[:, :-1], Z[:, -1:]) if of_time else (Z, np.zeros((len(Z), 1)))
     inputs, present = np.column_stack([np.zeros(len(times)), times]), np.array([[0.0, now]])
-    space: Shape | None = None
-    weights, levels, prior = np.zeros(len(times)), np.zeros(len(times)), 0.0
+    parts: list[tuple[Shape, Array]] = []
+    levels, prior = np.zeros(len(times)), 0.0
     for term in products_of(kernel):
         amplitude, over_time, over_points = 1.0, np.ones(len(times)), None
         for leaf in term:
@@ -199,10 +206,15 @@ def _at_time(kernel: Any, Z: Array, now: float) -> tuple[Shape, Array, Array, Ar
             levels = levels + amplitude * over_time
             continue
         shape = Shape.of(over_points, points.shape[1])
-        if shape is None or not (space is None or space == shape):
+        if shape is None:
             return None
-        space, weights = shape, weights + amplitude * over_time
-    return None if space is None else (space, points, weights, levels, prior)
+        weights = amplitude * over_time
+        of_this = next((i for i, (known, _) in enumerate(parts) if known == shape), None)
+        if of_this is None:
+            parts.append((shape, weights))
+        else:
+            parts[of_this] = (shape, parts[of_this][1] + weights)
+    return (tuple(parts), points, levels, prior) if parts else None
 
 
 @dataclass(frozen=True)
@@ -242,27 +254,6 @@ class Bound:
     def near(self) -> Array:
         """Points (n, d) about which most is known, where its maxima may be narrow."""
         return self.about_mean.points
-
-
-FAINT = 1e6
-"""A point that is out says nothing worth counting if its noise exceeds the prior variance so far."""
-
-
-def worth_of_pending(
-    kernel: Any, here: Array, then: Array, noise: Array, space_time: bool
-) -> Array:
-    """With what noise values (n,) seen at inputs `then` speak about the inputs `here`, in prior units.
-
-    A value of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is worth an
-    observation of f_now with the noise variance (k (1 - r^2) + v) / r^2; infinite: not worth counting.
-    """
-    prior = np.asarray(kernel.diag(here))
-    if space_time:
-        across = np.diagonal(kernel(here, then))
-        r2 = np.minimum((across / prior) ** 2, 1.0)
-        with np.errstate(divide="ignore"):
-            noise = (prior * (1.0 - r2) + noise) / r2
-    return np.asarray(np.where(noise <= FAINT * prior, noise, np.inf))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
 """What every posterior can do, what conditions one, and what a posterior may offer beyond that.
 
-Nobody outside of this folder asks which posterior it has: all of them answer the questions of
-`Posterior`, and the one that can leave variances at the fixed points uncomputed says so by `LazyBounds`.
+Nobody else asks which posterior it has: all of them answer the questions of `Posterior`, and the one
+that can leave variances at the fixed points uncomputed says so by `LazyBounds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 UNCONDITIONED = "this posterior was conditioned without fixed points"
 """The message where a question about the fixed points is put to a posterior that knows of none."""
@@ -155,9 +158,86 @@ class Posterior(Protocol):
         """How many independent numbers the observations determine, tr(K (K + Sigma)^-1)."""
         ...
 
+    @property
+    def nugget(self) -> float:
+        """Variance of what is new at every point and time, which `predict` leaves out."""
+        ...
+
+    @property
+    def lasting_share(self) -> Array | float:
+        """Share (A,) of the deviations at the fixed points that rewards of later steps would tell."""
+        ...
+
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """What it has learned of the reward by itself, by the names of `ModelInfo`."""
+        ...
+
+    def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:
+        """With what noise (n,) values seen some ages ago, at inputs `then`, speak about inputs `here`.
+
+        In the unit of `noise`; infinite: not worth counting.
+        """
+        ...
+
+    def lookahead(
+        self, points: Array, about: float, beta: float, noise_variance: float
+    ) -> JointPosterior | None:
+        """About points (n, d) at the time of conditioning, and what answers of a time would change.
+
+        In the unit of reward. None where that is what `cross_covariance` says.
+        """
+        ...
+
+
+FAINT = 1e6
+"""A value says nothing worth counting if its noise exceeds the prior variance so far."""
+
+
+class KernelPosterior:
+    """What posteriors of one kernel answer alike: all they know is in their means and covariances."""
+
+    kernel: Any
+    nugget: ClassVar[float] = 0.0
+    lasting_share: ClassVar[float] = 1.0
+    learned: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+        """As `Posterior.pending_noise`, in prior units.
+
+        A value of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is worth
+        an observation of f_now with the noise variance (k (1 - r^2) + v) / r^2.
+        """
+        prior = np.asarray(self.kernel.diag(here))
+        if is_space_time(self.kernel):
+            across = np.diagonal(self.kernel(here, then))
+            r2 = np.minimum((across / prior) ** 2, 1.0)
+            with np.errstate(divide="ignore"):
+                noise = (prior * (1.0 - r2) + noise) / r2
+        return np.asarray(np.where(noise <= FAINT * prior, noise, np.inf))
+
+    def lookahead(self, points: Array, about: float, beta: float, noise_variance: float) -> None:
+        """None: `cross_covariance` says it."""
+
 
 class PosteriorRule(Protocol):
-    """How a posterior is made of data: a part of a recipe."""
+    """How a posterior is made of data: a part of a recipe.
+
+    Attributes
+    ----------
+    self_learning : bool
+        Whether it learns mean, unit and forgetting of the reward: its data are rewards in their own
+        unit at inputs [x, t], whatever the kernel.
+    fixed_features : bool
+        Whether more observations change neither weights nor features, so that the joint covariance of
+        several is that of one told after the other.
+    joint_draws : bool
+        Whether `samples` factors a matrix of all fixed points.
+    """
+
+    self_learning: ClassVar[bool]
+    fixed_features: ClassVar[bool]
+    joint_draws: ClassVar[bool]
 
     def condition(
         self,
@@ -168,6 +248,7 @@ class PosteriorRule(Protocol):
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,
+        noise_variance: float = 0.0,
     ) -> Posterior:
         """Condition on `data`, from `previous` where that is cheaper.
 
@@ -182,6 +263,8 @@ class PosteriorRule(Protocol):
             A posterior of the same kernel and surface on other data; left aside where it is no help.
         rng : numpy.random.Generator, optional
             Draws a dictionary, where one is drawn.
+        noise_variance : float
+            Of a reward to come, where it is learned how much of a reward is noise.
 
         Raises
         ------

@@ -24,7 +24,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 
 @dataclass
@@ -41,7 +41,7 @@ class _Bounds:
 
 
 @dataclass(frozen=True)
-class NystromPosterior:
+class NystromPosterior(KernelPosterior):
     """A conditioned sparse Gaussian process. Made by `Nystrom.condition`.
 
     Attributes

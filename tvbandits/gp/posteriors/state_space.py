@@ -27,7 +27,7 @@ from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.kalman import FeatureRows, Filter, lowest_noise, recall
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Posterior
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, KernelPosterior, Posterior
 
 STRIDE = 64
 """What was known is kept for this many observations at least, and for twice as many at the most."""
@@ -55,6 +55,10 @@ class StateSpace:
     [0.585]
     """
 
+    self_learning: ClassVar[bool] = False
+    fixed_features: ClassVar[bool] = True
+    joint_draws: ClassVar[bool] = False
+
     anchors: Array | None = None
 
     def __post_init__(self) -> None:
@@ -70,6 +74,7 @@ class StateSpace:
         now: float = 0.0,
         previous: Posterior | None = None,
         rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
+        noise_variance: float = 0.0,  # noqa: ARG002
     ) -> StateSpacePosterior:
         """Condition on `data`, from `previous` where it only has to be told the rest.
 
@@ -178,7 +183,7 @@ class ObservationModel:
 
 
 @dataclass(frozen=True)
-class StateSpacePosterior:
+class StateSpacePosterior(KernelPosterior):
     """What is known of the state at the time of the latest observation. Made by `StateSpace`.
 
     Attributes

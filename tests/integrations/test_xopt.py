@@ -1,0 +1,124 @@
+"""A bandit as a generator of Xopt, against the same bandit told and asked by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+xopt = pytest.importorskip("xopt", reason="needs the extra tvbandits[xopt], and with it PyTorch")
+
+from tvbandits import Integer, Space, policies  # noqa: E402
+from tvbandits.integrations.xopt import TVGenerator  # noqa: E402
+
+
+def quick(space: Any, kernel: Any, noise_variance: Any, **options: Any) -> Any:  # noqa: ARG001
+    return policies.tv_gp_ucb(space, space.kernel(), 0.01, epsilon=0.05, **options)
+
+
+class Clock:
+    """Hours that pass, and a machine that is read at each."""
+
+    def __init__(self) -> None:
+        self.hour = 100.0
+
+    def read(self, inputs: dict[str, float]) -> dict[str, float]:
+        found = {
+            "y": (inputs["x"] - 0.3) ** 2 + abs(inputs["k"] - 2.5) / 10,
+            "time": self.hour,
+        }
+        self.hour += 1.5
+        return found
+
+
+def made(direction: str, **options: Any) -> tuple[Any, Clock]:
+    clock = Clock()
+    vocs = xopt.VOCS(
+        variables={"x": [-1.0, 1.0], "k": {1.0, 2.5, 4.0}}, objectives={"y": direction}
+    )
+    generator = TVGenerator(vocs=vocs, clock=lambda: clock.hour, policy=quick, **options)
+    return xopt.Xopt(generator=generator, evaluator=xopt.Evaluator(function=clock.read)), clock
+
+
+@pytest.mark.parametrize("direction", ["MINIMIZE", "MAXIMIZE"])
+def test_it_plays_what_the_bandit_would(direction: str) -> None:
+    X, _ = made(direction)
+    for _ in range(6):
+        X.step()
+    space = Space(x=(-1.0, 1.0), k=Integer(0, 2))
+    bandit = quick(space, None, None, minimise=direction == "MINIMIZE", seed=0)
+    for i, row in enumerate(X.data.to_dict("records")):
+        asked = space.decode(bandit.ask(1.5 * i, n=1)).iloc[0]
+        assert row["x"] == pytest.approx(asked["x"], abs=1e-9)
+        assert row["k"] == [1.0, 2.5, 4.0][int(asked["k"])]
+        bandit.tell(bandit.pending, [row["y"]], 1.5 * i)
+
+
+def test_it_goes_on_with_data_that_are_loaded() -> None:
+    whole, _ = made("MINIMIZE")
+    for _ in range(5):
+        whole.step()
+    again, clock = made("MINIMIZE")
+    again.add_data(whole.data)
+    clock.hour += 7.5
+    (point,) = again.generator.generate(1)
+    assert len(again.generator.bandit.state.rewards) == 5
+    assert set(point) == {"x", "k"}
+
+
+def test_failed_evaluations_were_played_and_not_read() -> None:
+    X, clock = made("MINIMIZE")
+    X.step()
+    lost = X.data.assign(y=np.nan, time=clock.hour, x=0.25)
+    X.add_data(lost)
+    clock.hour += 1
+    X.step()
+    assert len(X.generator.bandit.state.failed) == 1
+
+
+def test_several_points_at_once() -> None:
+    X, _ = made("MAXIMIZE")
+    X.step()
+    points = X.generator.generate(3)
+    assert len({(each["x"], each["k"]) for each in points}) == 3
+
+
+def test_data_without_a_time_are_refused() -> None:
+    X, _ = made("MINIMIZE")
+    X.generator.add_data(pd.DataFrame({"x": [0.0], "k": [1.0], "y": [1.0]}))
+    with pytest.raises(
+        ValueError, match=r"the time of each reading in a column 'time', got x, k, y"
+    ):
+        X.generator.generate(1)
+
+
+def test_two_objectives_and_constraints_are_refused() -> None:
+    for more in (
+        {"objectives": {"y": "MINIMIZE", "z": "MINIMIZE"}},
+        {"constraints": {"c": ["LESS_THAN", 0]}},
+    ):
+        parts: Any = {"variables": {"x": [0, 1]}, "objectives": {"y": "MINIMIZE"}} | more
+        with pytest.raises(Exception, match="does not support"):
+            TVGenerator(vocs=xopt.VOCS(**parts))
+
+
+def test_xopt_plays_on_ten_minutes_of_its_own_example() -> None:
+    """(x - k(t))^2 on [-1, 1], as its documents have it, but with a clock that is made."""
+    clock = Clock()
+
+    def read(inputs: dict[str, float]) -> dict[str, float]:
+        clock.hour += 0.1
+        t = clock.hour - 100.0
+        return {"y": (inputs["x"] - 0.25 * np.sin(0.6 * t)) ** 2, "time": clock.hour}
+
+    vocs = xopt.VOCS(variables={"x": [-1.0, 1.0]}, objectives={"y": "MINIMIZE"})
+    X = xopt.Xopt(
+        generator=TVGenerator(vocs=vocs, clock=lambda: clock.hour, policy=quick, added_time=0.1),
+        evaluator=xopt.Evaluator(function=read),
+    )
+    X.random_evaluate(2, seed=1)
+    for _ in range(30):
+        X.step()
+    assert X.data["y"].iloc[-10:].mean() < 0.05

@@ -1,0 +1,1 @@
+"""Other packages that run a bandit of this one: each needs its extra."""

@@ -1,0 +1,245 @@
+"""A bandit as a sampler of Optuna: `optuna.create_study(sampler=TVSampler())`.
+
+Optuna's own samplers take every trial for equally true today. This one gives each trial its time, so
+that a study may go on for weeks while what is good drifts.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from tvbandits import policies
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import Array, as_time
+from tvbandits.core.coercion import shown
+from tvbandits.core.observations import Plays
+from tvbandits.core.parameters import Integer
+from tvbandits.core.space import Space
+
+Maker: TypeAlias = Callable[..., Bandit]
+"""`maker(space, None, None, minimise=..., seed=...)`: a recipe, or a function like one."""
+
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
+class Coded:
+    """A space of Optuna as a `Space`: logarithms where it has them, steps and choices by number."""
+
+    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+        self.distributions = dict(distributions)
+        self.space = Space(**{name: _parameter(each) for name, each in self.distributions.items()})
+
+    def encode(self, params: Mapping[str, Any]) -> Array:
+        """The point (1, d) of a trial's parameters."""
+        pairs = self.distributions.items()
+        return self.space.encode({name: _code(each, params[name]) for name, each in pairs})
+
+    def decode(self, x: Array) -> dict[str, Any]:
+        """The parameters of a point (d,)."""
+        (row,) = self.space.decode(x[None, :]).to_dict("records")
+        return {name: _value(each, row[name]) for name, each in self.distributions.items()}
+
+    def has(self, trial: FrozenTrial) -> bool:
+        """Whether a trial has a value of every parameter that lies in its range."""
+        return all(
+            name in trial.params and each._contains(each.to_internal_repr(trial.params[name]))
+            for name, each in self.distributions.items()
+        )
+
+
+def _parameter(of: BaseDistribution) -> Any:
+    if isinstance(of, CategoricalDistribution):
+        return [str(i) for i in range(len(of.choices))]
+    if not isinstance(of, FloatDistribution | IntDistribution):
+        raise TypeError(f"a distribution must be float, int or categorical, got {of}")
+    if of.log:
+        # A whole number stands for the half unit on either side of it.
+        half = 0.5 if isinstance(of, IntDistribution) else 0.0
+        return math.log(of.low - half), math.log(of.high + half)
+    if of.step is None:
+        return of.low, of.high
+    return Integer(0, round((of.high - of.low) / of.step))
+
+
+def _code(of: Any, value: Any) -> Any:
+    if isinstance(of, CategoricalDistribution):
+        return str(int(of.to_internal_repr(value)))
+    if of.log:
+        low, high = _parameter(of)
+        return min(max(math.log(value), low), high)
+    return float(value) if of.step is None else round((value - of.low) / of.step)
+
+
+def _value(of: Any, code: Any) -> Any:
+    if isinstance(of, CategoricalDistribution):
+        return of.choices[int(code)]
+    if of.log or of.step is None:
+        number = math.exp(code) if of.log else float(code)
+        whole = round(number) if isinstance(of, IntDistribution) else number
+        return min(max(whole, of.low), of.high)
+    return min(of.low + int(code) * of.step, of.high)
+
+
+@dataclass
+class Run:
+    """A bandit on one space, and the numbers of the trials that it was told."""
+
+    coded: Coded
+    bandit: Bandit
+    told: set[int] = field(default_factory=set)
+
+    def tell(self, finished: Sequence[FrozenTrial], times: Mapping[int, float]) -> None:
+        """Tell the rewards of trials that the bandit does not know yet."""
+        new = [each for each in finished if each.number not in self.told]
+        if not new:
+            return
+        X = np.concatenate([self.coded.encode(each.params) for each in new])
+        read = [each.value if each.state == TrialState.COMPLETE else None for each in new]
+        y = [np.nan if value is None else value for value in read]
+        self.bandit.tell(X, y, [times[each.number] for each in new])
+        self.told.update(each.number for each in new)
+
+    def wait_for(self, running: Sequence[FrozenTrial], times: Mapping[int, float]) -> None:
+        """Take exactly the trials that run for pending, whoever asked for them."""
+        none = np.empty((0, self.coded.space.dimension))
+        X = np.concatenate([none, *(self.coded.encode(each.params) for each in running)])
+        if not np.array_equal(X, self.bandit.state.pending.X):
+            pending = Plays(X, np.array([times[each.number] for each in running]))
+            state = replace(self.bandit.state, pending=pending)
+            self.bandit = Bandit.from_state(self.bandit.recipe, state)
+
+    def ask(self, t: float) -> dict[str, Any]:
+        """Parameters at a time, or at the latest that was told."""
+        latest = self.bandit.state.time
+        (x,) = self.bandit.ask(t if latest is None else max(t, latest))
+        return self.coded.decode(x)
+
+
+class TVSampler(optuna.samplers.BaseSampler):
+    """Samples what a bandit asks for, with the times of the trials.
+
+    The first trial is drawn at random, since Optuna does not know the space before. Trials that run,
+    also those of other processes on the same storage, are pending points; one that failed or was pruned
+    was played and has no reading.
+
+    Parameters
+    ----------
+    policy : callable, optional
+        A recipe of a `Bandit` for a `Space`, by default `policies.adaptive_gp_ucb`.
+    time : str or callable, optional
+        The name of a user attribute that holds the time of a trial, set before its first `suggest`; or a
+        function of a `FrozenTrial`. By default seconds since the first trial of the study began.
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        If a study has several objectives, or a trial has no time.
+
+    Examples
+    --------
+    >>> import optuna
+    >>> from tvbandits.integrations.optuna import TVSampler
+    >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+    >>> sampler = TVSampler(time=lambda trial: trial.number)
+    >>> study = optuna.create_study(sampler=sampler, direction="maximize")
+    >>> study.optimize(lambda trial: -trial.suggest_float("x", -1, 1) ** 2, n_trials=5)
+    >>> print(len(study.trials))
+    5
+    """
+
+    def __init__(
+        self,
+        policy: Maker = policies.adaptive_gp_ucb,
+        *,
+        time: str | Callable[[FrozenTrial], float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not callable(policy):
+            raise TypeError(f"policy must be a recipe such as gp_ucb, got {shown(policy)}")
+        self._policy, self._time, self._seed = policy, time, seed
+        self._first = optuna.samplers.RandomSampler(seed)
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept, _lock=threading.Lock())
+
+    @property
+    def bandit(self) -> Bandit | None:
+        """The bandit, which knows the trials finished before the latest sample; None before it."""
+        return None if self._run is None else self._run.bandit
+
+    def reseed_rng(self) -> None:
+        """Other draws of the first trial in another thread; the bandit is shared."""
+        self._first.reseed_rng()
+
+    def infer_relative_search_space(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,  # noqa: ARG002
+    ) -> dict[str, BaseDistribution]:
+        """The parameters that all finished trials have."""
+        found = optuna.search_space.intersection_search_space(
+            study.get_trials(deepcopy=False), include_pruned=True
+        )
+        return {name: each for name, each in found.items() if not each.single()}
+
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """At random: the first trial, and a parameter that not every trial has."""
+        return self._first.sample_independent(study, trial, param_name, param_distribution)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Tell the bandit what finished since, and ask it."""
+        self._raise_error_if_multi_objective(study)
+        if not search_space:
+            return {}
+        with self._lock:
+            trials = study.get_trials(deepcopy=False)
+            origin = min(each.datetime_start for each in trials if each.datetime_start).timestamp()
+            if self._run is None or self._run.coded.distributions != search_space:
+                coded = Coded(search_space)
+                minimise = study.direction == optuna.study.StudyDirection.MINIMIZE
+                made = self._policy(coded.space, None, None, minimise=minimise, seed=self._seed)
+                self._run = Run(coded, made)
+            usable = [each for each in trials if self._run.coded.has(each)]
+            times = {each.number: self._time_of(each, origin) for each in usable}
+            self._run.tell([each for each in usable if each.state in FINISHED], times)
+            self._run.wait_for([each for each in usable if each.state == TrialState.RUNNING], times)
+            return self._run.ask(self._time_of(trial, origin))
+
+    def _time_of(self, trial: FrozenTrial, origin: float) -> float:
+        if self._time is None:
+            if trial.datetime_start is None:
+                raise ValueError(f"trial {trial.number} has no time at which it started")
+            return trial.datetime_start.timestamp() - origin
+        if callable(self._time):
+            return as_time(self._time(trial))
+        if self._time not in trial.user_attrs:
+            raise ValueError(f"trial {trial.number} has no user attribute {self._time!r}")
+        return as_time(trial.user_attrs[self._time])

@@ -1,0 +1,148 @@
+"""A bandit as a generator of Xopt, for machines that drift: `Xopt(generator=TVGenerator(vocs=vocs))`.
+
+As for Xopt's own time-dependent generator, the evaluated function returns the time of its reading beside
+the objective.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from gest_api.vocs import DiscreteVariable
+from pydantic import Field, PrivateAttr
+from xopt.generator import Generator
+
+from tvbandits import policies
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.arrays import Array
+from tvbandits.core.parameters import Integer
+from tvbandits.core.space import Space
+
+
+class TVGenerator(Generator):
+    """Generates the points that a bandit asks for.
+
+    An evaluation that failed was played and has no reading. What is known is the data alone: a generator
+    that is loaded with its data goes on.
+
+    Parameters
+    ----------
+    vocs : VOCS
+        Variables with a range or with values, one objective, and no constraints.
+    time_column : str
+        The column of the data with the time of each reading.
+    added_time : float
+        How long after `clock` the points will be played.
+    clock : callable
+        The time now, in the unit of that column; by default seconds since 1970, as Xopt has it. A
+        function: Xopt copies its generator, and with it an object that keeps a time of its own.
+    policy : callable
+        A recipe of a `Bandit` for a `Space`.
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        If data have no time.
+
+    Examples
+    --------
+    >>> from xopt import VOCS, Evaluator, Xopt  # doctest: +SKIP
+    >>> from tvbandits.integrations.xopt import TVGenerator  # doctest: +SKIP
+    >>> vocs = VOCS(variables={"x": [-1, 1]}, objectives={"y": "MINIMIZE"})  # doctest: +SKIP
+    >>> generator = TVGenerator(vocs=vocs)  # doctest: +SKIP
+    """
+
+    name: ClassVar[str] = "tvbandits"
+    supports_single_objective: bool = True
+    supports_batch_generation: bool = True
+    supports_discrete_variables: bool = True
+
+    time_column: str = Field("time", description="column with the time of a reading")
+    added_time: float = Field(0.0, description="time from the decision to its reading")
+    clock: Callable[[], float] = Field(time.time, exclude=True)
+    policy: Callable[..., Bandit] = Field(policies.adaptive_gp_ucb, exclude=True)
+    seed: int = 0
+
+    _space: Space = PrivateAttr()
+    _bandit: Bandit = PrivateAttr()
+    _told: int = PrivateAttr(0)
+    _origin: float | None = PrivateAttr(None)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Make the bandit, which knows nothing yet."""
+        super().model_post_init(context)
+        self._space = Space(
+            **{name: _parameter(each) for name, each in self.vocs.variables.items()}
+        )
+        (objective,) = self.vocs.objectives.values()
+        self._bandit = self.policy(
+            self._space,
+            None,
+            None,
+            minimise=type(objective).__name__ == "MinimizeObjective",
+            seed=self.seed,
+        )
+
+    @property
+    def bandit(self) -> Bandit:
+        """The bandit, which knows the data that came before the latest points."""
+        return self._bandit
+
+    def generate(self, n_candidates: int) -> list[dict[Hashable, Any]]:
+        """Tell the bandit what is new, and ask it for so many points."""
+        self._tell()
+        now = float(self.clock()) + self.added_time
+        if self._origin is None:
+            self._origin = now
+        latest = self._bandit.state.time
+        t = now - self._origin
+        X = self._bandit.ask(t if latest is None else max(t, latest), n=n_candidates)
+        return [self._decoded(row) for row in self._space.decode(X).to_dict("records")]
+
+    def _tell(self) -> None:
+        data = self.data
+        if data is None or len(data) == self._told:
+            return
+        if self.time_column not in data:
+            raise ValueError(
+                f"the data need the time of each reading in a column {self.time_column!r}, got "
+                f"{', '.join(map(str, data.columns))}"
+            )
+        new = data.iloc[self._told :]
+        times = new[self.time_column].to_numpy(dtype=float)
+        if np.isnan(times).any():
+            raise ValueError(f"row {new.index[np.isnan(times)][0]} has no {self.time_column}")
+        if self._origin is None:
+            self._origin = float(times[0])
+        (objective,) = self.vocs.objectives
+        y = pd.to_numeric(new[objective]).to_numpy(dtype=float, na_value=np.nan)
+        self._bandit.tell(self._encoded(new), y, times - self._origin)
+        self._told = len(data)
+
+    def _encoded(self, rows: pd.DataFrame) -> Array:
+        columns = {}
+        for name, variable in self.vocs.variables.items():
+            column = rows[name].to_numpy(dtype=float)
+            if isinstance(variable, DiscreteVariable):
+                column = np.searchsorted(np.sort(list(variable.values)), column)
+            columns[name] = column
+        return self._space.encode(pd.DataFrame(columns))
+
+    def _decoded(self, row: dict[Hashable, Any]) -> dict[Hashable, Any]:
+        return {
+            name: sorted(variable.values)[row[name]]
+            if isinstance(variable, DiscreteVariable)
+            else row[name]
+            for name, variable in self.vocs.variables.items()
+        }
+
+
+def _parameter(variable: Any) -> Any:
+    if isinstance(variable, DiscreteVariable):
+        return Integer(0, len(variable.values) - 1)
+    return tuple(variable.domain)
