@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +210,10 @@ def status(call: Call, *, best: bool = False) -> None:
                 sites.name(sites.campaign.recommend()) if found.told else "not known yet"
             )
             text += f"; best: {shown['best']}"
+            noise = sites.campaign.info.model.noise
+            if noise is not None:
+                shown["noise_variance"] = asdict(noise)
+                text += f"; noise variance: {noise}"
         call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeGuard
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
 from tvbandits.acquisition.rules import LastingBound
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number, noise_variance_number, not_negative
+from tvbandits.core.arrays import is_finite_number, not_negative
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
@@ -201,8 +201,8 @@ def box_width(box: Box) -> float:
 @described
 def adaptive_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
-    noise_variance: float,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     *,
     learn: Learn | None = None,
     confidence: Width | None = None,
@@ -269,7 +269,7 @@ INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 def sparq_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     expert: Expert | None,
     queries: QueryPlan | float = 6.0,
@@ -337,7 +337,6 @@ def sparq_gp_ucb(
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
-    noise_variance_number("noise_variance", noise_variance)
     if threshold is not None:
         function("threshold", threshold, "a function of the number of rewards, or None")
     # Line 4: what has aged beyond sigma^2 log t is discarded.
@@ -383,8 +382,8 @@ PlanName = Literal["next", "plausible", "kdpp", "random"]
 @described
 def frugal_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
-    noise_variance: float,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     *,
     expert: Expert | None,
     budget: float = 3.0,

@@ -365,6 +365,7 @@ def _glance(facts: Facts) -> str:
             (f"left to lose at most{facts.unit}, width {facts.width:g}", facts.most_regret),
             ("stations in trouble", troubled),
             *([("length scales in", unit)] if unit else []),
+            *facts.noise,
         ]
     )
 
