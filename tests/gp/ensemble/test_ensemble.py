@@ -18,9 +18,11 @@ from tvbandits.gp.ensemble.ensemble import (
 )
 from tvbandits.gp.ensemble.filters import CONSTANT, Filters, filters_of
 from tvbandits.gp.ensemble.models import (
+    SMALL_NETWORK,
     ModelSpec,
     Season,
     SpatialSpec,
+    function_settings,
 )
 from tvbandits.queries.plans import questions
 
@@ -429,3 +431,12 @@ def test_told_a_constant_it_expects_that_constant(noise: float, value: float) ->
         off = np.abs(forecast.mean - value)
         assert (off <= 1e-6 * np.minimum(forecast.deviation, max(1.0, abs(value)))).all()
         assert (forecast.learnable > 0).all()
+
+
+def test_length_scales_of_a_function_grow_with_the_distances_between_points() -> None:
+    one, four = (
+        [each.drift_space.length for each in function_settings(dimension)] for dimension in (1, 4)
+    )
+    np.testing.assert_allclose(four, 2.0 * np.array(one))
+    plane = np.random.default_rng(0).uniform(size=(SMALL_NETWORK + 1, 2))
+    assert FilterEnsemble.of(plane, 0.01).settings == function_settings(2)

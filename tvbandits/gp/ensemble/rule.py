@@ -79,7 +79,7 @@ def started(
     bank = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
     if season is not None or len(points) > SMALL_NETWORK:
         return bank
-    rivals = network_settings() + function_settings()
+    rivals = network_settings() + function_settings(points.shape[1])
     return replace(bank, settings=rivals, guess=GUESS_OF_A_FUNCTION)
 
 
