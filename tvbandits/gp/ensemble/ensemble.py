@@ -507,8 +507,12 @@ class FilterEnsemble:
         return self._components(t, present=True).beliefs(self.noise_variance, beta)
 
     def _in_unit(self, origin: float, variance: float, power: float) -> FilterEnsemble:
-        settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
-        filters = filters_of(settings, self.points, variance, self.guess)
+        # Begun again, all models are there with the features that they had.
+        layouts = [(each.layout, variance, self.guess, each.group) for each in self.filters]
+        filters = tuple(Filters.prior(*each) for each in layouts)
+        if not filters:
+            settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
+            filters = filters_of(settings, self.points, variance, self.guess)
         return replace(
             self,
             filters=filters,

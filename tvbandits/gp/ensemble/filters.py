@@ -16,9 +16,9 @@ known then. That is the one approximation; where the white part exceeds it, it h
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,8 +97,14 @@ class Layout:
     )
 
     @classmethod
-    def of(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
-        """Of settings with the same `kind`, on points at distances (A, A)."""
+    def of(
+        cls,
+        settings: Sequence[ModelSpec],
+        distance: Array,
+        extent: float,
+        spanned: Callable[[SpatialSpec], tuple[Array, Array]],
+    ) -> Layout:
+        """Of settings with the same `kind`, on points at distances (A, A) with such `features`."""
         first, points = settings[0], len(distance)
         spaces = [(each.slow_space, each.drift_space) for each in settings]
         if is_rough(first, points):
@@ -106,7 +112,7 @@ class Layout:
             slow = drift = np.eye(points), np.zeros(points)
             roots = [[space.correlation(distance, extent) for space in both] for both in spaces]
         else:
-            slow, drift = (features(space, distance, extent) for space in spaces[0])
+            slow, drift = (spanned(space) for space in spaces[0])
             roots = [[np.eye(slow[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
         shared = is_rough(first, points) or first.slow_space == first.drift_space
         made = [slow[0]] if shared else [slow[0], drift[0]]
@@ -656,7 +662,8 @@ def filters_of(
     groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
+    spanned = cache(lambda space: features(space, distance, extent))
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent), variance, count, group)
+        Filters.prior(Layout.of(alike, distance, extent, spanned), variance, count, group)
         for group, alike in enumerate(groups.values())
     )
