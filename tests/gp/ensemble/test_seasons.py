@@ -70,7 +70,7 @@ def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
 
 def test_of_both_a_season_takes_a_networks_models() -> None:
     both = started(POINTS, 0.05, "both", CAPACITY, None)
-    assert set(function_settings()) < set(both.settings)
+    assert set(function_settings(POINTS.shape[1])) < set(both.settings)
     at: tuple[Recent, Diary | None] = Recent(both), diary_of(both)
     for t in np.arange(1.0, 50.0):
         at = told(*at, float(t), reading(float(t)))

@@ -38,6 +38,10 @@ MOST_FEATURES = 96
 TOLERANCE = 1e-4
 """Features end when no point keeps more than this share of its prior variance."""
 
+MOST_LEFT = 0.1
+"""A model whose features leave more than this share of the variance is not taken: what it cannot hold
+would count as noise, and go on looking unknown however often it is read."""
+
 MOST_OF_A_SEASON = 12
 """Features of a season at the most: each of them has two numbers for each harmonic."""
 
@@ -657,8 +661,7 @@ def filters_of(
     count : float
         How many innovations the first guess is worth.
     """
-    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
-    extent = float(np.ptp(points, axis=0).max()) or 1.0
+    distance, extent = _apart(points)
     groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
@@ -667,3 +670,19 @@ def filters_of(
         Filters.prior(Layout.of(alike, distance, extent, spanned), variance, count, group)
         for group, alike in enumerate(groups.values())
     )
+
+
+def held(settings: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...]:
+    """Those of the models whose features hold a function on the points (A, d); all, if none's do."""
+    if len(points) <= MOST_FEATURES:
+        return settings
+    distance, extent = _apart(points)
+    spaces = {each.drift_space for each in settings}
+    left = {space: features(space, distance, extent)[1].mean() for space in spaces}
+    return tuple(each for each in settings if left[each.drift_space] <= MOST_LEFT) or settings
+
+
+def _apart(points: Array) -> tuple[Array, float]:
+    """Distances (A, A) between points (A, d), and their largest extent."""
+    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
+    return distance, float(np.ptp(points, axis=0).max()) or 1.0
