@@ -156,7 +156,7 @@ def squares_of_differences(filters: Filters, state: Array, rows: Index, values: 
     return np.asarray((errors**2).sum(axis=1))
 
 
-def evidence_of(log_density: Array, squares: Array, variance: float) -> Array:
+def evidence_of(log_density: Array, squares: Array, variance: Array | float) -> Array:
     """Half the log density, and half that of the differences between places, (M,).
 
     The latter as if all members' errors were of the same variance.
@@ -167,7 +167,7 @@ def evidence_of(log_density: Array, squares: Array, variance: float) -> Array:
         In the unit of reward.
     squares : array of shape (M,)
         Of differences.
-    variance : float
+    variance : float or array that suits both
         Of a reading of them.
     """
     return np.asarray(0.5 * (log_density - squares / (2.0 * variance)))
