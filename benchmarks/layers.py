@@ -101,7 +101,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         only(lambda each: not each.smooth, "function_settings"),
     ),
     "lasting width": ((rules, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "search for seasons": ((seasons, "diary_of", lambda _: None),),
+    "search for seasons": ((seasons.SeasonSearch, "of", lambda _: None),),
     "every fourth question": (
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
     ),

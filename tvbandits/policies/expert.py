@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeGuard
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
 from tvbandits.acquisition.rules import LastingBound
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number, noise_variance_number, not_negative
+from tvbandits.core.arrays import is_finite_number, not_negative
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
@@ -31,7 +31,13 @@ from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
+from tvbandits.gp.kernels.additive import (
+    anchors_of,
+    box_kernel,
+    joint_box_kernel,
+    space_kernels,
+    structured_kernel,
+)
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -82,7 +88,8 @@ def learned_parts(
     """
     if not asks and kernel is None and common.posterior is None and has_several(domain):
         width = box_width(domain) if common.confidence is None else common.confidence
-        rule = replace(as_rule(learn, BOX_RULE), in_steps=True)
+        rule = as_rule(learn, BOX_RULE)
+        rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
         parts = {"learn": rule, "aging": Window(last=BOX_REWARDS)}
         return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
     parts = {}
@@ -194,8 +201,8 @@ def box_width(box: Box) -> float:
 @described
 def adaptive_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
-    noise_variance: float,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     *,
     learn: Learn | None = None,
     confidence: Width | None = None,
@@ -262,7 +269,7 @@ INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 def sparq_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     expert: Expert | None,
     queries: QueryPlan | float = 6.0,
@@ -330,7 +337,6 @@ def sparq_gp_ucb(
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
-    noise_variance_number("noise_variance", noise_variance)
     if threshold is not None:
         function("threshold", threshold, "a function of the number of rewards, or None")
     # Line 4: what has aged beyond sigma^2 log t is discarded.
@@ -376,8 +382,8 @@ PlanName = Literal["next", "plausible", "kdpp", "random"]
 @described
 def frugal_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
-    noise_variance: float,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     *,
     expert: Expert | None,
     budget: float = 3.0,

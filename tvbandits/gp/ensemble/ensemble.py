@@ -35,7 +35,7 @@ from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
-from tvbandits.gp.fitting.powers import Transform
+from tvbandits.gp.ensemble.powers import Transform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 POWERS = (1.0, 0.5, 0.0)
@@ -334,7 +334,7 @@ class FilterEnsemble:
     Attributes
     ----------
     points : array of shape (A, d)
-    settings : tuple of Setting
+    settings : tuple of ModelSpec
         As given; `members` are those that are awake.
     noise_variance : float
         Of a reading that comes without its own: the sensor's, a lower end of what is learned.
@@ -404,7 +404,7 @@ class FilterEnsemble:
         ----------
         points : array of shape (A, d)
         noise_variance : float
-        settings : sequence of Setting, optional
+        settings : sequence of ModelSpec, optional
             None: `settings_for(points)`, if they are `held`.
         step : float, optional
             Usual time between two decisions.
@@ -433,12 +433,12 @@ class FilterEnsemble:
         unit = float("nan") if step is None else step
         return cls(points, chosen, float(noise_variance), unit, capacity, powers=tried, guess=guess)
 
-    @property
+    @cached_property
     def members(self) -> tuple[ModelSpec, ...]:
         """The models that are awake, in the order of `weights`."""
         return tuple(each for filters in self.filters for each in filters.settings)
 
-    @property
+    @cached_property
     def scales(self) -> Array:
         """Squared scales of the members, in units of reward at the origin, where the slope is 1."""
         return np.concatenate([each.variance for each in self.filters])
@@ -514,7 +514,7 @@ class FilterEnsemble:
     def beliefs(self, t: float, beta: float = 2.0) -> JointPosterior:
         """About the decision at the time t, and how readings now would change them.
 
-        The noise of a reading is the sensor's and the white part: neither tells about the next step.
+        The noise of a reading is the sensor's and the nugget: neither tells about the next step.
         """
         if not self.filters:
             raise ValueError(
