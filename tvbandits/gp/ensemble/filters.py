@@ -16,9 +16,9 @@ known then. That is the one approximation; where the nugget exceeds it, it hardl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,10 @@ from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
 
 CONSTANT = 25.0
 """Prior variance of the constant, in units of the squared prior deviation: next to unknown."""
+
+MOST_LEFT = 0.1
+"""A model whose features leave more than this share of the variance is not taken: what it cannot hold
+would count as noise, and go on looking unknown however often it is read."""
 
 MOST_OF_A_SEASON = 12
 """Features of a season at the most: each of them has two numbers for each harmonic."""
@@ -94,8 +98,14 @@ class Layout:
     )
 
     @classmethod
-    def of(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
-        """Of settings with the same `kind`, on points at distances (A, A)."""
+    def of(
+        cls,
+        settings: Sequence[ModelSpec],
+        distance: Array,
+        extent: float,
+        spanned: Callable[[SpatialSpec], tuple[Array, Array]],
+    ) -> Layout:
+        """Of settings with the same `kind`, on points at distances (A, A) with such `features`."""
         first, points = settings[0], len(distance)
         spaces = [(each.static_space, each.drift_space) for each in settings]
         if is_rough(first, points):
@@ -103,7 +113,7 @@ class Layout:
             static = drift = np.eye(points), np.zeros(points)
             roots = [[space.correlation(distance, extent) for space in both] for both in spaces]
         else:
-            static, drift = (features(space, distance, extent) for space in spaces[0])
+            static, drift = (spanned(space) for space in spaces[0])
             roots = [[np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
         shared = is_rough(first, points) or first.static_space == first.drift_space
         made = [static[0]] if shared else [static[0], drift[0]]
@@ -638,12 +648,28 @@ def filters_of(
     count : float
         How many innovations the first guess is worth.
     """
-    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
-    extent = float(np.ptp(points, axis=0).max()) or 1.0
+    distance, extent = _apart(points)
     groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
+    spanned = cache(lambda space: features(space, distance, extent))
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent), variance, count, group)
+        Filters.prior(Layout.of(alike, distance, extent, spanned), variance, count, group)
         for group, alike in enumerate(groups.values())
     )
+
+
+def held(settings: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...]:
+    """Those of the models whose features hold a function on the points (A, d); all, if none's do."""
+    if len(points) <= LARGEST_RANK:
+        return settings
+    distance, extent = _apart(points)
+    spaces = {each.drift_space for each in settings}
+    left = {space: features(space, distance, extent)[1].mean() for space in spaces}
+    return tuple(each for each in settings if left[each.drift_space] <= MOST_LEFT) or settings
+
+
+def _apart(points: Array) -> tuple[Array, float]:
+    """Distances (A, A) between points (A, d), and their largest extent."""
+    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
+    return distance, float(np.ptp(points, axis=0).max()) or 1.0

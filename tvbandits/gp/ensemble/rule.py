@@ -81,7 +81,7 @@ def started(
     ensemble = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
     if season is not None or len(points) > SMALL_NETWORK:
         return ensemble
-    rivals = network_settings() + function_settings()
+    rivals = network_settings() + function_settings(points.shape[1])
     return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
 
 
