@@ -220,8 +220,8 @@ def adaptive_gp_ucb(
     kernel : scikit-learn kernel, optional
         Over points, to start from; or a sum of space-time terms. None suits any problem.
     learn : Every, int or bool, optional
-        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` (in
-        `kernels.additive`), by log evidence.
+        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
+        `joint_box_kernel` (in `kernels.additive`), by log evidence.
     confidence : Confidence, float or str, optional
         2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
