@@ -236,7 +236,7 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
     for t in range(1, 4):
         place = fine(command("campaign", "ask", "c.db", "--at", t)).strip()
         out = fine(reading(command, "tell", place, "--reward", t, "--at", t))
-        assert out == f"1 brought, new; {t} told, 0 out\n"
+        assert out == f"1 brought, new; {t} told, 0 pending\n"
     best = fine(command("campaign", "status", "c.db", "--best")).strip().partition("best: ")[2]
     assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
     Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
@@ -265,7 +265,7 @@ def test_a_point_of_a_box_can_be_given_back(command: Command) -> None:
     fine(command("campaign", "new", "c.db", "--config", "b.toml"))
     place = fine(command("campaign", "ask", "c.db", "--at", 1)).strip()
     out = fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
-    assert out.endswith("1 told, 0 out\n")
+    assert out.endswith("1 told, 0 pending\n")
 
 
 def test_a_season_is_left_out_by_a_word(command: Command) -> None:

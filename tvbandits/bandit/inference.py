@@ -227,7 +227,7 @@ class Model:
             scale=scaled.scale,
             origin=origin,
             now=now,
-            white=state.posterior.nugget,
+            nugget=state.posterior.nugget,
             widening=state.calibration.widening,
         )
 
@@ -410,11 +410,11 @@ class Model:
     def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
         """Observations, larger being better, their effective variances, and which are in use."""
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        # Not behind the rewards themselves, where the next ones go.
         seen = state.rewards
         if len(state.answers.y):
-            seen = seen.take(slice(None)).append(state.answers)
-        seen = self._signed(self.known(state, seen))
+            seen = seen.joined(state.answers)
+        seen = self.known(state, seen)
+        seen = seen if self._sign > 0 else self._signed(seen)
         effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(

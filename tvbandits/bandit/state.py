@@ -71,9 +71,9 @@ class ModelInfo:
         The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
         How many times everything older was forgotten at an event.
-    white : float
+    nugget : float
         Deviation of what an ensemble has found to be new at every place at every time; 0 elsewhere.
-    members : tuple of pairs (weight, Setting)
+    members : tuple of pairs (weight, ModelSpec)
         The models of an ensemble that count most; empty elsewhere.
     widening : float
         Factor on the deviations shown, above 1 where a learned kernel or an ensemble was over-confident.
@@ -87,7 +87,7 @@ class ModelInfo:
     pace: float = math.nan
     terms: tuple[Component, ...] = ()
     resets: int = 0
-    white: float = 0.0
+    nugget: float = 0.0
     members: tuple[tuple[float, ModelSpec], ...] = ()
     widening: float = 1.0
     noise: NoiseEstimate | None = None

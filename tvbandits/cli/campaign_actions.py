@@ -180,7 +180,7 @@ def drop(call: Call, site: str | None) -> None:
     with call.opened() as sites:
         sites.campaign.drop(sites.point(site), key=call.key)
         left = sites.campaign.status.pending
-        call.say(f"dropped; {left} out", {"pending": left})
+        call.say(f"dropped; {left} pending", {"pending": left})
 
 
 def status(call: Call, *, best: bool = False) -> None:
@@ -201,7 +201,7 @@ def status(call: Call, *, best: bool = False) -> None:
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
-            f"{found.told} told, out: {said}; {found.questions} questions asked{cost}{doubt}; "
+            f"{found.told} told, pending: {said}; {found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "out": out}

@@ -368,7 +368,7 @@ def added_noise(problem: Problem) -> float:
     return (problem.noise_variance or 0.0) if own is None else own
 
 
-def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Array:
+def as_effective(values: ArrayLike, n: int) -> Array:
     """Return what an aging map made of `n` variances: positive, infinite where it is forgotten.
 
     Raises
@@ -376,7 +376,7 @@ def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Arra
     ValueError
         If a variance is NaN or not positive, or there are not `n` of them.
     """
-    column = columned(values, n, f"what {name} returns")
-    needs = f"{name} must return positive variances, infinite for what is forgotten"
+    column = columned(values, n, "what the aging map returns")
+    needs = "the aging map must return positive variances, infinite for what is forgotten"
     refuse(~(column > 0), column, needs)
     return column
