@@ -70,7 +70,7 @@ from tvbandits.queries.plans import (
     RandomPoints,
 )
 
-MOST_CANDIDATES = 2000
+MOST_CANDIDATES = 20_000
 """Up to so many candidates an ensemble is the default: its features need distances."""
 
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0

@@ -20,6 +20,7 @@ from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.filters import distances, extent_of
 from tvbandits.gp.ensemble.lasting import lasting_share
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import (
@@ -87,6 +88,9 @@ def started(
 
 RIDGE = 1e-6
 """Of the correlations between candidates, where another point is told from them."""
+
+MOST_TELLING = 500
+"""Candidates that tell another point, of many the ones that say most."""
 
 SHOWN = 5
 """Members of the largest weight that `EnsemblePosterior.learned` names."""
@@ -407,21 +411,39 @@ class EnsemblePosterior:
         if None not in rows:
             return None, np.zeros(len(X))
         points, ensemble = self.surface.points, self.ensemble
-        extent = float(np.ptp(points, axis=0).max()) or 1.0
-        to, apart = _distances(X, points), _distances(points, points)
-        shared, K, total = np.zeros(to.shape), np.zeros(apart.shape), 0.0
-        for weight, unit, each in zip(
-            ensemble.weights, ensemble.scales, ensemble.members, strict=True
-        ):
-            for share, space in ((each.static, each.static_space), (each.drift, each.drift_space)):
-                shared += weight * unit * share * space.correlation(to, extent)
-                K += weight * unit * share * space.correlation(apart, extent)
-                total += weight * unit * share
+        extent = extent_of(points)
+        members = list(zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True))
+        parts = [
+            (weight * unit * share, space)
+            for weight, unit, each in members
+            for share, space in ((each.static, each.static_space), (each.drift, each.drift_space))
+        ]
+        total = sum(much for much, _ in parts)
+
+        def covariance(distance: Array) -> Array:
+            found = np.zeros(distance.shape)
+            for much, space in parts:
+                found += much * space.correlation(distance, extent)
+            return found
+
+        telling = np.arange(len(points))
+        if len(points) > MOST_TELLING:
+            # The models have a few hundred features: those candidates say what all of them say.
+            prior = np.full(len(points), total)
+            telling = linalg.pivoted_cholesky(
+                prior,
+                lambda i: covariance(distances(points[i : i + 1], points))[0],
+                MOST_TELLING,
+                RIDGE * total,
+            ).pivots
+        near = points[telling]
+        K = covariance(distances(near, near))
         K[np.arange(len(K)), np.arange(len(K))] += RIDGE * total
         factor = linalg.cholesky(K, "the correlations between candidates").L
-        half = linalg.solve_lower(factor, shared.T)
-        reach = linalg.solve_lower(factor, half, transposed=True).T
-        reach = reach + (1.0 - reach.sum(axis=1, keepdims=True)) / len(points)
+        half = linalg.solve_lower(factor, covariance(distances(X, near)).T)
+        told = linalg.solve_lower(factor, half, transposed=True).T
+        reach = np.zeros((len(X), len(points)))
+        reach[:, telling] = told + (1.0 - told.sum(axis=1, keepdims=True)) / len(telling)
         # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
         most = float(self.on_surface()[1].max()) / ensemble.widening**2
         left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
@@ -429,7 +451,3 @@ class EnsemblePosterior:
             if row is not None:
                 reach[i], left[i] = np.arange(len(points)) == row, 0.0
         return np.asarray(reach), left
-
-
-def _distances(X: Array, Y: Array) -> Array:
-    return np.asarray(np.sqrt(((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)))
