@@ -213,6 +213,7 @@ class Model:
             now=now,
             white=state.posterior.nugget,
             widening=state.calibration.widening,
+            learned=self._self_learning or state.model.learned is not None,
         )
 
     def expected(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:

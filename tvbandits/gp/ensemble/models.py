@@ -152,6 +152,15 @@ class ModelSpec:
         if not 0 <= self.hazard < 1:
             raise ValueError(f"hazard must lie in [0, 1), got {self.hazard}")
 
+    def covariance(self, distance: Array, steps: Array, extent: float) -> Array:
+        """Of slow and drift together, at distances (n, m) and so many steps (n, m) apart."""
+        over_time = matern.matern32 if self.smooth else matern.matern12
+        slow = self.slow_space.correlation(distance, extent) * np.exp(-steps / self.slow_scale)
+        drift = self.drift_space.correlation(distance, extent)
+        return np.asarray(
+            self.slow * slow + self.drift * drift * over_time(steps / self.drift_scale)
+        )
+
 
 def network_settings() -> tuple[ModelSpec, ...]:
     """For places of a network: 24 rough models with slow means and white noise, and 6 lasting ones.

@@ -286,6 +286,17 @@ class EnsemblePosterior:
         """The same, inflated as all variances are; no forecast can know it."""
         return self.bank.widening**2 * self.white
 
+    def prior_covariance(self, Z: Array) -> Array:
+        """As the model of the largest weight has it, of lasting differences and drift."""
+        heaviest = int(self.bank.weights.argmax())
+        points, times = self.surface.points, Z[:, -1]
+        extent = float(np.ptp(points, axis=0).max()) or 1.0
+        steps = np.abs(times[:, None] - times)
+        if math.isfinite(self.bank.step):
+            steps = steps / self.bank.step
+        model, X = self.bank.members[heaviest], Z[:, : points.shape[1]]
+        return self.bank.scales[heaviest] * model.covariance(_distances(X, X), steps, extent)
+
     @property
     def lasting_share(self) -> Array:
         """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
