@@ -123,6 +123,7 @@ class Model:
         state = replace(state, posterior=posterior)
         view = self._view(state, now)
         learned = {"centre": view.centre, "scale": view.scale, "widening": view.widening}
+        learned["held"] = state.calibration.held
         about: ModelInfo = replace(state.info.model, **(learned | dict(posterior.learned)))
         info = replace(
             state.info,

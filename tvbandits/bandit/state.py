@@ -76,6 +76,8 @@ class ModelInfo:
         The models of an ensemble that count most; empty elsewhere.
     widening : float
         Factor on the deviations shown, above 1 where a learned kernel or an ensemble was over-confident.
+    held : float
+        Share of the latest 95% intervals that held the reading, where they are watched; NaN elsewhere.
     """
 
     centre: float = 0.0
@@ -87,6 +89,7 @@ class ModelInfo:
     white: float = 0.0
     members: tuple[tuple[float, ModelSpec], ...] = ()
     widening: float = 1.0
+    held: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ class Info:
             ("in use", self.posterior.in_use),
             ("centre", self.model.centre),
             ("scale", self.model.scale),
+            *([] if math.isnan(self.model.held) else [("intervals held", self.model.held)]),
             *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
             *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),
         ]

@@ -295,7 +295,8 @@ class EnsemblePosterior:
         if math.isfinite(self.bank.step):
             steps = steps / self.bank.step
         model, X = self.bank.members[heaviest], Z[:, : points.shape[1]]
-        return self.bank.scales[heaviest] * model.covariance(_distances(X, X), steps, extent)
+        covariance = model.covariance(_distances(X, X), steps, extent)
+        return np.asarray(self.bank.scales[heaviest] * covariance)
 
     @property
     def lasting_share(self) -> Array:
@@ -313,6 +314,7 @@ class EnsemblePosterior:
             "white": math.sqrt(self.white),
             "members": tuple((float(weights[i]), bank.members[i]) for i in heaviest),
             "widening": bank.widening,
+            "held": bank.held,
         }
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
