@@ -52,12 +52,12 @@ def test_one_outlier_is_no_bad_model() -> None:
 
 def test_it_says_how_many_intervals_held() -> None:
     known, held = IntervalCalibration(), []
-    assert math.isnan(known.held)
+    assert math.isnan(known.coverage)
     for error in np.random.default_rng(0).standard_normal(3000):
         known = known.after(error, 1.0)
-        held.append(known.held)
+        held.append(known.coverage)
     # A deviation that is widened by chance holds a little more than it should.
     assert 0.94 < np.mean(held) < 0.99
     for _ in range(200):
         known = known.after(100.0, 1.0)
-    assert known.held < 0.05
+    assert known.coverage < 0.05

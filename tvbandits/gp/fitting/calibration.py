@@ -67,6 +67,6 @@ class IntervalCalibration:
         return math.sqrt(max(mean, 1.0))
 
     @property
-    def held(self) -> float:
+    def coverage(self) -> float:
         """Share of the 95% intervals that held the reward, of those watched; NaN before the first."""
         return self.inside / self.count if self.count else math.nan
