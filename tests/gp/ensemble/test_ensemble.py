@@ -322,6 +322,8 @@ def test_large_innovations_widen_the_deviations() -> None:
     ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
     jumped = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
     assert jumped.innovation > 1.5 * ensemble.innovation
+    assert jumped.coverage < ensemble.coverage
+    assert ensemble.coverage == pytest.approx(0.95, abs=0.04)
     wide, t = replace(ensemble, innovation=4.0), ensemble.time + 1.0
     np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * ensemble.predict(t).deviation)
     assert replace(ensemble, innovation=0.3).widening == 1.0

@@ -301,6 +301,18 @@ class EnsemblePosterior:
         """The same, inflated as all variances are; no forecast can know it."""
         return self.ensemble.widening**2 * self.own_nugget
 
+    def prior_covariance(self, Z: Array) -> Array:
+        """As the model of the largest weight has it, of static differences and drift."""
+        heaviest = int(self.ensemble.weights.argmax())
+        points, times = self.surface.points, Z[:, -1]
+        extent = float(np.ptp(points, axis=0).max()) or 1.0
+        steps = np.abs(times[:, None] - times)
+        if math.isfinite(self.ensemble.step):
+            steps = steps / self.ensemble.step
+        model, X = self.ensemble.members[heaviest], Z[:, : points.shape[1]]
+        covariance = model.covariance(_distances(X, X), steps, extent)
+        return np.asarray(self.ensemble.scales[heaviest] * covariance)
+
     @property
     def lasting_share(self) -> Array:
         """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
@@ -317,6 +329,7 @@ class EnsemblePosterior:
             "nugget": math.sqrt(self.own_nugget),
             "members": tuple((float(weights[i]), ensemble.members[i]) for i in heaviest),
             "widening": ensemble.widening,
+            "coverage": ensemble.coverage,
         }
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
