@@ -492,7 +492,8 @@ def test_of_many_candidates_a_few_hundred_tell_another_point_as_all_do(monkeypat
     others = rng.uniform(0.0, 1.0, (20, 2))
     everyone = bandit.predict(others, 13)
     monkeypatch.setattr(rule, "MOST_TELLING", 200)
-    for some, every in zip(bandit.predict(others, 13), everyone, strict=True):
-        assert some == pytest.approx(every, abs=2e-3)
+    mean, deviation = bandit.predict(others, 13)
+    assert mean == pytest.approx(everyone[0], abs=1e-3)
+    assert deviation == pytest.approx(everyone[1], abs=0.03)  # of what is rough, less is told
     monkeypatch.setattr(rule, "MOST_TELLING", 5)
     assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)

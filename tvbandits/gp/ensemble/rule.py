@@ -310,7 +310,7 @@ class EnsemblePosterior:
         if math.isfinite(self.ensemble.step):
             steps = steps / self.ensemble.step
         model, X = self.ensemble.members[heaviest], Z[:, : points.shape[1]]
-        covariance = model.covariance(_distances(X, X), steps, extent)
+        covariance = model.covariance(distances(X, X), steps, extent)
         return np.asarray(self.ensemble.scales[heaviest] * covariance)
 
     @property
