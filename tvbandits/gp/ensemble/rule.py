@@ -24,7 +24,6 @@ from tvbandits.gp.ensemble.filters import distances, extent_of
 from tvbandits.gp.ensemble.lasting import lasting_share
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import (
-    SMALL_NETWORK,
     ModelSpec,
     function_settings,
     network_settings,
@@ -34,6 +33,7 @@ from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
@@ -73,14 +73,14 @@ def started(
 ) -> FilterEnsemble:
     """Before any observation.
 
-    With "both", up to 64 points may be places of a network or lie on a smooth function: the models of
-    the two are rivals, and the first guess of the scale is worth as much as for a function. What has a
-    season is taken for a network.
+    With "both", up to 96 points, as many as there are features, may be places of a network or lie on a
+    smooth function: the models of the two are rivals, and the first guess of the scale is worth as much
+    as for a function. What has a season is taken for a network.
     """
     if not isinstance(settings, str):
         return FilterEnsemble.of(points, noise_variance, settings, capacity=capacity, season=season)
     ensemble = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
-    if season is not None or len(points) > SMALL_NETWORK:
+    if season is not None or len(points) > LARGEST_RANK:
         return ensemble
     rivals = network_settings() + function_settings(points.shape[1])
     return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
@@ -103,7 +103,7 @@ class ModelEnsemble:
     Parameters
     ----------
     settings : tuple of ModelSpec, "both" or None
-        The models; those that suit the number of candidates by default. "both": up to 64 candidates
+        The models; those that suit the number of candidates by default. "both": up to 96 candidates
         may be a network's or lie on a smooth function, and the models of the two are rivals.
     capacity : int
         Numbers in the covariances of all models: what a step costs.
