@@ -73,8 +73,8 @@ def half_density(log_density: Array, squares: Array, variance: float) -> Array: 
 
 def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
     """Some models of a network or of a function."""
-    models = tuple(filter(keep, getattr(rule, name)()))
-    return rule, name, lambda: models
+    made = getattr(rule, name)
+    return rule, name, lambda *dimension: tuple(filter(keep, made(*dimension)))
 
 
 ENSEMBLE = ensemble.FilterEnsemble

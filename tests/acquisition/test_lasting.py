@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.players import SITES
 from tests.helpers.players import tides as value
 from tvbandits import Bandit, Candidates, Recipe, policies
-from tvbandits.acquisition.rules import LastingBound
+from tvbandits.acquisition.rules import LastingBound, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
@@ -109,7 +109,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     made = bandit()
     played(made, 25)
     mattered = np.zeros(2, dtype=bool)
-    for t in np.arange(26.0, 46.0):
+    for t in np.arange(26.0, 66.0):
         made.ask(t - 0.5)  # and its reward is never told
         known = made._model.conditioned(made.state, t, np.random.default_rng(0)).posterior
         assert isinstance(known, EnsemblePosterior)
@@ -140,9 +140,16 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
         assert bandit(**other).recipe.learn is not None
     assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
-    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(65.0)[:, None])):
+    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(2001.0)[:, None])):
         made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
+
+
+def test_many_candidates_are_played_with_a_functions_models_and_the_whole_deviation() -> None:
+    made = policies.adaptive_gp_ucb(Candidates(np.arange(65.0)[:, None]), None, 0.01)
+    assert made.recipe.posterior == ModelEnsemble("both", season="find")
+    assert isinstance(made.recipe.acquisition, UpperConfidenceBound)
+    assert made.recipe.learn is None
 
 
 def test_both_are_a_networks_models_and_a_functions() -> None:
@@ -150,12 +157,10 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     played(made, 2)
     known = made.state.posterior
     assert isinstance(known, EnsemblePosterior)
-    assert known.ensemble.settings == network_settings() + function_settings()
+    assert known.ensemble.settings == network_settings() + function_settings(SITES.dimension)
     assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
     assert known.ensemble.guess == GUESS_OF_A_FUNCTION
-    many = policies.adaptive_gp_ucb(
-        Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelEnsemble("both")
-    )
+    many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), None, 0.01)
     played(many, 2)
     assert isinstance(many.state.posterior, EnsemblePosterior)
     assert many.state.posterior.ensemble.settings == function_settings()

@@ -70,8 +70,8 @@ from tvbandits.queries.plans import (
     RandomPoints,
 )
 
-MOST_CANDIDATES = 2000
-"""Up to so many candidates an ensemble is the default with an expert: its features need distances."""
+MOST_CANDIDATES = 20_000
+"""Up to so many candidates an ensemble is the default: it holds a hundred features of each."""
 
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 """Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
@@ -93,11 +93,11 @@ def learned_parts(
         parts = {"learn": rule, "aging": Window(last=BOX_REWARDS)}
         return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
     parts = {}
-    if _takes_an_ensemble(
-        domain, kernel, learn, common, MOST_CANDIDATES if asks else SMALL_NETWORK
-    ):
+    if _takes_an_ensemble(domain, kernel, learn, common):
         common = replace(common, posterior=ModelEnsemble("both"))
-        parts = {} if asks else {"acquisition": LastingBound()}
+        # On a function it gains nothing over the deviation, and takes longer than the rest of a step.
+        lasting = not asks and len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
+        parts = {"acquisition": LastingBound()} if lasting else {}
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
     start, every, common = _fitted(domain, kernel, as_rule(learn, every), common)
     if not isinstance(common.posterior, ModelEnsemble):
@@ -110,9 +110,9 @@ def learned_parts(
 
 
 def _takes_an_ensemble(
-    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common, most: int
+    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
 ) -> bool:
-    """Whether candidates are plain and at most so many, and nothing is given that only a fit has.
+    """Whether candidates are plain and not too many, and nothing is given that only a fit has.
 
     That is a kernel to start from, when to learn, a prior mean, a posterior, or a theorem's width.
     """
@@ -120,7 +120,7 @@ def _takes_an_ensemble(
     if any(each is not None for each in given) or common.mean != "online":
         return False
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
-    small = plain and len(domain) <= most  # type: ignore[arg-type]
+    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
     return small and isinstance(width_of(common), Fixed)
 
 
@@ -220,13 +220,13 @@ def adaptive_gp_ucb(
     kernel : scikit-learn kernel, optional
         Over points, to start from; or a sum of space-time terms. None suits any problem.
     learn : Every, int or bool, optional
-        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` (in
-        `kernels.additive`), by log evidence.
+        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
+        `joint_box_kernel` (in `kernels.additive`), by log evidence.
     confidence : Confidence, float or str, optional
         2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        `ModelEnsemble("both")` on up to 64 candidates, with the width of what lasts alone
-        (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
+        `ModelEnsemble("both")` on up to 20,000 candidates, on up to 64 with the width of what lasts
+        alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
         `StateSpace()`, but on a box. Which is better where: `docs/ensemble.md`.
 
     Examples

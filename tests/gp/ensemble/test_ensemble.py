@@ -10,17 +10,23 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
+from tvbandits import Candidates, policies
 from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble import rule
 from tvbandits.gp.ensemble.ensemble import (
     FORGETTING,
+    GUESS_OF_A_FUNCTION,
     THINNED_AT,
+    UNIT_LEARNED_AT,
     FilterEnsemble,
 )
-from tvbandits.gp.ensemble.filters import CONSTANT, Filters, filters_of
+from tvbandits.gp.ensemble.filters import CONSTANT, MOST_LEFT, Filters, filters_of, held
 from tvbandits.gp.ensemble.models import (
+    SMALL_NETWORK,
     ModelSpec,
     Season,
     SpatialSpec,
+    function_settings,
 )
 from tvbandits.queries.plans import questions
 
@@ -316,6 +322,8 @@ def test_large_innovations_widen_the_deviations() -> None:
     ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
     jumped = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
     assert jumped.innovation > 1.5 * ensemble.innovation
+    assert jumped.coverage < ensemble.coverage
+    assert ensemble.coverage == pytest.approx(0.95, abs=0.04)
     wide, t = replace(ensemble, innovation=4.0), ensemble.time + 1.0
     np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * ensemble.predict(t).deviation)
     assert replace(ensemble, innovation=0.3).widening == 1.0
@@ -429,3 +437,63 @@ def test_told_a_constant_it_expects_that_constant(noise: float, value: float) ->
         off = np.abs(forecast.mean - value)
         assert (off <= 1e-6 * np.minimum(forecast.deviation, max(1.0, abs(value)))).all()
         assert (forecast.learnable > 0).all()
+
+
+def test_length_scales_of_a_function_grow_with_the_distances_between_points() -> None:
+    one, four = (
+        [each.drift_space.length for each in function_settings(dimension)] for dimension in (1, 4)
+    )
+    np.testing.assert_allclose(four, 2.0 * np.array(one))
+    plane = np.random.default_rng(0).uniform(size=(SMALL_NETWORK + 1, 2))
+    assert FilterEnsemble.of(plane, 0.01).settings == function_settings(2)
+
+
+def test_models_whose_features_leave_much_are_not_taken_unless_all_are_such() -> None:
+    scattered = np.random.default_rng(0).uniform(size=(200, 3))
+    taken = FilterEnsemble.of(scattered, 0.01).settings
+    lengths = sorted({each.drift_space.length for each in function_settings(3)})
+    assert {each.drift_space.length for each in taken} == set(lengths[2:])
+    for (filters,) in (filters_of([each], scattered, 1.0) for each in taken):
+        assert filters.layout.left.mean() <= MOST_LEFT
+    shortest = function_settings(3)[:1]
+    assert held(shortest, scattered) == shortest
+    assert FilterEnsemble.of(scattered, 0.01, function_settings(3)).settings == function_settings(3)
+
+
+def test_beginning_again_comes_to_about_what_one_reading_after_the_other_does() -> None:
+    rng, steps = np.random.default_rng(4), UNIT_LEARNED_AT[-1]
+    line = np.linspace(0.0, 1.0, SMALL_NETWORK + 1)[:, None]
+    rows, t = rng.integers(0, len(line), steps + 1), np.arange(steps + 1.0)
+    y = 3.0 + np.sin(6.0 * line[rows, 0] + 0.1 * t) + 0.1 * rng.normal(size=steps + 1)
+    bank = FilterEnsemble.of(line, 0.01)
+    for i in range(steps + 1):
+        bank = bank.observe(rows[i : i + 1], y[i : i + 1], None, t[i])
+    plain = FilterEnsemble.of(line, 0.01, function_settings())
+    plain = replace(plain, guess=GUESS_OF_A_FUNCTION)
+    plain = plain._in_unit(float(np.median(y[:-1])), float(y[:-1].var()), 1.0)
+    for i in range(steps + 1):
+        plain = replace(plain, _learned_at=steps + 1).observe(
+            rows[i : i + 1], y[i : i + 1], None, t[i]
+        )
+    ours, other = bank.predict(steps + 1.0), plain.predict(steps + 1.0)
+    assert np.abs(ours.mean - other.mean).max() < 0.2 * other.learnable.max()
+    # How wide innovations have shown deviations to be is learned anew.
+    expected = other.learnable / plain.widening
+    np.testing.assert_allclose(ours.learnable / bank.widening, expected, rtol=0.15)
+
+
+def test_of_many_candidates_a_few_hundred_tell_another_point_as_all_do(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    domain = Candidates(rng.uniform(0.0, 1.0, (300, 2)))
+    bandit = policies.adaptive_gp_ucb(domain, None, 0.01)
+    for t in range(1, 13):
+        X = bandit.ask(t)
+        bandit.tell(X, np.sin(5.0 * X[:, 0] + 0.1 * t), t)
+    others = rng.uniform(0.0, 1.0, (20, 2))
+    everyone = bandit.predict(others, 13)
+    monkeypatch.setattr(rule, "MOST_TELLING", 200)
+    mean, deviation = bandit.predict(others, 13)
+    assert mean == pytest.approx(everyone[0], abs=1e-3)
+    assert deviation == pytest.approx(everyone[1], abs=0.03)  # of what is rough, less is told
+    monkeypatch.setattr(rule, "MOST_TELLING", 5)
+    assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)

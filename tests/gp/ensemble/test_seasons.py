@@ -90,7 +90,7 @@ def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
 
 def test_of_both_a_season_takes_a_networks_models() -> None:
     both = started(POINTS, 0.05, "both", CAPACITY, None)
-    assert set(function_settings()) < set(both.settings)
+    assert set(function_settings(POINTS.shape[1])) < set(both.settings)
     at: At = Recent(both), SeasonSearch.of(both)
     for n in range(1, 50):
         at = searched(at, np.arange(1.0, n + 1.0))

@@ -152,6 +152,17 @@ class ModelSpec:
         if not 0 <= self.hazard < 1:
             raise ValueError(f"hazard must lie in [0, 1), got {self.hazard}")
 
+    def covariance(self, distance: Array, steps: Array, extent: float) -> Array:
+        """Of static and drift together, at distances (n, m) and so many steps (n, m) apart."""
+        over_time = matern.matern32 if self.smooth else matern.matern12
+        static = self.static_space.correlation(distance, extent) * np.exp(
+            -steps / self.static_scale
+        )
+        drift = self.drift_space.correlation(distance, extent)
+        return np.asarray(
+            self.static * static + self.drift * drift * over_time(steps / self.drift_scale)
+        )
+
 
 def network_settings() -> tuple[ModelSpec, ...]:
     """For places of a network: 24 rough models with static means and a nugget, and 6 lasting ones.
@@ -199,27 +210,29 @@ def network_settings() -> tuple[ModelSpec, ...]:
 
 
 LENGTHS = (0.03, 0.06, 0.12, 0.25)
-"""Length scales of a smooth function, as shares of the largest extent."""
+"""Length scales of a smooth function of one coordinate, as shares of the largest extent; of d of them,
+times sqrt(d), as the distances between points grow."""
 
 NOTHING = 1e-4
 """Share of the nugget of a function that is known up to the noise of its readings."""
 
 
-def function_settings() -> tuple[ModelSpec, ...]:
+def function_settings(dimension: int = 1) -> tuple[ModelSpec, ...]:
     """For many points on a smooth function: 40 models, eight of which hardly drift at all.
 
     Half of the others hold a static part as large as the drift. The eight come in twins, one of which
     may start afresh.
     """
+    lengths = tuple(math.sqrt(dimension) * length for length in LENGTHS)
     drifting = tuple(
         _on(SpatialSpec("rbf", length), static, 1.0 - static, scale, smooth=smooth)
         for length, (scale, smooth), static in product(
-            LENGTHS, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
+            lengths, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
         )
     )
     lasting = tuple(
         _on(SpatialSpec("rbf", length), 0.95, 0.05, 20.0, hazard=hazard)
-        for length, hazard in product(LENGTHS, (0.0, 0.01))
+        for length, hazard in product(lengths, (0.0, 0.01))
     )
     return drifting + lasting
 
@@ -245,7 +258,7 @@ def settings_for(points: Array, season: float | None = None) -> tuple[ModelSpec,
     of the others beside them would have the weight until the second period, and the time of a step.
     """
     network = len(points) <= SMALL_NETWORK
-    chosen = network_settings() if network else function_settings()
+    chosen = network_settings() if network else function_settings(points.shape[1])
     if season is None:
         return chosen
     plain = tuple(filter(_holds_a_network if network else _holds_a_function, chosen))
