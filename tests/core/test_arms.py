@@ -27,7 +27,7 @@ def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
 
 def test_arms_are_alike_where_their_names_are(tmp_path: Path) -> None:
     assert ARMS == Arms(("red", "green", "blue")) == pickle.loads(pickle.dumps(ARMS))
-    assert ARMS != Arms(["green", "red", "blue"])
+    assert Arms(["green", "red", "blue"]) != ARMS
     assert repr(ARMS) == "Arms(['red', 'green', 'blue'])"
     assert ARMS.names == ("red", "green", "blue")
     bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)
@@ -70,6 +70,6 @@ def test_what_is_wrong_is_named() -> None:
             Arms(names)  # type: ignore[arg-type]
     bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)
     for X in (["pink"], ["red", 1], [{"leg": "red"}]):
-        with pytest.raises(ValueError, match="arm|parameter"):
+        with pytest.raises(ValueError, match=r"arm|leg"):
             bandit.tell(X, [1.0] * len(X), 1)
     assert bandit.info.told == 0

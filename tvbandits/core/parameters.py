@@ -275,7 +275,7 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 
 def has_names(X: object) -> bool:
-    """Whether points come with names: a frame, a row of one, a dictionary, a sequence of these or texts."""
+    """Whether points have names: a frame, a row of one, a dictionary, or several of these or texts."""
     if isinstance(X, Mapping) or _is_frame(X):
         return True
     if is_series(X):
