@@ -42,6 +42,7 @@ from tvbandits.bandit.told import (
 )
 from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
@@ -429,7 +430,7 @@ class Bandit:
     def tell(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
     ) -> Info:
@@ -443,7 +444,7 @@ class Bandit:
         ----------
         X : array of shape (n, d)
             The points that were played, asked for or not.
-        y : array of shape (n,)
+        y : array of shape (n,), or what `rate` and `count` return
             Their rewards; True is 1, False is 0. NaN: the point was played, and there is no reading; the
             play counts, it is no longer pending, and nothing is learned from it. A reading of the same
             point and time that is told later takes its place.
@@ -521,7 +522,7 @@ class Bandit:
     def correct(
         self,
         X: ArrayLike,
-        y: ArrayLike | None = None,
+        y: ArrayLike | Counted | None = None,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         *,

@@ -313,8 +313,9 @@ class PlotStyle:
     hollow: bool = False
 
 
-FROM_THE_PROBLEM = ("domain", "kernel", "noise_variance", "expert", "seed")
-"""What a comparison gives a recipe; everything else in its signature is for the user."""
+FROM_THE_PROBLEM = ("domain", "kernel", "expert", "seed")
+"""What a comparison gives a recipe; everything else in its signature is for the user. The noise variance
+is the problem's unless the user says another, or none: then it is learned."""
 
 
 Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
@@ -386,8 +387,6 @@ class Policy:
         """What a user may set, by name: options of the recipe, and words of the recommendation."""
         own = inspect.signature(self.recipe, eval_str=True).parameters
         found = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
-        if "noise_variance" in optional_in(self.recipe):
-            found["noise_variance"] = own["noise_variance"]  # "none": it is learned
         return found | {each.name: each for each in self.words}
 
     def make(self, setting: Setting, **given: Any) -> Player:
