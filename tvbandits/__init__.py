@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tvbandits.core.box import Box
     from tvbandits.core.candidates import Candidates
     from tvbandits.core.clock import Clock
+    from tvbandits.core.counts import count, rate
     from tvbandits.core.files.archive import SavedFileError
     from tvbandits.core.files.saving import load
     from tvbandits.core.observations import Observations
@@ -58,6 +59,7 @@ _HOMES = {
     "core.box": ("Box",),
     "core.candidates": ("Candidates",),
     "core.clock": ("Clock",),
+    "core.counts": ("count", "rate"),
     "core.files.archive": ("SavedFileError",),
     "core.files.saving": ("load",),
     "core.observations": ("Observations",),
@@ -111,6 +113,7 @@ __all__ = [
     "__version__",
     "bandit",
     "compare",
+    "count",
     "datasets",
     "evaluate",
     "experts",
@@ -119,6 +122,7 @@ __all__ = [
     "plots",
     "policies",
     "queries",
+    "rate",
 ]
 
 

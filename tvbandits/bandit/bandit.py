@@ -42,11 +42,13 @@ from tvbandits.bandit.told import (
 )
 from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
+from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -159,6 +161,7 @@ class Bandit:
         recipe = self._recipe
         parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
         parts += [("aging", self._state.model.aging), ("width", recipe.confidence)]
+        parts += [("noise variance", self.noise)]
         return as_html("Bandit", [*parts, *self._state.summary])
 
     @property
@@ -185,6 +188,21 @@ class Bandit:
         return self._state.info
 
     @property
+    def noise(self) -> NoiseEstimate:
+        """The noise variance of a reward told without one: as given, or learned, with its doubt.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
+        >>> info = bandit.tell([[0.0]] * 4, [0.2, 0.5, 0.4, 0.3], 1)
+        >>> print(bandit.noise.low < bandit.noise.variance < bandit.noise.high)
+        True
+        """
+        known = self._model.noise_variance(self._state)
+        return self._state.model.noise or NoiseEstimate(known, known, known)
+
+    @property
     def pending(self) -> Array:
         """Points asked and not yet told, in the order they were asked, shape (k, d)."""
         return self._state.pending.X.copy()
@@ -192,8 +210,9 @@ class Bandit:
     @property
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind."""
-        state = self._state
-        return history_of(state.domain, state.rewards, state.answers, state.failed, state.pending)
+        state, known = self._state, self._model.known
+        rewards, answers = known(state, state.rewards), known(state, state.answers)
+        return history_of(state.domain, rewards, answers, state.failed, state.pending)
 
     @in_turn
     def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
@@ -398,7 +417,7 @@ class Bandit:
             domain=recipe.domain,
             view=self._model.view(state, now),
             beta=min(beta, most) if informed and most is not None else beta,
-            noise_variance=recipe.noise_variance,
+            noise_variance=self._model.noise_variance(state),
             batching=batching,
             n=n,
             pending=out.X[heard],
@@ -411,7 +430,7 @@ class Bandit:
     def tell(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
     ) -> Info:
@@ -425,7 +444,7 @@ class Bandit:
         ----------
         X : array of shape (n, d)
             The points that were played, asked for or not.
-        y : array of shape (n,)
+        y : array of shape (n,), or what `rate` and `count` return
             Their rewards; True is 1, False is 0. NaN: the point was played, and there is no reading; the
             play counts, it is no longer pending, and nothing is learned from it. A reading of the same
             point and time that is told later takes its place.
@@ -433,7 +452,7 @@ class Bandit:
             The times of the rewards; older ones than the latest are welcome. By default the time that
             each point was asked for, and one unit after the latest time told where it was not.
         variance : float or array of shape (n,), optional
-            Noise variance of the rewards; the recipe's by default.
+            Noise variance of the rewards; by default the recipe's, or what is learned.
 
         Raises
         ------
@@ -463,7 +482,7 @@ class Bandit:
         expert = None if recipe.asking is None else recipe.asking.expert
         if expert is not None:
             if len(told.rewards):
-                show(expert, told.rewards)
+                show(expert, self._model.known(state, told.rewards))
             if consulting.due_after_tell(recipe, before, state, told):
                 about = consulting.about_after_tell(state, told.latest)
                 state = consulting.with_answers_of_the_expert(
@@ -475,10 +494,11 @@ class Bandit:
     def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
         """The state once it knows what was told."""
         model = self._model
+        rewards = model.known(state, told.rewards)
         errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(self._recipe, state, told.rewards, model.expected, errors)
-        spent = state.spent + model.information(state, told.rewards)
-        state = model.reset_at_events(state, told.rewards, rng)
+        calibration = calibrated(self._recipe, state, rewards, model.expected, errors)
+        spent = state.spent + model.information(state, rewards)
+        state = model.reset_at_events(state, rewards, rng)
         before = len(state.rewards)
         visited = visited_with(state.visited, told.X)
         before_ask = self._recipe.consult == "before ask"
@@ -502,7 +522,7 @@ class Bandit:
     def correct(
         self,
         X: ArrayLike,
-        y: ArrayLike | None = None,
+        y: ArrayLike | Counted | None = None,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         *,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.coercion import is_of
+from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
@@ -97,11 +98,11 @@ def decision_time(before: Record) -> float:
 
 def checked_told(
     domain: Domain,
-    noise_variance: float,
+    noise_variance: float | None,
     pending: Plays,
     asked_for: float,
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | Counted,
     t: ArrayLike | None,
     variance: ArrayLike | None,
 ) -> Told:
@@ -110,8 +111,8 @@ def checked_told(
     Parameters
     ----------
     domain : Domain
-    noise_variance : float
-        Of a reward told without one of its own.
+    noise_variance : float or None
+        Of a reward told without one of its own; None: it has none (NaN).
     pending : Plays
         A point of these is told at the time it was asked for, if no time is given.
     asked_for : float
@@ -206,15 +207,26 @@ def kept_answers(
 
 
 def values_and_variance(
-    name: str, values: ArrayLike, n: int, variance: ArrayLike | None, otherwise: float
+    name: str,
+    values: ArrayLike | Counted,
+    n: int,
+    variance: ArrayLike | None,
+    otherwise: float | None,
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
+    values, variance = with_variance(values, variance)
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
         as_values(values, 1, name, missing=True)
         raise ValueError(f"{name} must have shape ({n},), got ()")
     column = as_values(values, n, name, missing=True)
-    return column, np.full(n, float(otherwise)) if variance is None else as_variances(variance, n)
+    own = usual_variance(n, otherwise) if variance is None else as_variances(variance, n)
+    return column, own
+
+
+def usual_variance(n: int, noise_variance: float | None) -> Array:
+    """The variance of n readings without one of their own: NaN where it is learned."""
+    return np.full(n, np.nan if noise_variance is None else float(noise_variance))
 
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
@@ -301,7 +313,7 @@ class Played(Protocol):
         ...
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> float | None:
         """Of a reading that is told without one of its own."""
         ...
 
@@ -322,7 +334,7 @@ class ToldReadings:
     variance: Array
 
     @classmethod
-    def of(cls, state: Record, noise_variance: float) -> ToldReadings:
+    def of(cls, state: Record, noise_variance: float | None) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
         rewards, failed = state.rewards, state.failed
         after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
@@ -333,7 +345,7 @@ class ToldReadings:
             np.concatenate([rewards.X, failed.X])[order],
             np.concatenate([rewards.t, failed.t])[order],
             np.concatenate([rewards.y, np.full(n, np.nan)])[order],
-            np.concatenate([rewards.variance, np.full(n, noise_variance)])[order],
+            np.concatenate([rewards.variance, usual_variance(n, noise_variance)])[order],
         )
 
     def rows_of(self, X: Array, t: Array | None) -> Index:
@@ -374,7 +386,7 @@ class ToldReadings:
             if len(rows):
                 X, t, y, variance = self.X[rows], self.t[rows], self.y[rows], self.variance[rows]
                 read = ~np.isnan(y)
-                rewards = Observations(X[read], t[read], y[read], variance[read])
+                rewards = Observations.checked(X[read], t[read], y[read], variance[read])
                 yield Told(X, t, rewards, Plays(X[~read], t[~read]))
 
 
@@ -392,7 +404,7 @@ def corrected(
     recipe: Played,
     state: Record,
     X: ArrayLike,
-    y: ArrayLike | None,
+    y: ArrayLike | Counted | None,
     t: ArrayLike | None,
     variance: ArrayLike | None,
     to: ArrayLike | None,
@@ -404,7 +416,8 @@ def corrected(
     values, variances = values_and_variance("y", given, count, variance, noise)
     told, points, rows = readings_at(recipe, state, X, t)
     values = told.y[rows] if y is None else values
-    variances = told.variance[rows] if variance is None else variances
+    keeps = variance is None and not isinstance(y, Counted)
+    variances = told.variance[rows] if keeps else variances
     times = told.t[rows] if to is None else as_times(to, len(points), "to")
     return told.with_rows(rows, t=times, y=values, variance=variances)
 
@@ -431,7 +444,7 @@ def told_again(
     asked_for = decision_time(state) if state.asked_for is None else state.asked_for
     noise, out = recipe.noise_variance, state.pending
     told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
-    given = np.broadcast_to(noise if variance is None else variance, len(told.t))
+    given = np.broadcast_to(usual_variance(1, noise) if variance is None else variance, len(told.t))
     values = np.asarray(y, dtype=np.float64).reshape(-1)
     known = ToldReadings.of(state, noise)
     found: list[int] = []
@@ -441,6 +454,6 @@ def told_again(
         read = there if np.isnan(values[i]) else there[~np.isnan(known.y[there])]
         found += read.tolist()[-1:]
         if not np.isnan(values[i]):  # a reading that failed adds nothing where one is on record
-            equal = np.array_equal(known.y[read[-1:]], values[[i]])
-            same = same and equal and bool(known.variance[read[-1]] == given[i])
+            pairs = (known.y[read[-1:]], values[[i]]), (known.variance[read[-1:]], given[[i]])
+            same = same and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
     return (known, np.array(found, dtype=np.int64), same) if found else None

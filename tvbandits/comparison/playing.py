@@ -111,7 +111,9 @@ def play_equally(
 
 def _informed(player: Bandit, expert: Expert, plan: QueryPlan) -> Bandit:
     """The same bandit with an expert's answers, which it takes as it takes rewards."""
-    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=KEPT_ANSWERS)
+    # An ensemble conditions on every answer once, and forgets by itself.
+    most = None if player.recipe.posterior.self_learning else KEPT_ANSWERS
+    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
     return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
 
 
@@ -237,6 +239,6 @@ def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
 
 def _bound(prepared: Prepared, step: int, beta: float) -> float:
     """The theorem's bound on the average regret, in the unit of reward."""
-    noise = prepared.problem.noise_variance / prepared.scale**2
+    noise = prepared.noise_variance / prepared.scale**2
     gain = float(prepared.gains[step - 1])
     return prepared.scale * regret_bound(step, beta, noise, gain)
