@@ -34,14 +34,18 @@ def test_predictions_are_the_dense_ones() -> None:
     told = state.rewards
     Z, Zs = np.column_stack([told.X, told.t]), np.column_stack([X, np.full(20, 27.0)])
     K = kernel(Z) + np.diag(told.variance) / scaling.scale**2
-    mean, deviation = bandit.predict(X, 27.0)
-    centre = bandit._conditioned_for(27.0)[0].info.model.centre
+    mean, widened = bandit.predict(X, 27.0)
+    conditioned, now, _ = bandit._conditioned_for(27.0)
+    deviation = bandit._model.view(conditioned, now).predict(X)[1]
+    centre = conditioned.info.model.centre
     expected = centre + kernel(Zs, Z) @ np.linalg.solve(K, told.y - centre)
     np.testing.assert_allclose(mean, expected, atol=1e-7 * scaling.scale)
     variance = kernel.diag(Zs) - np.einsum(
         "ij,ji->i", kernel(Zs, Z), np.linalg.solve(K, kernel(Z, Zs))
     )
     np.testing.assert_allclose(deviation, scaling.scale * np.sqrt(variance), rtol=1e-6)
+    # What is stated has doubts about the prior variance besides, which is learned.
+    assert (widened > deviation).all()
 
 
 @pytest.mark.parametrize("name", ["rosenbrock3", "hartmann6"])
