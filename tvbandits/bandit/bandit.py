@@ -25,6 +25,7 @@ from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.limited import OutcomeBeliefs, play_within, where_limits_hold
 from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
@@ -41,12 +42,14 @@ from tvbandits.bandit.told import (
     visited_with,
 )
 from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
-from tvbandits.core.coercion import of_kind
+from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.predictions import View
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -107,7 +110,7 @@ class Bandit:
         if rng is seed:
             (rng,) = rng.spawn(1)
         self._recipe, self._state = recipe, first_state(recipe, rng)
-        self._model = Model(recipe)
+        self._model, self._outcomes = Model(recipe), _of_outcomes(recipe)
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._turns = Turns()
 
@@ -196,7 +199,9 @@ class Bandit:
         return history_of(state.domain, state.rewards, state.answers, state.failed, state.pending)
 
     @in_turn
-    def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
+    def predict(
+        self, X: ArrayLike, t: float | None = None, outcome: str | None = None
+    ) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
         A learned kernel that has missed more than it said shows wider deviations (`Calibration`);
@@ -208,6 +213,8 @@ class Bandit:
             Any finite points; on a space also a DataFrame or dictionaries.
         t : float, optional
             The time spoken about; by default the time of the next decision.
+        outcome : str, optional
+            Of this outcome instead, in its own unit.
 
         Returns
         -------
@@ -216,12 +223,15 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a point or the time is not finite.
+            If a point or the time is not finite, or there is no limit on such an outcome.
         """
         domain = self._recipe.domain
         encode = getattr(domain, "encode", None)
         given = encode(X) if encode is not None and has_names(X) else X
         points = as_points(given, domain.dimension)
+        if outcome is not None:
+            inner, now = self._outcome(outcome), self._decision_time(t)
+            return inner._view_of(self._state.outcomes[outcome], now)[1].reward(points)
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
         return (-mean if self._recipe.minimise else mean), deviation
@@ -254,6 +264,11 @@ class Bandit:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain
         state, now, rng = self._conditioned_for(t)
+        if any(len(each.rewards) for each in state.outcomes.values()):
+            _, outcomes, own = self._believed(state, now)
+            free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
+            if not holds:
+                return np.asarray(likeliest[0])
         allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
         return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
 
@@ -306,7 +321,9 @@ class Bandit:
         return {"_recipe": self._recipe, "_state": self._state}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _live=None, _turns=Turns(), _model=Model(kept["_recipe"]))
+        recipe = kept["_recipe"]
+        self.__dict__.update(kept, _live=None, _turns=Turns(), _model=Model(recipe))
+        self._outcomes = _of_outcomes(recipe)
 
     @in_turn
     def ask(
@@ -368,7 +385,12 @@ class Bandit:
         started = time.perf_counter()
         beta = self._model.beta(state)
         decision = self._decision(state, now, beta, n, free)
-        X, looks = chosen(self._recipe.acquisition, decision, rng)
+        if self._outcomes:
+            state, outcomes, own = self._believed(state, now)
+            start, rule = self._start(state, free), self._recipe.acquisition
+            X, looks = play_within(rule, decision, outcomes, start, rng, own)
+        else:
+            X, looks = chosen(self._recipe.acquisition, decision, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -414,6 +436,7 @@ class Bandit:
         y: ArrayLike,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
+        outcomes: Mapping[str, ArrayLike] | None = None,
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
@@ -434,12 +457,14 @@ class Bandit:
             each point was asked for, and one unit after the latest time told where it was not.
         variance : float or array of shape (n,), optional
             Noise variance of the rewards; the recipe's by default.
+        outcomes : mapping of str to array of shape (n,), optional
+            What else was read, for the limits, by name; NaN, or no such name: not read.
 
         Raises
         ------
         ValueError
-            If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
-            outside the domain.
+            If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside the
+            domain, or there is no limit on an outcome.
         ExpertError
             If the expert answers in a form that cannot be used, or raises what Python raises for
             mistakes in a program. An expert that raises anything else is down: the bandit goes on
@@ -458,8 +483,13 @@ class Bandit:
             t,
             variance,
         )
+        read = {
+            each: self._told_of(each, told, values) for each, values in (outcomes or {}).items()
+        }
         rng = self._generator(before)
         state = self._with_rewards(before, told, rng)
+        if read:
+            state = replace(state, outcomes={**before.outcomes, **read})
         expert = None if recipe.asking is None else recipe.asking.expert
         if expert is not None:
             if len(told.rewards):
@@ -497,6 +527,58 @@ class Bandit:
             info=replace(state.info, told=len(known["rewards"]), failed=len(known["failed"])),
         )
         return model.learned(state, before)
+
+    def _outcome(self, name: str) -> Bandit:
+        """The beliefs about an outcome."""
+        if name not in self._outcomes:
+            known = ", ".join(self._outcomes) or "nothing"
+            raise ValueError(f"there is no limit on {shown(name)}; there are limits on {known}")
+        return self._outcomes[name]
+
+    def _told_of(self, name: str, told: Told, values: ArrayLike) -> State:
+        """The state of an outcome once its readings of the points told are known."""
+        beliefs, state = self._outcome(name), self._state.outcomes[name]
+        recipe = beliefs.recipe
+        more = checked_told(
+            recipe.domain, recipe.noise_variance, state.pending, 1.0, told.X, values, told.t, None, name
+        )
+        rng = generator_of(state.random)
+        state = beliefs._with_rewards(state, more, rng)
+        return replace(state, random=rng.bit_generator.state)
+
+    def _view_of(self, state: State, now: float) -> tuple[State, View]:
+        """What is believed at a time, with the state that goes on from there."""
+        rng = generator_of(state.random)
+        state = replace(self._model.conditioned(state, now, rng), random=rng.bit_generator.state)
+        return state, self._model.view(state, now)
+
+    def _believed(
+        self, state: State, now: float
+    ) -> tuple[State, list[OutcomeBeliefs], np.random.Generator]:
+        """The state with its outcomes conditioned, what is believed of them, and a generator of theirs."""
+        known, found = {}, []
+        for limit in self._recipe.limits:
+            beliefs = self._outcomes[limit.name]
+            inner, view = beliefs._view_of(state.outcomes[limit.name], now)
+            joint = partial(beliefs._joint, inner, now)
+            domain = self._recipe.domain
+            found.append(OutcomeBeliefs(limit, domain, inner.rewards, view, joint))
+            known[limit.name] = inner
+        own = generator_of(inner.random)
+        drawn = np.random.default_rng(own.integers(2**62))
+        known[limit.name] = replace(inner, random=own.bit_generator.state)
+        return replace(state, outcomes=known), found, drawn
+
+    def _joint(self, state: State, now: float, X: Array) -> JointPosterior:
+        """What is believed of points (m, d) together, and of readings at once."""
+        return consulting.joint_beliefs(self._recipe, self._model, state, X, now, now)
+
+    def _start(self, state: State, free: Available | None) -> Array:
+        """Points to start from that are available and were not played yet, shape (s, d)."""
+        played = np.concatenate([state.visited, state.pending.X])
+        new = [x for x in map(np.array, self._recipe.safe) if not (x == played).all(axis=1).any()]
+        start = np.array(new).reshape(-1, self._recipe.domain.dimension)
+        return start if free is None or not len(start) else start[free(start)]
 
     @in_turn
     def correct(
@@ -689,3 +771,8 @@ class Bandit:
         fresh, refused = checked_answers(recipe, X, values, when, variance)
         self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
         return self._state.info
+
+
+def _of_outcomes(recipe: Recipe) -> dict[str, Bandit]:
+    """The beliefs about each outcome that has a limit, by name; their states are part of the bandit's."""
+    return {limit.name: Bandit(recipe.of_outcome(limit)) for limit in recipe.limits}

@@ -1,0 +1,208 @@
+"""Where the limits hold at the time of a decision, and what a look at the edge of that could open.
+
+A point may be played where every limit holds with its probability (SafeOpt, Sui et al. 2015). Where a look
+would open most is found as by its expanders, which have a value here: with the chance that a reading at x
+makes it known that z may be played, and the upper bounds u of the reward, the play is the x of the largest
+
+    u(x) + OPEN_FOR * max_z chance(x, z) * (u(z) - u(best point known to hold)).
+
+Points that are out make no point safer, since nobody knows yet what comes of them; while one is out, no
+other look is made for what it could open.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.acquisition.rules import Acquisition, Decision, chosen
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.limits import Limit, LimitWarning
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.predictions import View
+
+OPEN_FOR = 5.0
+"""So many decisions are taken to profit from what a look opens."""
+
+BEYOND = 4.0
+"""Factor on the deviation where readings have not halved it: there it is that of other places, which may be
+alike because they are near to each other."""
+
+FEW = 5
+"""Until so many places are read, nothing is known of the unit: limits are not known to hold out there."""
+
+POOL = 512
+"""Points that are compared as looks and as what they could open, where there are more."""
+
+
+@dataclass(frozen=True)
+class OutcomeBeliefs:
+    """What is believed of an outcome at the time of a decision.
+
+    Attributes
+    ----------
+    limit : Limit
+    domain : Domain
+    seen : Observations
+        Its readings.
+    view : View
+    joint : callable
+        Beliefs about points (m, d) together.
+    """
+
+    limit: Limit
+    domain: Domain
+    seen: Observations
+    view: View
+    joint: Callable[[Array], JointPosterior]
+
+    @cached_property
+    def places(self) -> int:
+        """How many points have been read."""
+        return len(np.unique(self.seen.X, axis=0))
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's distribution: the unit of the outcome is learned, too."""
+        return float(max(self.places - 1, 1))
+
+    @cached_property
+    def reach(self) -> float:
+        """Half of the largest deviation: where it is larger, readings have said little."""
+        X = points_of(self.domain, np.random.default_rng(0))
+        return 0.5 * float(self.view.reward(X)[1].max())
+
+    def probability(self, X: Array) -> Array:
+        """Probability (m,) that the limit holds at points (m, d)."""
+        mean, deviation = self.view.reward(X)
+        beyond = BEYOND if self.places >= FEW else math.inf
+        deviation = np.where(deviation > self.reach, beyond * deviation, deviation)
+        return self.limit.probability_of(mean, deviation, self.degrees)
+
+    def opening(self, X: Array, looks: Array, closed: Array) -> Array:
+        """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
+        joint = self.joint(X)
+        moves, variance = joint.answers(closed.tolist())
+        noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
+        covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
+        moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
+        return self.limit.probability_after(
+            joint.mean[closed], joint.deviation[closed], moved, self.degrees
+        )
+
+
+def spare(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
+    """By how much every limit holds with more than its probability at points (m, d), shape (m,)."""
+    more = [each.probability(X) - each.limit.probability for each in outcomes]
+    return np.asarray(np.min(more, axis=0))
+
+
+def points_of(domain: Domain, rng: np.random.Generator) -> Array:
+    """All points of a domain, or many of them at random."""
+    if isinstance(domain, Candidates) and len(domain) <= POOL:
+        return domain.X
+    return domain.sample(POOL, rng)
+
+
+def where_limits_hold(
+    domain: Domain,
+    free: Available | None,
+    outcomes: Sequence[OutcomeBeliefs],
+    own: np.random.Generator,
+) -> tuple[Available | None, Array, bool]:
+    """What may be played of what is available, where the limits are likeliest to hold, and if they do."""
+    allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
+    likeliest = allowed.best(lambda X: spare(outcomes, X), own)[None]
+    holds = bool(spare(outcomes, likeliest)[0] >= 0)
+    within = narrowed(domain, free, lambda X: spare(outcomes, X) >= 0) if holds else free
+    return within, likeliest, holds
+
+
+def play_within(
+    rule: Acquisition,
+    decision: Decision,
+    outcomes: Sequence[OutcomeBeliefs],
+    start: Array,
+    rng: np.random.Generator,
+    own: np.random.Generator,
+) -> tuple[Array, int]:
+    """As `rule.choose`, among the points that are known to satisfy all limits.
+
+    Parameters
+    ----------
+    rule : Acquisition
+    decision : Decision
+    outcomes : sequence of OutcomeBeliefs
+    start : array of shape (s, d)
+        Points to start from that were not played yet: they come first.
+    rng, own : numpy.random.Generator
+        Of the rule, and of what is looked for here.
+    """
+    count = 1 if decision.n is None else decision.n
+    if len(start):
+        return start[np.arange(count) % len(start)], 0
+    unread = [each.limit.name for each in outcomes if len(each.seen) == 0]
+    if unread:
+        warnings.warn(
+            f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points to "
+            "start from, or tell readings",
+            LimitWarning,
+            stacklevel=6,
+        )
+        return chosen(rule, decision, rng)
+
+    free = decision.available
+    within, likeliest, holds = where_limits_hold(decision.domain, free, outcomes, own)
+    if not holds:
+        chances = ", ".join(
+            f"{each.limit.name} {each.probability(likeliest)[0]:.2g}" for each in outcomes
+        )
+        warnings.warn(
+            f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
+            f"probability: the play is where it is likeliest ({chances})",
+            LimitWarning,
+            stacklevel=6,
+        )
+        return np.repeat(likeliest, count, axis=0), 0
+    try:
+        X, looks = chosen(rule, replace(decision, available=within), rng)
+    except NothingAvailableError:  # there is so little of it that points at random miss it
+        return np.repeat(likeliest, count, axis=0), 0
+    if within is not free and len(X) == 1 and len(decision.pending) == 0:
+        X = look_at_the_edge(decision, outcomes, X, own)
+    return X, looks
+
+
+def look_at_the_edge(
+    decision: Decision, outcomes: Sequence[OutcomeBeliefs], best: Array, own: np.random.Generator
+) -> Array:
+    """The point (1, d) to play instead of `best` (1, d) for what it could open; or `best`."""
+    domain, free = decision.domain, decision.available
+    X = points_of(domain, own)
+    if isinstance(domain, Candidates) and X is domain.X:
+        row = int(domain.index(best)[0])
+    else:
+        X, row = np.concatenate([best, X]), 0
+    upper = decision.view.upper_bound(X, decision.beta)
+    chances = [(each.probability(X), each.limit.probability) for each in outcomes]
+    available = np.ones(len(X), dtype=bool) if free is None else free(X)
+    known = available & np.all([chance >= least for chance, least in chances], axis=0)
+    may = available & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
+    gain = upper - upper[row]
+    known[row] = True
+    looks, closed = np.flatnonzero(known), np.flatnonzero(may & ~known & (gain > 0))
+    if len(closed) == 0:
+        return best
+    opened = math.prod(each.opening(X, looks, closed) for each in outcomes)
+    worth = gain[looks] + OPEN_FOR * (opened * gain[closed]).max(axis=1)
+    here = int(np.flatnonzero(looks == row)[0])
+    there = int(worth.argmax())
+    return best if worth[there] <= worth[here] else X[looks[there]][None]
