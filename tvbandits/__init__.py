@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tvbandits.core.clock import Clock
     from tvbandits.core.files.archive import SavedFileError
     from tvbandits.core.files.saving import load
+    from tvbandits.core.limits import Limit, LimitWarning
     from tvbandits.core.observations import Observations
     from tvbandits.core.parameters import Integer
     from tvbandits.core.protocols import (
@@ -60,6 +61,7 @@ _HOMES = {
     "core.clock": ("Clock",),
     "core.files.archive": ("SavedFileError",),
     "core.files.saving": ("load",),
+    "core.limits": ("Limit", "LimitWarning"),
     "core.observations": ("Observations",),
     "core.parameters": ("Integer",),
     "core.protocols": (
@@ -98,6 +100,8 @@ __all__ = [
     "ExpertUnavailableError",
     "Info",
     "Integer",
+    "Limit",
+    "LimitWarning",
     "NothingAvailableError",
     "Nystrom",
     "Observations",

@@ -39,9 +39,10 @@ from tvbandits.bandit.told import (
     noted,
     readings_at,
     still_out,
+    values_and_variance,
     visited_with,
 )
-from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
+from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
 from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.parameters import has_names
@@ -194,9 +195,15 @@ class Bandit:
 
     @property
     def history(self) -> pd.DataFrame:
-        """What was told, answered and asked: time, coordinates, reward, variance, source, kind."""
+        """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
+
+        With limits also what was read of each outcome, and how many limits that violates, its noise included.
+        """
         state = self._state
-        return history_of(state.domain, state.rewards, state.answers, state.failed, state.pending)
+        read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
+        return history_of(
+            state.domain, state.rewards, state.answers, state.failed, state.pending, read
+        )
 
     @in_turn
     def predict(
@@ -540,7 +547,15 @@ class Bandit:
         beliefs, state = self._outcome(name), self._state.outcomes[name]
         recipe = beliefs.recipe
         more = checked_told(
-            recipe.domain, recipe.noise_variance, state.pending, 1.0, told.X, values, told.t, None, name
+            recipe.domain,
+            recipe.noise_variance,
+            state.pending,
+            1.0,
+            told.X,
+            values,
+            told.t,
+            None,
+            name,
         )
         rng = generator_of(state.random)
         state = beliefs._with_rewards(state, more, rng)
@@ -574,10 +589,12 @@ class Bandit:
         return consulting.joint_beliefs(self._recipe, self._model, state, X, now, now)
 
     def _start(self, state: State, free: Available | None) -> Array:
-        """Points to start from that are available and were not played yet, shape (s, d)."""
-        played = np.concatenate([state.visited, state.pending.X])
-        new = [x for x in map(np.array, self._recipe.safe) if not (x == played).all(axis=1).any()]
-        start = np.array(new).reshape(-1, self._recipe.domain.dimension)
+        """Points to start from that are available, with an outcome not read there, shape (s, d)."""
+        read = [each.rewards.X for each in state.outcomes.values()]
+        start = np.array(self._recipe.safe).reshape(-1, self._recipe.domain.dimension)
+        known = [(start[:, None] == X).all(axis=2).any(axis=1) for X in read]
+        out = (start[:, None] == state.pending.X).all(axis=2).any(axis=1)
+        start = start[~(np.all(known, axis=0) | out)]
         return start if free is None or not len(start) else start[free(start)]
 
     @in_turn
@@ -589,6 +606,7 @@ class Bandit:
         variance: ArrayLike | None = None,
         *,
         to: ArrayLike | None = None,
+        outcomes: Mapping[str, ArrayLike] | None = None,
     ) -> Info:
         """Put other rewards in the place of those that were told: a slip of the pen, a revised reading.
 
@@ -609,6 +627,8 @@ class Bandit:
             Noise variance of the rewards; that of what was told by default.
         to : float or array of shape (n,), optional
             The right times, where those were wrong.
+        outcomes : mapping of str to array of shape (n,), optional
+            What was read of them in truth, by name, where something was.
 
         Raises
         ------
@@ -626,7 +646,19 @@ class Bandit:
         [0.2 0.5]
         """
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
-        self._state = self._retold(told)
+        before, points, rows = readings_at(self._recipe, self._state, X, t)
+        right = dict(outcomes or {})
+        for name, values in right.items():
+            self._outcome(name)
+            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
+
+        def change(name: str, read: ToldReadings, there: Index, which: Array) -> ToldReadings:
+            more = {"y": np.asarray(right[name])[which]} if name in right else {}
+            return read.with_rows(there, t=told.t[rows][which], **more)
+
+        made = self._retold(self._state, told)
+        made = replace(made, outcomes=self._outcomes_retold(points, before.t[rows], change))
+        self._state = made
         return self._state.info
 
     @in_turn
@@ -654,13 +686,35 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, _, rows = readings_at(self._recipe, self._state, X, t)
-        self._state = self._retold(told.without(rows))
+        told, points, rows = readings_at(self._recipe, self._state, X, t)
+        made = self._retold(self._state, told.without(rows))
+        outcomes = self._outcomes_retold(
+            points, told.t[rows], lambda _, read, there, __: read.without(there)
+        )
+        self._state = replace(made, outcomes=outcomes)
         return self._state.info
 
-    def _retold(self, readings: ToldReadings) -> State:
+    def _outcomes_retold(
+        self,
+        X: Array,
+        t: Array,
+        change: Callable[[str, ToldReadings, Index, Array], ToldReadings],
+    ) -> dict[str, State]:
+        """The outcomes, with other readings where something was read of points (n, d) at times (n,)."""
+        made = dict(self._state.outcomes)
+        for name, beliefs in self._outcomes.items():
+            read = ToldReadings.of(made[name], beliefs.recipe.noise_variance)
+            plays = np.column_stack([read.X, read.t])
+            same = (np.column_stack([X, t])[:, None] == plays).all(axis=2)
+            which = same.any(axis=1)
+            if which.any():
+                there = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
+                made[name] = beliefs._retold(made[name], change(name, read, there, which))
+        return made
+
+    def _retold(self, state: State, readings: ToldReadings) -> State:
         """The state that these readings lead to."""
-        state, model = self._state, self._model
+        model = self._model
         rng = generator_of(state.random)
         made, known = first_state(self._recipe, rng), 0
         about = np.maximum.accumulate(state.answers.t)
@@ -682,7 +736,7 @@ class Bandit:
         info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
         questions = replace(state.questions, pool=made.questions.pool)
         return replace(
-            made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
+            made, outcomes=state.outcomes, pending=state.pending, asked_for=out, questions=questions, random=state.random,
             expert=state.expert, info=replace(info, told=len(made.rewards), failed=len(made.failed)),
         )  # fmt: skip
 

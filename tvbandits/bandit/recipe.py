@@ -198,6 +198,9 @@ class Recipe:
         names = [limit.name for limit in limits]
         if len(set(names)) < len(names):
             raise ValueError(f"limits must be on different outcomes, got {', '.join(names)}")
+        columns = {f"x{j}" for j in range(self.domain.dimension)} | COLUMNS
+        if taken := set(names) & (columns | set(getattr(self.domain, "names", ()))):
+            raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         safe = [] if len(self.safe) == 0 else self.domain.check(self.safe, "safe").tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
@@ -228,6 +231,9 @@ class Recipe:
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
+
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations"}
+"""Of a history; what an outcome is called stands beside them."""
 
 _PARTS = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),

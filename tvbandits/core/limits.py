@@ -82,7 +82,7 @@ class Limit:
         Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
         """
         low, high = self.bounds
-        deviation = np.maximum(deviation, 1e-300)
+        deviation = np.clip(deviation, 1e-300, 1e300)
         return np.asarray(
             stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
         )
