@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
@@ -45,6 +45,7 @@ from tvbandits.bandit.told import (
 from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
 from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.files.saving import save_value
+from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
@@ -435,6 +436,36 @@ class Bandit:
             taken=out.X[out.t == now],
             available=free,
         )
+
+    def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
+        """The same bandit, which plays only where limits on further outcomes are known to hold.
+
+        Parameters
+        ----------
+        limits : sequence of Limit
+        safe : array of shape (s, d), optional
+            Points to start from, five or more: they come first.
+
+        Raises
+        ------
+        ValueError
+            If `limits` or `safe` cannot be used.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, Limit, policies
+        >>> sites = Candidates([[0.0], [1.0], [2.0], [3.0]])
+        >>> quiet = Limit("noise_level", at_most=60, noise_variance=1.0)
+        >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01).with_limits([quiet], safe=[[0.0], [1.0]])
+        >>> for t in (1, 2):
+        ...     X = bandit.ask(t)
+        ...     info = bandit.tell(X, X[:, 0], t, outcomes={"noise_level": 40.0 + X[:, 0]})
+        >>> print(bandit.history[["time", "x0", "noise_level", "violations"]])
+           time   x0  noise_level  violations
+        0   1.0  0.0         40.0           0
+        1   2.0  1.0         41.0           0
+        """
+        return Bandit.from_state(replace(self._recipe, limits=limits, safe=safe), self.state)
 
     @in_turn
     def tell(

@@ -36,8 +36,8 @@ BEYOND = 4.0
 """Factor on the deviation where readings have not halved it: there it is that of other places, which may be
 alike because they are near to each other."""
 
-FEW = 5
-"""Until so many places are read, nothing is known of the unit: limits are not known to hold out there."""
+FEW, BEYOND_FEW = 5, 1e3
+"""Until so many places are read, nothing is known of the unit, and no limit is known to hold out there."""
 
 POOL = 512
 """Points that are compared as looks and as what they could open, where there are more."""
@@ -83,7 +83,7 @@ class OutcomeBeliefs:
     def probability(self, X: Array) -> Array:
         """Probability (m,) that the limit holds at points (m, d)."""
         mean, deviation = self.view.reward(X)
-        beyond = BEYOND if self.places >= FEW else math.inf
+        beyond = BEYOND if self.places >= FEW else BEYOND_FEW
         deviation = np.where(deviation > self.reach, beyond * deviation, deviation)
         return self.limit.probability_of(mean, deviation, self.degrees)
 
