@@ -30,9 +30,8 @@ def plain_trajectory(
         mean, sd = beliefs.predict(sites.X, t)
         degrees = max(len(np.unique(beliefs.state.rewards.X, axis=0)) - 1, 1)
         quantile = stats.t(degrees).ppf(limit.probability)
-        little = sd > sd.max() / 2
-        known = mean + quantile * sd * np.where(little, 4.0, 1.0) <= limit.at_most
-        may = mean - quantile * sd * np.where(little, 4.0, 1.0) <= limit.at_most
+        known = mean + quantile * sd <= limit.at_most
+        may = mean - quantile * sd <= limit.at_most
         (x,) = bandit.ask(t, among=known)
         x = opening(sites, limit, bandit, beliefs, t, x, known, may & ~known, quantile)
         rows.append(x)

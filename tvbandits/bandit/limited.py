@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.special import stdtrit
+
 from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.acquisition.rules import Acquisition, Decision, chosen
 from tvbandits.core.arrays import Array
@@ -32,12 +34,8 @@ from tvbandits.gp.posteriors.predictions import View
 OPEN_FOR = 5.0
 """So many decisions are taken to profit from what a look opens."""
 
-BEYOND = 4.0
-"""Factor on the deviation where readings have not halved it: there it is that of other places, which may be
-alike because they are near to each other."""
-
-FEW, BEYOND_FEW = 5, 1e3
-"""Until so many places are read, nothing is known of the unit, and no limit is known to hold out there."""
+FEW = 5
+"""Of fewer places the unit of an outcome is not known."""
 
 POOL = 512
 """Points that are compared as looks and as what they could open, where there are more."""
@@ -75,27 +73,33 @@ class OutcomeBeliefs:
         return float(max(self.places - 1, 1))
 
     @cached_property
-    def reach(self) -> float:
-        """Half of the largest deviation: where it is larger, readings have said little."""
-        X = points_of(self.domain, np.random.default_rng(0))
-        return 0.5 * float(self.view.reward(X)[1].max())
+    def unit(self) -> float:
+        """Factor on deviations: few places, which may be alike, do not tell the unit of an outcome.
+
+        Until some are read, half of the largest deviation reaches from their mean to the limit.
+        """
+        if self.places >= FEW:
+            return 1.0
+        low, high = self.limit.bounds
+        mean = float(self.seen.y.mean())
+        widest = float(self.view.reward(points_of(self.domain, np.random.default_rng(0)))[1].max())
+        reached = 0.5 * widest * float(stdtrit(self.degrees, self.limit.probability))
+        return max(1.0, min(high - mean, mean - low) / reached)
 
     def probability(self, X: Array) -> Array:
         """Probability (m,) that the limit holds at points (m, d)."""
         mean, deviation = self.view.reward(X)
-        beyond = BEYOND if self.places >= FEW else BEYOND_FEW
-        deviation = np.where(deviation > self.reach, beyond * deviation, deviation)
-        return self.limit.probability_of(mean, deviation, self.degrees)
+        return self.limit.probability_of(mean, self.unit * deviation, self.degrees)
 
     def opening(self, X: Array, looks: Array, closed: Array) -> Array:
         """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
-        joint = self.joint(X)
+        joint, unit = self.joint(X), self.unit
         moves, variance = joint.answers(closed.tolist())
         noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
         covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
         moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
         return self.limit.probability_after(
-            joint.mean[closed], joint.deviation[closed], moved, self.degrees
+            joint.mean[closed], unit * joint.deviation[closed], unit * moved, self.degrees
         )
 
 

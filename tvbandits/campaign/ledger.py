@@ -7,7 +7,7 @@ to import and to compute.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
+from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
 
 OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
 """What it has in common with the state of a bandit."""
+
+
+def outcomes_in(given: Mapping[str, Any]) -> dict[str, Array] | None:
+    """What a row says of further outcomes, by name."""
+    said = given.get("outcomes")
+    return None if said is None else {name: numbers(values) for name, values in said.items()}
 
 
 class KeepingOnRecord(NamedTuple):
@@ -60,8 +67,10 @@ class Ledger:
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance
+    domain, noise_variance, limits
         As of the recipe.
+    outcomes : mapping of Limit to Observations
+        What was read of the outcomes that have limits.
     rewards, answers, failed, pending, time, asked_for
         As of a bandit's state.
     questions, cost : int, float
@@ -88,6 +97,7 @@ class Ledger:
     cost: float
     asking: KeepingOnRecord
     tells_only: bool
+    outcomes: Mapping[Limit, Observations] = field(default_factory=dict)
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
@@ -104,6 +114,7 @@ class Ledger:
             plain = saved.word("recipe", "confidence") == "Fixed" and not any(
                 saved.word("recipe", part) for part in ("learn", "reset")
             )
+            limits = saved.value("recipe", "limits")
             return cls(
                 seq=snapshot.seq,
                 head=snapshot.head,
@@ -115,6 +126,10 @@ class Ledger:
                 cost=saved.value(*queries, "total_cost"),
                 asking=keeping,
                 tells_only=plain and pool is None and not asks,
+                outcomes={
+                    limit: saved.value("state", "outcomes", limit.name, "rewards")
+                    for limit in limits
+                },
             )
 
     def at(self, replayer: Replayer) -> Ledger:
@@ -126,6 +141,7 @@ class Ledger:
             head=replayer.head,
             open=tuple(replayer.open),
             **{name: getattr(state, name) for name in OF_STATE},
+            outcomes={limit: state.outcomes[limit.name].rewards for limit in self.outcomes},
             questions=state.info.queries.total_asked,
             cost=state.info.queries.total_cost,
         )
@@ -175,7 +191,7 @@ class Ledger:
             return self._answered({**body, "variance": noise}, replaces=False)
         if kind == "questions":
             return replace(self, questions=self.questions + len(body["got"]))
-        if kind in ("corrected", "retracted"):
+        if kind in ("corrected", "retracted") and not self.outcomes:
             X, t = self._points(body["X"]), optional(body["t"])
             if kind == "retracted":
                 readings, _, rows = readings_at(self, self, X, t)
@@ -204,7 +220,17 @@ class Ledger:
             t,
             variance,
         )
-        return replace(self, **noted(self, told))
+        read = dict(self.outcomes)
+        said = outcomes_in(given) or {}
+        for limit in self.outcomes:
+            values = said.pop(limit.name, None)
+            if values is not None:
+                place = self.domain, limit.noise_variance, self.pending, 1.0
+                more = checked_told(*place, told.X, values, told.t, None, limit.name).rewards
+                read[limit] = read[limit].append(more)
+        if said:
+            raise ValueError(f"there is no limit on {', '.join(said)}")
+        return replace(self, outcomes=read, **noted(self, told))
 
     def _consulted(self, body: Mapping[str, Any]) -> Ledger:
         """Once the expert has been asked, and has answered or was away."""

@@ -361,6 +361,7 @@ def _glance(facts: Facts) -> str:
             ("failed", status.failed),
             ("out", status.pending),
             ("answers", status.answers),
+            *([("limits violated", status.violations)] if facts.campaign.recipe.limits else []),
             ("cost", float(status.cost)),
             (f"left to lose at most{facts.unit}, width {facts.width:g}", facts.most_regret),
             ("stations in trouble", troubled),
