@@ -73,8 +73,8 @@ def half_density(log_density: Array, squares: Array, variance: float) -> Array: 
 
 def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
     """Some models of a network or of a function."""
-    models = tuple(filter(keep, getattr(rule, name)()))
-    return rule, name, lambda: models
+    made = getattr(rule, name)
+    return rule, name, lambda *dimension: tuple(filter(keep, made(*dimension)))
 
 
 ENSEMBLE = ensemble.FilterEnsemble
@@ -101,7 +101,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         only(lambda each: not each.smooth, "function_settings"),
     ),
     "lasting width": ((rules, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "search for seasons": ((seasons, "diary_of", lambda _: None),),
+    "search for seasons": ((seasons.SeasonSearch, "of", lambda _: None),),
     "every fourth question": (
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
     ),

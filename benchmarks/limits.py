@@ -81,7 +81,7 @@ class Simple:
         """Keep the reward and a reading of the outcome."""
         limit, rng = self.problem.limit, np.random.default_rng([self.problem.seed, int(t)])
         level = self.problem.outcomes(X, t)[limit.name][0]
-        level += limit.noise_variance**0.5 * rng.standard_normal()
+        level += (limit.noise_variance or 0.0) ** 0.5 * rng.standard_normal()
         self.rows.append([*X[0].tolist(), float(t), float(y[0]), float(level)])
 
 
@@ -135,7 +135,9 @@ def main() -> None:
         known = table[[name.endswith("knows") for name in table.index]].min()
         print(f"\n{problem.name}, {given.seeds} seeds\n{table.round(3).to_string()}")
         times = ours["regret_later"] / known["regret_later"]
-        print(f"regret after step {FIRST}, times that of the best that knows: {times:.2f}", flush=True)
+        print(
+            f"regret after step {FIRST}, times that of the best that knows: {times:.2f}", flush=True
+        )
         if given.out:
             pd.concat(kept).to_csv(given.out, index=False)
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -92,7 +92,7 @@ class BumpAndWall(UnderALimit):
 
     @cached_property
     def drawn(self) -> tuple[Array, Array]:
-        """a and b, p and q."""
+        """A and b, p and q."""
         rng = self.rng()
         return rng.uniform(0.8, 1.25, 2), rng.uniform(0.0, 2 * np.pi, 2)
 
@@ -232,6 +232,8 @@ class QuietNetwork(UnderALimit):
 
 PROBLEMS = (
     NamedProblem("bump-and-wall", BumpAndWall, "a bump that wanders towards a wall that wanders"),
-    NamedProblem("heat-pump", HeatPump, "a compressor that may be so hot, while the weather changes"),
+    NamedProblem(
+        "heat-pump", HeatPump, "a compressor that may be so hot, while the weather changes"
+    ),
     NamedProblem("quiet-network", QuietNetwork, "places of a network that may be so loud"),
 )

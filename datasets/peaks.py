@@ -191,7 +191,7 @@ class MovingPeaks(Drawn):
 class GeneralisedMovingPeaks(Drawn):
     """The generalised moving peaks benchmark (arXiv 2106.06174): rotated, irregular, asymmetric peaks.
 
-    f(x) = max_i h_i - sqrt(y^T W_i y) with y = T_i(R_i (x - c_i)) on [-100, 100]^d, W_i diagonal, and
+    f(x) = max_i h_i - sqrt(y^T W_i y) with y = T_i(R_i (x - c_i)) on [-50, 50]^d, W_i diagonal, and
     T(y) = sign(y) exp(log|y| + tau (sin(eta_a log|y|) + sin(eta_b log|y|))), with one pair of eta for
     positive numbers and another for negative ones. At a change centres move by `shift` in a uniform
     direction; h (30 to 70, deviation 7), w (1 to 12, 1), the angle (-pi to pi, pi/9), tau (0 to 0.4,
@@ -234,8 +234,8 @@ class GeneralisedMovingPeaks(Drawn):
 
     @cached_property
     def domain(self) -> Box:
-        """[-100, 100]^d."""
-        return Box(np.array([[-100.0, 100.0]] * self.dimension))
+        """[-50, 50]^d."""
+        return Box(np.array([[-50.0, 50.0]] * self.dimension))
 
     kernel: ClassVar[None] = None
     variation: ClassVar[None] = None
@@ -248,11 +248,11 @@ class GeneralisedMovingPeaks(Drawn):
         angle = walk(rng.uniform(-np.pi, np.pi, m), changes, np.pi / 9, (-np.pi, np.pi), rng)
         centres = np.empty((changes, m, d))
         turns = np.empty((changes, m, d, d))
-        centres[0], turns[0] = rng.uniform(-100, 100, (m, d)), np.eye(d)
+        centres[0], turns[0] = rng.uniform(-50, 50, (m, d)), np.eye(d)
         for k in range(changes):
             if k:
                 moved = centres[k - 1] + self.shift * _units((m, d), rng)
-                centres[k], turns[k] = reflected(moved, -100.0, 100.0), turns[k - 1]
+                centres[k], turns[k] = reflected(moved, -50.0, 50.0), turns[k - 1]
             for i in range(m):
                 turns[k, i] = _turned(turns[k, i], float(angle[k, i]))
         return {

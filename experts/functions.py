@@ -66,6 +66,8 @@ class SimulatorExpert:
         added = added_noise(self.problem) if self.variance is None else self.variance
         object.__setattr__(self, "_added", added)
         variance = self.problem.noise_variance if self.variance is None else self.variance
+        if variance is None:
+            raise ValueError("variance must be given: nobody knows the noise of the problem")
         object.__setattr__(self, "variance", noise_variance_number("variance", variance))
         object.__setattr__(self, "cost", not_negative("cost", self.cost))
         whole_number("seed", self.seed, at_least=0)

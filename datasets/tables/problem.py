@@ -87,8 +87,8 @@ class TableProblem(OnCandidates):
         What rows and pictures call the problem.
     unit : str
         Unit of the reward.
-    noise_variance : float
-        Noise variance of a told reward (unit of reward squared); positive.
+    noise_variance : float or None
+        Noise variance of a told reward (unit of reward squared); None: policies learn it.
     kernel : scikit-learn kernel, optional
         Recommended prior over points; None: fitted on a first sample.
     labels : tuple of A str, optional
@@ -120,7 +120,7 @@ class TableProblem(OnCandidates):
     points: Array
     name: str
     unit: str
-    noise_variance: float
+    noise_variance: float | None
     kernel: Any | None = None
     labels: tuple[str, ...] = ()
     summary: str = ""
@@ -148,14 +148,15 @@ class TableProblem(OnCandidates):
             function("redraw", self.redraw, "a function of a seed, or None")
         if self.kernel is not None:
             of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
-        variance = noise_variance_number("noise_variance", self.noise_variance)
+        if self.noise_variance is not None:
+            variance = noise_variance_number("noise_variance", self.noise_variance)
+            object.__setattr__(self, "noise_variance", variance)
         if self.added_noise is not None:
             not_negative("added_noise", self.added_noise)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "points", domain.X)
-        object.__setattr__(self, "noise_variance", variance)
         object.__setattr__(self, "domain", domain)
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.players import SITES
 from tests.helpers.players import tides as value
 from tvbandits import Bandit, Candidates, Recipe, policies
-from tvbandits.acquisition.rules import LastingBound
+from tvbandits.acquisition.rules import LastingBound, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
@@ -48,7 +48,7 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
     H = filters.layout.rows(every)
     ahead = filters.moved(1.0)
     given = H @ ahead.covariance[0] @ H.T
-    told = model.white + own
+    told = model.nugget + own
     rounded = math.exp(TENTH * round(math.log(told) / TENTH))
     F = np.zeros((LATER, *ahead.covariance[0].shape))
     for k in range(LATER):
@@ -109,7 +109,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     made = bandit()
     played(made, 25)
     mattered = np.zeros(2, dtype=bool)
-    for t in np.arange(26.0, 46.0):
+    for t in np.arange(26.0, 66.0):
         made.ask(t - 0.5)  # and its reward is never told
         known = made._model.conditioned(made.state, t, np.random.default_rng(0)).posterior
         assert isinstance(known, EnsemblePosterior)
@@ -117,9 +117,9 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.cross_covariance(at, at)
         noise = known.pending_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
-        among = C[np.ix_(rows, rows)] + np.diag(noise + known.white)
+        among = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
         left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
-        share = lasting_share(known.bank, t)
+        share = lasting_share(known.ensemble, t)
         best, *others = (
             int((mean[:, 0] + 2.0 * width * np.sqrt(each)).argmax())
             for width, each in ((share, left), (1.0, left), (share, variance))
@@ -140,9 +140,16 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
         assert bandit(**other).recipe.learn is not None
     assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
-    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(65.0)[:, None])):
+    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(2001.0)[:, None])):
         made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
+
+
+def test_many_candidates_are_played_with_a_functions_models_and_the_whole_deviation() -> None:
+    made = policies.adaptive_gp_ucb(Candidates(np.arange(65.0)[:, None]), None, 0.01)
+    assert made.recipe.posterior == ModelEnsemble("both", season="find")
+    assert isinstance(made.recipe.acquisition, UpperConfidenceBound)
+    assert made.recipe.learn is None
 
 
 def test_both_are_a_networks_models_and_a_functions() -> None:
@@ -150,15 +157,13 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     played(made, 2)
     known = made.state.posterior
     assert isinstance(known, EnsemblePosterior)
-    assert known.bank.settings == network_settings() + function_settings()
-    assert known.bank.powers == FilterEnsemble.of(SITES.X, 0.01).powers
-    assert known.bank.guess == GUESS_OF_A_FUNCTION
-    many = policies.adaptive_gp_ucb(
-        Candidates(np.arange(65.0)[:, None]), None, 0.01, posterior=ModelEnsemble("both")
-    )
+    assert known.ensemble.settings == network_settings() + function_settings(SITES.dimension)
+    assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
+    assert known.ensemble.guess == GUESS_OF_A_FUNCTION
+    many = policies.adaptive_gp_ucb(Candidates(np.arange(65.0)[:, None]), None, 0.01)
     played(many, 2)
     assert isinstance(many.state.posterior, EnsemblePosterior)
-    assert many.state.posterior.bank.settings == function_settings()
+    assert many.state.posterior.ensemble.settings == function_settings()
 
 
 def test_it_needs_a_bank() -> None:
@@ -170,7 +175,9 @@ def test_models_are_a_word_or_a_list() -> None:
     with pytest.raises(ValueError, match="settings must be models, \"both\" or None, got 'each'"):
         ModelEnsemble("each")  # type: ignore[arg-type]
     for wrong in ((), ("both",), 5, [1.0], network_settings()[0]):
-        with pytest.raises(ValueError, match=r"settings must be models \(Setting\), at least one"):
+        with pytest.raises(
+            ValueError, match=r"settings must be models \(ModelSpec\), at least one"
+        ):
             ModelEnsemble(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="season=24 and settings"):
         ModelEnsemble(network_settings(), season=24)

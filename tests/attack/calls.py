@@ -36,6 +36,7 @@ INSIDE = frozenset(
     forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
     forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
     gp.kernels.additive.box_kernel gp.kernels.additive.extent_of
+    gp.kernels.additive.joint_box_kernel
     gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern gp.kernels.structure
     policies.baselines
     gp.kernels.terms policies.PlotStyle policies.Policy policies.Setting

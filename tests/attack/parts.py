@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
-import tvbandits
+from tests.helpers.modules import modules
 from tvbandits.gp.kernels import space_time
 
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -35,10 +33,7 @@ def classes() -> Iterator[type]:
 
     A protocol says what a class should be able to do, and does nothing.
     """
-    for info in pkgutil.walk_packages(tvbandits.__path__, "tvbandits."):
-        if info.name.endswith(".__main__"):
-            continue
-        module = importlib.import_module(info.name)
+    for module in modules():
         for _, cls in inspect.getmembers(module, inspect.isclass):
             if cls.__module__ == module.__name__ and not getattr(cls, "_is_protocol", False):
                 yield cls

@@ -18,7 +18,6 @@ def test_attacks_are_found() -> None:
         "bandits",
         "campaigns",
         "interruptions",
-        "machine",
         "redirects",
         "saved_files",
         "worlds",

@@ -63,7 +63,7 @@ def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
 def bank_of(bandit: Bandit) -> FilterEnsemble:
     posterior = bandit.state.posterior
     assert isinstance(posterior, EnsemblePosterior)
-    return posterior.bank
+    return posterior.ensemble
 
 
 def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
@@ -207,7 +207,7 @@ def test_info_says_which_models_carry_weight() -> None:
     about = bandit.info.model
     assert len(about.members) > 1
     assert 0 < sum(weight for weight, _ in about.members) <= 1.0 + 1e-12
-    assert 0 < about.white < about.scale
+    assert 0 < about.nugget < about.scale
     assert abs(about.centre - 5.0) < 3.0
     assert bandit.info.posterior.in_use == 12 + 24
     assert len(bandit.history) >= 36

@@ -41,7 +41,7 @@ def test_it_is_a_bandit_under_limits_that_outlives_its_process(tmp_path: Path) -
     with begun(tmp_path / "campaign.db") as campaign:
         for t in range(1, 8):
             X = campaign.ask(t)
-            assert (X == twin.ask(t)).all()
+            assert (twin.ask(t) == X).all()
             level = {"noise_level": 50.0 + 3.0 * X[:, 0]}
             campaign.tell(X, X[:, 0], t, outcomes=level)
             twin.tell(X, X[:, 0], t, outcomes=level)

@@ -130,7 +130,7 @@ def test_python_takes_names_and_dates(command: Command) -> None:
 def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(8), "--among", "AQ05"))
     out = fine(command("status", "c.db"))
-    assert "out: AQ05 (asked 0 min ago);" in out
+    assert "pending: AQ05 (asked 0 min ago);" in out
     assert "overdue" not in out
     tell(command, "AQ02", 21.0, 9)
     line = "tvbandits campaign drop c.db --site AQ05"
@@ -139,7 +139,7 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
         (row,) = campaign.out.to_dict("records")
         assert (row["place"], row["t"]) == ("AQ05", 8.0)
         assert row["who"] == campaign.journal()[0].who
-    assert fine(command(*line.split()[2:])) == "dropped; 0 out\n"
+    assert fine(command(*line.split()[2:])) == "dropped; 0 pending\n"
 
 
 def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:

@@ -83,8 +83,8 @@ def test_a_day_of_a_technician(command: Command, place: Path) -> None:
     assert out.strip() in ("north", "mill", "south", "east")
     assert fine(command("ask", place, "--at", "2024-01-01 08:00", "--key", "first")) == out
     told = ("tell", place, "--site", out.strip(), "--reward", 0.5, "--at", "2024-01-01 08:00")
-    assert fine(command(*told, "--who", "anna")) == "1 brought, new; 1 told, 0 out\n"
-    assert fine(command(*told)) == "1 brought, known already; 1 told, 0 out\n"
+    assert fine(command(*told, "--who", "anna")) == "1 brought, new; 1 told, 0 pending\n"
+    assert fine(command(*told)) == "1 brought, known already; 1 told, 0 pending\n"
     with Campaign.open(place) as campaign:
         assert [(row.kind, row.key) for row in campaign.journal()] == [
             ("asked", "first"),
@@ -139,7 +139,7 @@ def test_an_extra_that_is_not_there_is_one_line() -> None:
 
 def test_dropping(command: Command, place: Path) -> None:
     site = fine(command("ask", place, "--at", 1)).strip()
-    assert fine(command("drop", place, "--site", site)) == "dropped; 0 out\n"
+    assert fine(command("drop", place, "--site", site)) == "dropped; 0 pending\n"
 
 
 TABLE = """time;site;reward;variance;who
@@ -151,7 +151,7 @@ TABLE = """time;site;reward;variance;who
 
 def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> None:
     Path("day.csv").write_text(TABLE)
-    assert fine(command("tell", place, "--csv", "day.csv")) == "3 brought, new; 2 told, 0 out\n"
+    assert fine(command("tell", place, "--csv", "day.csv")) == "3 brought, new; 2 told, 0 pending\n"
     again = command("tell", place, "--csv", "day.csv", "--format", "json")
     assert objects(fine(again)) == [{"brought": 3, "new": False, "told": 2}]
     with Campaign.open(place) as campaign:
@@ -170,7 +170,7 @@ def test_two_readings_of_one_site_at_one_time_need_keys(command: Command, place:
     said = command("tell", place, "--csv", "day.csv")
     assert (said.status, "stands in row 1 already: give each a key" in said.err) == (2, True)
     Path("day.csv").write_text(rows.format("a", "c"))
-    assert fine(command("tell", place, "--csv", "day.csv")) == "3 brought, new; 3 told, 0 out\n"
+    assert fine(command("tell", place, "--csv", "day.csv")) == "3 brought, new; 3 told, 0 pending\n"
     assert "known already; 3 told" in fine(command("tell", place, "--csv", "day.csv"))
     with Campaign.open(place) as campaign:
         assert campaign.state.rewards.y.tolist() == [0.5, 3.0, 0.75]
@@ -195,7 +195,7 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command, place: Pat
     fine(command("new", "box.db", "--config", "box.toml"))
     site = fine(command("ask", "box.db", "--at", 1)).strip()
     said = command("tell", "box.db", "--site", site, "--reward", 1, "--at", 1)
-    assert fine(said) == "1 brought, new; 1 told, 0 out\n"
+    assert fine(said) == "1 brought, new; 1 told, 0 pending\n"
     for x in ("0.12345678", "0.12345679"):
         fine(command("tell", place.parent / "box.db", "--site", f"{x},1", "--reward", x, "--at", 2))
 
@@ -257,7 +257,7 @@ def test_status_is_a_line(command: Command, played: Path) -> None:
     out = fine(command("status", played, "--best"))
     assert out.startswith(line.rstrip("\n") + "; best: ")
     found = re.fullmatch(
-        r"4 told, out: (\w+) \(asked 0 min ago\); 0 questions asked; "
+        r"4 told, pending: (\w+) \(asked 0 min ago\); 0 questions asked; "
         r"last at 2024-01-01 04:00:00; best: (\w+)\n",
         out,
     )

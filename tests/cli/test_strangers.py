@@ -12,6 +12,7 @@ import pytest
 from tests.helpers.commands import Command, Said, commands
 from tvbandits import Campaign, Candidates, policies
 from tvbandits.bandit.recipe import Recipe
+from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import KEYS, options_of
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.policies.registry import POLICIES
@@ -114,16 +115,23 @@ def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "variance"), [("noise_sd = 0.5", 0.25), ("noise_variance = 0.5", 0.5)]
+    ("said", "variance"),
+    [
+        ("noise_sd = 0.5", 0.25),
+        ("noise_variance = 0.5", 0.5),
+        ("noise_variance = 'none'", None),
+        ("noise_sd = 'none'", None),
+        ("", None),
+    ],
 )
-def test_noise_is_said_by_its_name(command: Command, said: str, variance: float) -> None:
+def test_noise_is_said_by_its_name(command: Command, said: str, variance: float | None) -> None:
     Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
     fine(command("campaign", "new", "c.db", "--config", "c.toml"))
     with Campaign.open("c.db") as campaign:
         assert campaign.recipe.noise_variance == variance
 
 
-@pytest.mark.parametrize("said", ["noise = 0.5", "", "noise_sd = 1\nnoise_variance = 1"])
+@pytest.mark.parametrize("said", ["noise = 0.5", "noise_sd = 1\nnoise_variance = 1"])
 def test_noise_alone_is_refused_with_both_names(command: Command, said: str) -> None:
     Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
     error = wrong(command("campaign", "new", "c.db", "--config", "c.toml"))
@@ -228,7 +236,7 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
     for t in range(1, 4):
         place = fine(command("campaign", "ask", "c.db", "--at", t)).strip()
         out = fine(reading(command, "tell", place, "--reward", t, "--at", t))
-        assert out == f"1 brought, new; {t} told, 0 out\n"
+        assert out == f"1 brought, new; {t} told, 0 pending\n"
     best = fine(command("campaign", "status", "c.db", "--best")).strip().partition("best: ")[2]
     assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
     Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
@@ -257,7 +265,7 @@ def test_a_point_of_a_box_can_be_given_back(command: Command) -> None:
     fine(command("campaign", "new", "c.db", "--config", "b.toml"))
     place = fine(command("campaign", "ask", "c.db", "--at", 1)).strip()
     out = fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
-    assert out.endswith("1 told, 0 out\n")
+    assert out.endswith("1 told, 0 pending\n")
 
 
 def test_a_season_is_left_out_by_a_word(command: Command) -> None:
@@ -318,9 +326,28 @@ def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> Non
         assert len(campaign.ask(1)) >= 1
 
 
+def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
+    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
+    assert "\n# noise_sd = 0.1  # standard deviation" in Path("campaign.toml").read_text()
+    with Campaign.open("c.db") as campaign:
+        for t in range(1, 5):
+            X = campaign.ask(t)
+            campaign.tell(X, [float(t)] * len(X), t)
+            with pytest.raises(ConflictError, match="told already") as again:
+                campaign.tell(X, [float(t)] * len(X), t)
+            assert again.value.same
+        noise = campaign.info.model.noise
+        assert noise is not None
+        assert noise.readings == 4
+        assert campaign.status.told == 4
+    assert f"noise variance: {noise}" in fine(command("campaign", "status", "c.db", "--best"))
+    said = json.loads(fine(command("campaign", "status", "c.db", "--best", "--format", "json")))
+    assert said["noise_variance"]["readings"] == 4
+
+
 def test_what_is_recommended_is_had(command: Command) -> None:
     out = fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb:budget=1,season=24"))
-    assert "fill in sites and noise_sd" in out
+    assert "fill in sites, and then" in out
     assert not Path("c.db").exists()
     assert "budget = 1.0" in Path("campaign.toml").read_text()
     fine(command("campaign", "new", "c.db", "--config", "campaign.toml"))

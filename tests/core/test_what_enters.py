@@ -9,10 +9,8 @@ from __future__ import annotations
 import decimal
 import enum
 import fractions
-import importlib
 import inspect
 import math
-import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tvbandits
+from tests.helpers.modules import modules
 from tvbandits.core.arrays import (
     LARGEST_TIME,
     LARGEST_VALUE,
@@ -234,12 +232,12 @@ BAD_NUMBERS: list[Any] = [
 
 
 def parts() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for module in pkgutil.walk_packages(tvbandits.__path__, "tvbandits."):
-        name = module.name.removeprefix("tvbandits.")
+    for module in modules():
+        name = module.__name__.removeprefix("tvbandits.")
         if not name.startswith(ATTACKED) or "mqtt" in name:
             continue
-        for called, part in vars(importlib.import_module(module.name)).items():
-            ours = inspect.isclass(part) and part.__module__ == module.name
+        for called, part in vars(module).items():
+            ours = inspect.isclass(part) and part.__module__ == module.__name__
             if not ours or called.startswith("_") or issubclass(part, BaseException | enum.Enum):
                 continue
             if getattr(part, "_is_protocol", False) or issubclass(part, tuple | dict):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import doctest
-import importlib
 import inspect
-import pkgutil
 from pathlib import Path
 
 import pytest
 
 import tvbandits
 from docs.making.public_names import public_names
+from tests.helpers.modules import modules
 
 PARSER = doctest.DocTestParser()
 SECTION = "\nExamples\n--------\n"
@@ -74,21 +73,11 @@ def test_a_public_example_runs_alone(
     assert run(PUBLIC[name].partition(SECTION)[2], name) > 0
 
 
-MODULES = [
-    "tvbandits",
-    *(
-        info.name
-        for info in pkgutil.walk_packages(tvbandits.__path__, "tvbandits.")
-        if not info.name.endswith(".__main__")
-    ),
-]
-
-
 def other_examples() -> list[doctest.DocTest]:
     """Docstrings with examples that are not public: of methods, of modules, of what stands behind."""
     finder, found = doctest.DocTestFinder(), {}
-    for module in MODULES:
-        for each in finder.find(importlib.import_module(module)):
+    for module in (tvbandits, *modules()):
+        for each in finder.find(module):
             if each.examples and each.name not in WITH_EXAMPLES:
                 found[each.name] = each
     return list(found.values())

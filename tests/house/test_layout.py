@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import pkgutil
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -12,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import tvbandits
+from tests.helpers.modules import modules
 from tests.places import ROOT
 
 ORDER = [
@@ -305,13 +305,8 @@ def test_experts_and_datasets_stand_in_the_package() -> None:
         assert (ROOT / "tvbandits" / name).resolve() == ROOT / name
 
 
-def everything() -> list[ModuleType]:
-    walked = pkgutil.walk_packages(tvbandits.__path__, "tvbandits.")
-    return [importlib.import_module(found.name) for found in walked if "__main__" not in found.name]
-
-
 def test_no_name_shadows_a_module() -> None:
-    packages = [module for module in everything() if hasattr(module, "__path__")]
+    packages = [module for module in modules() if hasattr(module, "__path__")]
     assert len(packages) > 20
     for outer in (tvbandits, *packages):
         for found in pkgutil.iter_modules(outer.__path__):

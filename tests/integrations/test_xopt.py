@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,3 +124,9 @@ def test_xopt_plays_on_ten_minutes_of_its_own_example() -> None:
     for _ in range(30):
         X.step()
     assert X.data["y"].iloc[-10:].mean() < 0.05
+
+
+def test_the_example_follows_the_machine(tmp_path: Path) -> None:
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "xopt_run.py"))
+    assert example["main"](tmp_path) < 0.02  # points at random lose 0.36
+    assert (tmp_path / "xopt_run.png").stat().st_size > 0

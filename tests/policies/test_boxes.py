@@ -116,3 +116,23 @@ def test_an_interval_keeps_its_features() -> None:
     for d, kind in ((1, StateSpace), (2, Exact)):
         bandit = policies.adaptive_gp_ucb(Box(np.array([[0.0, 1.0]] * d)), None, 0.01)
         assert type(bandit.recipe.posterior) is kind
+
+
+def sum_of_waves(X: np.ndarray, t: float) -> np.ndarray:
+    return np.asarray(np.sin(8.0 * X + 0.1 * t).sum(axis=1))
+
+
+def one_bump(X: np.ndarray, t: float) -> np.ndarray:
+    return np.asarray(np.exp(-((X - 0.3 - 0.004 * t) ** 2).sum(axis=1) / 0.2))
+
+
+@pytest.mark.parametrize(("reward", "best"), [(sum_of_waves, 0), (one_bump, 1)])
+def test_rewards_decide_whether_coordinates_add_up(reward: Any, best: int) -> None:
+    box, rng = Box(np.array([[0.0, 1.0]] * 3)), np.random.default_rng(0)
+    bandit = policies.adaptive_gp_ucb(box, None, 1e-4)
+    for t in range(1, 61):
+        X = box.sample(1, rng)
+        bandit.tell(X, reward(X, t), t)
+    learned = bandit.state.model.learned
+    assert learned is not None
+    assert learned.best == best

@@ -68,6 +68,7 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
 
 EXAMPLES = {
     "largest_batch": "7",
+    "noise_variance": "none",
     "confidence": "1.5",
     "posterior": "exact",
     "mean": "0.5",
@@ -220,5 +221,5 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     assert load(name) is HALVING
     known = gathered([*POLICIES.values(), HALVING])
     assert list(known)[-1] == "halving"
-    assert list(known["halving"].parameters) == ["life", "confidence"]
+    assert list(known["halving"].parameters) == ["noise_variance", "life", "confidence"]
     assert documented(halving)["seed"]

@@ -50,6 +50,7 @@ from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
+from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.queries.asking import show
@@ -164,6 +165,7 @@ class Bandit:
         recipe = self._recipe
         parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
         parts += [("aging", self._state.model.aging), ("width", recipe.confidence)]
+        parts += [("noise variance", self.noise)]
         return as_html("Bandit", [*parts, *self._state.summary])
 
     @property
@@ -190,6 +192,21 @@ class Bandit:
         return self._state.info
 
     @property
+    def noise(self) -> NoiseEstimate:
+        """The noise variance of a reward told without one: as given, or learned, with its doubt.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
+        >>> info = bandit.tell([[0.0]] * 4, [0.2, 0.5, 0.4, 0.3], 1)
+        >>> print(bandit.noise.low < bandit.noise.variance < bandit.noise.high)
+        True
+        """
+        known = self._model.noise_variance(self._state)
+        return self._state.model.noise or NoiseEstimate(known, known, known)
+
+    @property
     def pending(self) -> Array:
         """Points asked and not yet told, in the order they were asked, shape (k, d)."""
         return self._state.pending.X.copy()
@@ -198,13 +215,12 @@ class Bandit:
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
 
-        With limits also what was read of each outcome, and how many limits that violates, its noise included.
+        With limits also what was read of each outcome, and how many limits that violates: as read.
         """
-        state = self._state
+        state, known = self._state, self._model.known
+        rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        return history_of(
-            state.domain, state.rewards, state.answers, state.failed, state.pending, read
-        )
+        return history_of(state.domain, rewards, answers, state.failed, state.pending, read)
 
     @in_turn
     def predict(
@@ -428,7 +444,7 @@ class Bandit:
             domain=recipe.domain,
             view=self._model.view(state, now),
             beta=min(beta, most) if informed and most is not None else beta,
-            noise_variance=recipe.noise_variance,
+            noise_variance=self._model.noise_variance(state),
             batching=batching,
             n=n,
             pending=out.X[heard],
@@ -494,7 +510,7 @@ class Bandit:
             The times of the rewards; older ones than the latest are welcome. By default the time that
             each point was asked for, and one unit after the latest time told where it was not.
         variance : float or array of shape (n,), optional
-            Noise variance of the rewards; the recipe's by default.
+            Noise variance of the rewards; by default the recipe's, or what is learned.
         outcomes : mapping of str to array of shape (n,), optional
             What else was read, for the limits, by name; NaN, or no such name: not read.
 
@@ -531,7 +547,7 @@ class Bandit:
         expert = None if recipe.asking is None else recipe.asking.expert
         if expert is not None:
             if len(told.rewards):
-                show(expert, told.rewards)
+                show(expert, self._model.known(state, told.rewards))
             if consulting.due_after_tell(recipe, before, state, told):
                 about = consulting.about_after_tell(state, told.latest)
                 state = consulting.with_answers_of_the_expert(
@@ -543,10 +559,11 @@ class Bandit:
     def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
         """The state once it knows what was told."""
         model = self._model
+        rewards = model.known(state, told.rewards)
         errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(self._recipe, state, told.rewards, model.expected, errors)
-        spent = state.spent + model.information(state, told.rewards)
-        state = model.reset_at_events(state, told.rewards, rng)
+        calibration = calibrated(self._recipe, state, rewards, model.expected, errors)
+        spent = state.spent + model.information(state, rewards)
+        state = model.reset_at_events(state, rewards, rng)
         before = len(state.rewards)
         visited = visited_with(state.visited, told.X)
         before_ask = self._recipe.consult == "before ask"
@@ -617,7 +634,7 @@ class Bandit:
 
     def _joint(self, state: State, now: float, X: Array) -> JointPosterior:
         """What is believed of points (m, d) together, and of readings at once."""
-        return consulting.joint_beliefs(self._recipe, self._model, state, X, now, now)
+        return consulting.joint_beliefs(self._model, state, X, now, now)
 
     def _start(self, state: State, free: Available | None) -> Array:
         """Points to start from that are available, with an outcome not read there, shape (s, d)."""

@@ -152,7 +152,7 @@ def pool_of(
     beliefs = None
     if getattr(asking.plan, "looks_at_posterior", True) and len(points):
         state = model.conditioned(state, decision, rng)
-        beliefs = joint_beliefs(recipe, model, state, points, about, decision)
+        beliefs = joint_beliefs(model, state, points, about, decision)
     pool = Pool(
         points,
         len(state.rewards),
@@ -180,13 +180,13 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
 
 
 def joint_beliefs(
-    recipe: Recipe, model: Model, state: State, points: Array, about: float, decision: float
+    model: Model, state: State, points: Array, about: float, decision: float
 ) -> JointPosterior:
     """Of a state that is conditioned for a decision, in the unit of reward."""
     view, posterior = model.view(state, decision), state.posterior
     assert posterior is not None  # it is conditioned
     stated = state.questions.variance
-    noise = recipe.noise_variance if stated is None else stated
+    noise = model.noise_variance(state) if stated is None else stated
     own = posterior.lookahead(points, about, model.beta(state), noise)
     if own is not None:
         return own
@@ -258,7 +258,9 @@ def with_answers(asking: Asking, state: State, fresh: Observations, refused: int
 def _with_answers(questions: Questions, fresh: Observations) -> Questions:
     if len(fresh) == 0:
         return questions
-    return replace(questions, informed=True, variance=float(np.median(fresh.variance)))
+    variance = float(np.median(fresh.variance))
+    stated = questions.variance if np.isnan(variance) else variance
+    return replace(questions, informed=True, variance=stated)
 
 
 def _checked_rows(rows: Any, size: int) -> Any:

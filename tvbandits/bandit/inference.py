@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import Situation
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import ModelInfo, ModelState, PosteriorInfo, State, generator_of
+from tvbandits.bandit.recipe import Recipe, learned_noise
+from tvbandits.bandit.state import ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
-from tvbandits.forgetting.aging import Ages, Constant, Paced, has_pace
+from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
-from tvbandits.gp.fitting import standardisation
+from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
@@ -74,8 +74,23 @@ class Model:
         self._self_learning = recipe.posterior.self_learning
         self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
-        self._known: tuple[_Conditioned, ...] = ()
+        self._latest: tuple[_Conditioned, ...] = ()
         self._forewarning = CostWarning()
+
+    def noise_variance(self, state: State) -> float:
+        """Of a reward without one of its own: the recipe's, or what was learned."""
+        learned = state.model.noise
+        if learned is not None:
+            return learned.variance
+        assert self._recipe.noise_variance is not None  # else it is learned
+        return self._recipe.noise_variance
+
+    def known(self, state: State, seen: Observations) -> Observations:
+        """Observations with the noise variance that was learned, where they have none."""
+        return seen.with_noise(self.noise_variance(state))
+
+    def _aging(self, state: State) -> Aging:
+        return at_noise(state.model.aging, self.noise_variance(state))
 
     def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         """The state with its posterior speaking about the time `now`.
@@ -84,11 +99,11 @@ class Model:
         time conditions once.
         """
         before = rng.bit_generator.state
-        known = next((each for each in self._known if each.is_of(state, now, before)), None)
+        known = next((each for each in self._latest if each.is_of(state, now, before)), None)
         if known is None:
             made, view = self._conditioned(state, now, rng)
             known = _Conditioned(state, now, before, rng.bit_generator.state, made, view)
-            self._known = (known, *self._known[: KEPT - 1])
+            self._latest = (known, *self._latest[: KEPT - 1])
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
         seconds = {**state.info.seconds, **about.seconds}
@@ -116,7 +131,7 @@ class Model:
                 now=now,
                 previous=state.posterior,
                 rng=rng,
-                noise_variance=self._recipe.noise_variance,
+                noise_variance=self.noise_variance(state),
             )
         else:
             in_use, effective_size = posterior.size, float(posterior.size)
@@ -146,8 +161,8 @@ class Model:
         every, effective, used = self._aged(state, now)
         model = state.model
         if learns:
-            noise = self._recipe.noise_variance
-            scaled = standardisation.learn(model.scaling, model.kernel, every, used, noise)
+            least = self.noise_variance(state)
+            scaled = standardisation.learn(model.scaling, model.kernel, every, used, least)
             if scaled is not model.scaling:
                 state = replace(state, model=replace(model, scaling=scaled))
         used = np.logical_and(used, self._remembered(state, every))
@@ -160,7 +175,7 @@ class Model:
         """
         if not _ages_nothing(state):
             return None
-        for known in self._known:
+        for known in self._latest:
             was, posterior = known.of, known.made.posterior
             continued = None if posterior is None else posterior.continued
             if (
@@ -176,7 +191,8 @@ class Model:
             if told.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
                 continue
             fresh = told.append(state.answers.take(slice(len(was.answers), None)))
-            rows = self._data(state, self._signed(fresh), fresh.variance)
+            fresh = self._signed(self.known(state, fresh))
+            rows = self._data(state, fresh, fresh.variance)
             made = continued(rows, now)
             if made is not None:
                 return made
@@ -193,7 +209,7 @@ class Model:
 
     def view(self, state: State, now: float) -> View:
         """What a conditioned state says about the time `now`."""
-        for known in self._known:
+        for known in self._latest:
             made = known.made
             same = made.posterior is state.posterior and made.model is state.model
             if same and known.now == now and made.calibration is state.calibration:
@@ -211,7 +227,7 @@ class Model:
             scale=scaled.scale,
             origin=origin,
             now=now,
-            white=state.posterior.nugget,
+            nugget=state.posterior.nugget,
             widening=state.calibration.widening,
         )
 
@@ -269,8 +285,8 @@ class Model:
         assert state.posterior is not None  # it is conditioned
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
-        made_with = np.full(len(out), self._recipe.noise_variance)
-        noise = model.scaling.in_prior_units(model.aging(made_with, ages))
+        made_with = np.full(len(out), self.noise_variance(state))
+        noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
         here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
         return state.posterior.pending_noise(here, then, ages.age, noise)
 
@@ -311,25 +327,38 @@ class Model:
         return state
 
     def learned(self, state: State, before: int) -> State:
-        """The state once it has learned kernel or pace, if that falls due after `before` rewards."""
-        every = self._recipe.learn
-        if every is None or not every.due(before, len(state.rewards)):
+        """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
+        every, now = self._recipe.learn, len(state.rewards)
+        if state.model.noise is not None and noise.due(before, now):
+            state = self._with_noise(state)
+        if every is None or not every.due(before, now):
             return state
         started = time.perf_counter()
         state = self._refitted(state, every) if self._space_time else self._paced(state)
         seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
         return replace(state, info=replace(state.info, seconds=seconds))
 
+    def _with_noise(self, state: State) -> State:
+        """With the noise variance that everything told and answered suggests."""
+        found = learned_noise(self._recipe, state.rewards.append(state.answers))
+        about = replace(state.info.model, noise=found)
+        return replace(
+            state,
+            model=replace(state.model, noise=found),
+            posterior=None,
+            info=replace(state.info, model=about),
+        )
+
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self._recipe
-        scaled, rewards = model.scaling, self._signed(state.rewards)
+        scaled, rewards = model.scaling, self._signed(self.known(state, state.rewards))
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             told = np.ones(len(rewards), dtype=bool)
-            noise = recipe.noise_variance
-            scaled = standardisation.learn(scaled, model.kernel, rewards, told, noise)
-        pace = learned_pace(model.aging, model.kernel, rewards, scaled.anchor, scaled.scale)
+            least = self.noise_variance(state)
+            scaled = standardisation.learn(scaled, model.kernel, rewards, told, least)
+        pace = learned_pace(self._aging(state), model.kernel, rewards, scaled.anchor, scaled.scale)
         if pace is None or not has_pace(model.aging):
             return state
         aged = model.aging.at_pace(pace)
@@ -348,7 +377,7 @@ class Model:
             return state
         scaled = model.scaling
         if recipe.mean == "online":
-            scaled = standardisation.standard(kept, recipe.noise_variance)
+            scaled = standardisation.standard(kept, self.noise_variance(state))
         learned = refit(
             every,
             recipe.kernel,
@@ -363,7 +392,7 @@ class Model:
         about = replace(state.info.model, fits=learned.fits, terms=terms)
         return replace(
             state,
-            model=ModelState(scaled, learned.kernel, model.aging, learned),
+            model=replace(model, scaling=scaled, kernel=learned.kernel, learned=learned),
             posterior=None,
             info=replace(state.info, model=about),
         )
@@ -381,12 +410,12 @@ class Model:
     def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
         """Observations, larger being better, their effective variances, and which are in use."""
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        # Not behind the rewards themselves, where the next ones go.
         seen = state.rewards
         if len(state.answers.y):
-            seen = seen.take(slice(None)).append(state.answers)
+            seen = seen.joined(state.answers)
+        seen = self.known(state, seen)
         seen = seen if self._sign > 0 else self._signed(seen)
-        effective = np.asarray(state.model.aging(seen.variance, Ages.of(seen, latest)))
+        effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "

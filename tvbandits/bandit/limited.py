@@ -1,10 +1,10 @@
 """Where the limits hold at the time of a decision, and what a look at the edge of that could open.
 
-A point may be played where every limit holds with its probability (SafeOpt, Sui et al. 2015). Where a look
-would open most is found as by its expanders, which have a value here: with the chance that a reading at x
-makes it known that z may be played, and the upper bounds u of the reward, the play is the x of the largest
+A point may be played where every limit holds with its probability (SafeOpt, Sui et al. 2015). Its
+expanders, points at the edge whose readings would open others, have a value here: with the chance that a
+reading at x makes it known that z may be played, and upper bounds u of the reward, what is played is
 
-    u(x) + OPEN_FOR * max_z chance(x, z) * (u(z) - u(best point known to hold)).
+    argmax_x u(x) + OPEN_FOR * max_z chance(x, z) * (u(z) - u(best point known to hold)).
 
 Points that are out make no point safer, since nobody knows yet what comes of them; while one is out, no
 other look is made for what it could open.
@@ -103,10 +103,10 @@ class OutcomeBeliefs:
         )
 
 
-def spare(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
-    """By how much every limit holds with more than its probability at points (m, d), shape (m,)."""
-    more = [each.probability(X) - each.limit.probability for each in outcomes]
-    return np.asarray(np.min(more, axis=0))
+def share(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
+    """Probability over what it must be, of the limit with the least of it, at points (m, d)."""
+    shares = [each.probability(X) / each.limit.probability for each in outcomes]
+    return np.asarray(np.min(shares, axis=0))
 
 
 def points_of(domain: Domain, rng: np.random.Generator) -> Array:
@@ -122,11 +122,11 @@ def where_limits_hold(
     outcomes: Sequence[OutcomeBeliefs],
     own: np.random.Generator,
 ) -> tuple[Available | None, Array, bool]:
-    """What may be played of what is available, where the limits are likeliest to hold, and if they do."""
+    """What may be played of what is available, where limits are likeliest to hold, and if they do."""
     allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-    likeliest = allowed.best(lambda X: spare(outcomes, X), own)[None]
-    holds = bool(spare(outcomes, likeliest)[0] >= 0)
-    within = narrowed(domain, free, lambda X: spare(outcomes, X) >= 0) if holds else free
+    likeliest = allowed.best(lambda X: share(outcomes, X), own)[None]
+    holds = bool(share(outcomes, likeliest)[0] >= 1.0)
+    within = narrowed(domain, free, lambda X: share(outcomes, X) >= 1.0) if holds else free
     return within, likeliest, holds
 
 

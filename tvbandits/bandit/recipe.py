@@ -36,6 +36,7 @@ from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.calibration import IntervalCalibration
+from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
@@ -58,8 +59,9 @@ class Recipe:
     kernel : scikit-learn kernel
         Prior covariance of the reward: over points, or over [point, time] where it is built from
         `OnSpace`, `OnTime` or `Drift`. See `mean` for its unit.
-    noise_variance : float
-        Noise variance of a reward told without a variance of its own (unit of reward squared).
+    noise_variance : float or None
+        Noise variance of a reward told without a variance of its own (unit of reward squared). None: it
+        is learned (`gp.fitting.noise`), at every doubling of the number of rewards up to 256.
     aging : Aging
         Effective noise variance of an old observation.
     posterior : Exact, Nystrom, StateSpace or ModelEnsemble
@@ -119,7 +121,7 @@ class Recipe:
 
     domain: Domain
     kernel: Any
-    noise_variance: float
+    noise_variance: float | None
     aging: Aging = field(default_factory=Constant)
     posterior: Exact | Nystrom | StateSpace | ModelEnsemble = field(default_factory=Exact)
     confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
@@ -221,7 +223,8 @@ class Recipe:
         )
 
     def _check_numbers(self) -> None:
-        noise_variance_number("noise_variance", self.noise_variance)
+        if self.noise_variance is not None:
+            noise_variance_number("noise_variance", self.noise_variance)
         check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
@@ -277,7 +280,9 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         visited=none.X,
         time=None,
         asked_for=None,
-        model=ModelState(_first_scaling(recipe), recipe.kernel, recipe.aging),
+        model=ModelState(
+            _first_scaling(recipe), recipe.kernel, recipe.aging, noise=learned_noise(recipe, none)
+        ),
         posterior=None,
         questions=Questions(CandidatePool.none()),
         random=rng.bit_generator.state,
@@ -290,7 +295,7 @@ def state_for(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
         state = replace(state, model=replace(state.model, scaling=_first_scaling(recipe)))
-    state = _with_kernel_of(recipe, _with_aging_of(recipe, state))
+    state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.kernel == state.model.kernel)
     )
@@ -314,6 +319,33 @@ def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State
         first = first_state(beliefs, np.random.default_rng(0))
         made[limit.name] = first if state is None else state_for(beliefs, state)
     return made
+
+
+def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
+    """The noise that observations suggest, those without a variance of their own; None: it is given."""
+    if recipe.noise_variance is not None:
+        return None
+    mean = None if isinstance(recipe.mean, str) else recipe.mean
+    if np.isnan(seen.variance).any():
+        return estimated_noise(recipe.kernel, seen, mean)
+    points = recipe.domain.sample(32, np.random.default_rng(0))
+    prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
+    return first_guess(1.0 if mean is None else float(np.mean(prior)))
+
+
+def _with_noise_of(recipe: Recipe, state: State) -> State:
+    """`state` with the recipe's noise variance, or with what was learned of it."""
+    given = recipe.noise_variance
+    if given is None:
+        if state.model.noise is not None:
+            return state
+        noise = learned_noise(recipe, state.rewards.append(state.answers))
+        return replace(state, model=replace(state.model, noise=noise))
+    learned, model = state.model.noise, replace(state.model, noise=None)
+    rewards, answers = state.rewards.with_noise(given), state.answers.with_noise(given)
+    same = learned is None or learned.variance == given
+    posterior = state.posterior if same else None
+    return replace(state, rewards=rewards, answers=answers, model=model, posterior=posterior)
 
 
 def _first_scaling(recipe: Recipe) -> Scaling:

@@ -17,6 +17,7 @@ from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.fitting.calibration import IntervalCalibration
+from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
@@ -70,12 +71,14 @@ class ModelInfo:
         The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
         How many times everything older was forgotten at an event.
-    white : float
+    nugget : float
         Deviation of what an ensemble has found to be new at every place at every time; 0 elsewhere.
-    members : tuple of pairs (weight, Setting)
+    members : tuple of pairs (weight, ModelSpec)
         The models of an ensemble that count most; empty elsewhere.
     widening : float
         Factor on the deviations shown, above 1 where a learned kernel or an ensemble was over-confident.
+    noise : NoiseEstimate or None
+        The noise variance of a reward, where it is learned.
     """
 
     centre: float = 0.0
@@ -84,9 +87,10 @@ class ModelInfo:
     pace: float = math.nan
     terms: tuple[Component, ...] = ()
     resets: int = 0
-    white: float = 0.0
+    nugget: float = 0.0
     members: tuple[tuple[float, ModelSpec], ...] = ()
     widening: float = 1.0
+    noise: NoiseEstimate | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ class Info:
             ("in use", self.posterior.in_use),
             ("centre", self.model.centre),
             ("scale", self.model.scale),
+            *([("noise variance", str(self.model.noise))] if self.model.noise else []),
             *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
             *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),
         ]
@@ -254,12 +259,15 @@ class ModelState:
     aging : Aging
     learned : Learned or None
         What fits of the kernel have come to.
+    noise : NoiseEstimate or None
+        The noise of a reward; None, where the recipe says it.
     """
 
     scaling: Scaling
     kernel: Any
     aging: Aging
     learned: Learned | None = None
+    noise: NoiseEstimate | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

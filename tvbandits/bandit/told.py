@@ -97,7 +97,7 @@ def decision_time(before: Record) -> float:
 
 def checked_told(
     domain: Domain,
-    noise_variance: float,
+    noise_variance: float | None,
     pending: Plays,
     asked_for: float,
     X: ArrayLike,
@@ -111,8 +111,8 @@ def checked_told(
     Parameters
     ----------
     domain : Domain
-    noise_variance : float
-        Of a reward told without one of its own.
+    noise_variance : float or None
+        Of a reward told without one of its own; None: it has none (NaN).
     pending : Plays
         A point of these is told at the time it was asked for, if no time is given.
     asked_for : float
@@ -209,7 +209,7 @@ def kept_answers(
 
 
 def values_and_variance(
-    name: str, values: ArrayLike, n: int, variance: ArrayLike | None, otherwise: float
+    name: str, values: ArrayLike, n: int, variance: ArrayLike | None, otherwise: float | None
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
     # One number for several points would be one reading told as many.
@@ -217,7 +217,13 @@ def values_and_variance(
         as_values(values, 1, name, missing=True)
         raise ValueError(f"{name} must have shape ({n},), got ()")
     column = as_values(values, n, name, missing=True)
-    return column, np.full(n, float(otherwise)) if variance is None else as_variances(variance, n)
+    own = usual_variance(n, otherwise) if variance is None else as_variances(variance, n)
+    return column, own
+
+
+def usual_variance(n: int, noise_variance: float | None) -> Array:
+    """The variance of n readings without one of their own: NaN where it is learned."""
+    return np.full(n, np.nan if noise_variance is None else float(noise_variance))
 
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
@@ -304,7 +310,7 @@ class Played(Protocol):
         ...
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> float | None:
         """Of a reading that is told without one of its own."""
         ...
 
@@ -325,7 +331,7 @@ class ToldReadings:
     variance: Array
 
     @classmethod
-    def of(cls, state: Record, noise_variance: float) -> ToldReadings:
+    def of(cls, state: Record, noise_variance: float | None) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
         rewards, failed = state.rewards, state.failed
         after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
@@ -336,7 +342,7 @@ class ToldReadings:
             np.concatenate([rewards.X, failed.X])[order],
             np.concatenate([rewards.t, failed.t])[order],
             np.concatenate([rewards.y, np.full(n, np.nan)])[order],
-            np.concatenate([rewards.variance, np.full(n, noise_variance)])[order],
+            np.concatenate([rewards.variance, usual_variance(n, noise_variance)])[order],
         )
 
     def rows_of(self, X: Array, t: Array | None) -> Index:
@@ -377,7 +383,7 @@ class ToldReadings:
             if len(rows):
                 X, t, y, variance = self.X[rows], self.t[rows], self.y[rows], self.variance[rows]
                 read = ~np.isnan(y)
-                rewards = Observations(X[read], t[read], y[read], variance[read])
+                rewards = Observations.checked(X[read], t[read], y[read], variance[read])
                 yield Told(X, t, rewards, Plays(X[~read], t[~read]))
 
 
@@ -434,7 +440,7 @@ def told_again(
     asked_for = decision_time(state) if state.asked_for is None else state.asked_for
     noise, out = recipe.noise_variance, state.pending
     told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
-    given = np.broadcast_to(noise if variance is None else variance, len(told.t))
+    given = np.broadcast_to(usual_variance(1, noise) if variance is None else variance, len(told.t))
     values = np.asarray(y, dtype=np.float64).reshape(-1)
     known = ToldReadings.of(state, noise)
     found: list[int] = []
@@ -444,6 +450,6 @@ def told_again(
         read = there if np.isnan(values[i]) else there[~np.isnan(known.y[there])]
         found += read.tolist()[-1:]
         if not np.isnan(values[i]):  # a reading that failed adds nothing where one is on record
-            equal = np.array_equal(known.y[read[-1:]], values[[i]])
-            same = same and equal and bool(known.variance[read[-1]] == given[i])
+            pairs = (known.y[read[-1:]], values[[i]]), (known.variance[read[-1:]], given[[i]])
+            same = same and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
     return (known, np.array(found, dtype=np.int64), same) if found else None

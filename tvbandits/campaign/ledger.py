@@ -21,6 +21,7 @@ from tvbandits.bandit.told import (
     noted,
     readings_at,
     still_out,
+    usual_variance,
 )
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.rows import Row, optional, points
@@ -86,7 +87,7 @@ class Ledger:
     head: str
     open: tuple[Row, ...]
     domain: Domain
-    noise_variance: float
+    noise_variance: float | None
     rewards: Observations
     answers: Observations
     failed: Plays
@@ -187,7 +188,8 @@ class Ledger:
         if kind == "dropped":
             return replace(self, pending=self.pending.dropped(self._points(body["X"])))
         if kind == "answers" and body["t"] is not None:
-            noise = self.noise_variance if body["variance"] is None else body["variance"]
+            given = body["variance"]
+            noise = usual_variance(1, self.noise_variance) if given is None else given
             return self._answered({**body, "variance": noise}, replaces=False)
         if kind == "questions":
             return replace(self, questions=self.questions + len(body["got"]))

@@ -95,7 +95,9 @@ def status_of(ledger: Ledger, in_doubt: int) -> Status:
         failed=len(ledger.failed),
         pending=len(ledger.pending),
         answers=len(ledger.answers),
-        violations=sum(int((~limit.holds(read.y)).sum()) for limit, read in ledger.outcomes.items()),
+        violations=sum(
+            int((~limit.holds(read.y)).sum()) for limit, read in ledger.outcomes.items()
+        ),
         questions=ledger.questions,
         cost=ledger.cost,
         time=ledger.time,

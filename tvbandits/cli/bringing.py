@@ -104,7 +104,7 @@ def bring(
         count = _bring(verb, sites, readings, csv, yes)
         status = sites.campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
-        text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} out"
+        text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
         call.say(text, {"brought": len(readings), "new": count, "told": status.told})
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ def drop(call: Call, site: str | None) -> None:
     with call.opened() as sites:
         sites.campaign.drop(sites.point(site), key=call.key)
         left = sites.campaign.status.pending
-        call.say(f"dropped; {left} out", {"pending": left})
+        call.say(f"dropped; {left} pending", {"pending": left})
 
 
 def status(call: Call, *, best: bool = False) -> None:
@@ -202,7 +202,8 @@ def status(call: Call, *, best: bool = False) -> None:
         broken = f", {found.violations} limits violated" if sites.campaign.recipe.limits else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
-            f"{found.told} told{broken}, out: {said}; {found.questions} questions asked{cost}{doubt}; "
+            f"{found.told} told{broken}, pending: {said}; "
+            f"{found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "out": out}
@@ -211,6 +212,10 @@ def status(call: Call, *, best: bool = False) -> None:
                 sites.name(sites.campaign.recommend()) if found.told else "not known yet"
             )
             text += f"; best: {shown['best']}"
+            noise = sites.campaign.info.model.noise
+            if noise is not None:
+                shown["noise_variance"] = asdict(noise)
+                text += f"; noise variance: {noise}"
         call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
 
 

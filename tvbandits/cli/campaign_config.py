@@ -232,9 +232,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
     return made
 
 
-def _under_limits(
-    bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]
-) -> Bandit:
+def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]) -> Bandit:
     """The bandit under the limits of [[limits]], from the places that are safe on."""
     if said is None:
         return bandit
@@ -276,17 +274,18 @@ def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, An
     return found
 
 
-def _noise_variance(said: Mapping[str, Any], part: str = "policy") -> float:
-    """Of a reading, out of one of two keys."""
+def _noise_variance(said: Mapping[str, Any], part: str = "policy") -> float | None:
+    """Of a reading, out of one of two keys; without them, or with "none", it is learned."""
     if "noise" in said:
         raise ValueError(
             f"[{part}] noise = {said['noise']!r} could be either: say noise_sd, the standard deviation "
             "of a reading, or noise_variance, its square"
         )
     keys = [key for key in ("noise_variance", "noise_sd") if key in said]
-    if len(keys) != 1:
-        got = "both" if keys else "neither"
-        raise ValueError(f"[{part}] must say one of noise_variance and noise_sd, got {got}")
+    if len(keys) > 1:
+        raise ValueError(f"[{part}] must say one of noise_variance and noise_sd, got both")
+    if not keys or means_none(said[keys[0]], float | None):
+        return None
     value = positive_number(f"[{part}] {keys[0]}", said[keys[0]])
     return value**2 if keys == ["noise_sd"] else value
 
@@ -372,7 +371,7 @@ sites = {sites}  # a table with a column `site`; the others are coordinates, in 
 
 [policy]
 name = {name}
-noise_sd = {noise}  # standard deviation of a reading, in its unit; or noise_variance, its square
+{noise}  # standard deviation of a reading, in its unit; or noise_variance, its square{unknown}
 {length_scale}length_scale = 1.0  # in the unit of the coordinates; one, or one for each{learned}
 # kernel = "rbf"  # or "matern", with smoothness = 2.5
 # minimise = false
@@ -441,7 +440,8 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
         path=path,
         sites=_value(sites or "sites.csv"),
         name=_value(policy.name),
-        noise=_value(0.1 if noise_sd is None else noise_sd),
+        noise="# noise_sd = 0.1" if noise_sd is None else f"noise_sd = {_value(noise_sd)}",
+        unknown="; learned where it is left out" if noise_sd is None else "",
         length_scale="# " if learns else "",
         learned="; learned where it is left out" if learns else "",
         options="\n".join(lines),
@@ -468,8 +468,8 @@ def new(
             raise ValueError(f"{path}: there is something already; leave --policy out to use it")
         text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
         path.write_text(text, encoding="utf-8")
-        if draft.sites is None or draft.noise_sd is None:
-            print(f"{path} is written: fill in sites and noise_sd, and then")
+        if draft.sites is None:
+            print(f"{path} is written: fill in sites, and then")
             print(f"tvbandits campaign new {file} --config {path}")
             return
         print(f"{path} is written")

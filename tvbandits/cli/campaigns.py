@@ -79,7 +79,8 @@ def new_command(
     ] = None,
     sites: Annotated[str | None, typer.Option(help="With --policy: the table of sites.")] = None,
     noise_sd: Annotated[
-        float | None, typer.Option(help="With --policy: standard deviation of a reading.")
+        float | None,
+        typer.Option(help="With --policy: standard deviation of a reading; learned by default."),
     ] = None,
     expert: ByName = None,
     who: Who = None,

@@ -44,7 +44,8 @@ class Doubts:
         """Of a campaign as it is."""
         known = campaign.ledger
         times = [*known.rewards.t, *known.failed.t, *known.pending.t]
-        return cls(campaign, times, known.rewards.y.tolist(), float(known.noise_variance) ** 0.5)
+        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
+        return cls(campaign, times, known.rewards.y.tolist(), noise)
 
     def of_reading(self, X: Array, t: float | None, value: float) -> list[str]:
         """What is odd about it, in words."""

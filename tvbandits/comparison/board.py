@@ -122,15 +122,15 @@ class Ranks:
     problems: int
 
 
-def by_problem(rows: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
-    """Mean over steps and seeds, a line a problem and a column a policy.
+def by_problem(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean regret over steps and seeds, a line a problem and a column a policy.
 
     Only seeds that all policies of the problem have played count, so that policies are paired.
     """
-    return by_run(rows, column).dropna().groupby(level="problem", sort=False).mean()
+    return by_run(rows).dropna().groupby(level="problem", sort=False).mean()
 
 
-def ranks(table: pd.DataFrame, level: float = 0.05) -> Ranks:
+def ranks(table: pd.DataFrame) -> Ranks:
     """Mean ranks over the problems of a table (problems x policies), less being better ([De]).
 
     The critical difference is q sqrt(k (k + 1) / (6 N)), with the quantile q of the studentised range
@@ -142,7 +142,7 @@ def ranks(table: pd.DataFrame, level: float = 0.05) -> Ranks:
     mean = pd.Series(each.mean(axis=0), index=table.columns).sort_values(kind="stable")
     difference = p_value = math.nan
     if N > 1 and k > 1:
-        quantile = float(studentized_range.ppf(1 - level, k, np.inf)) / math.sqrt(2)
+        quantile = float(studentized_range.ppf(0.95, k, np.inf)) / math.sqrt(2)
         difference = quantile * math.sqrt(k * (k + 1) / (6 * N))
     if N > 1 and k > 2:
         p_value = float(friedmanchisquare(*values.T).pvalue)
@@ -174,9 +174,7 @@ def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
     return found.sort_values("times_the_best", ascending=False, kind="stable", ignore_index=True)
 
 
-def held_table(
-    rows: pd.DataFrame, problems: Mapping[str, Problem], *, parts: int = 2
-) -> pd.DataFrame:
+def held_table(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFrame:
     """Time-average regret of the held action of each run: problem, policy, seed, held_regret."""
     keys = ["problem", "policy", "seed"]
     runs = dict(iter(rows.groupby(keys, sort=False)))
@@ -191,7 +189,7 @@ def held_table(
                 {str(name): value for name, value in row.items()}
                 for row in runs[problem, policy, seed].to_dict(orient="records")
             ]
-            found[problem, policy, seed] = held_regret(realised, records, parts=parts)
+            found[problem, policy, seed] = held_regret(realised, records, parts=2)
     lines = [(*key, found[key]) for key in runs]
     return pd.DataFrame(lines, columns=[*keys, "held_regret"])
 

@@ -240,7 +240,7 @@ def _check_kind(problem: object) -> None:
 def _check_problem(label: str, problem: Problem) -> None:
     _check_kind(problem)
     noise = problem.noise_variance
-    if not (math.isfinite(noise) and noise > 0):
+    if noise is not None and not (math.isfinite(noise) and noise > 0):
         raise ValueError(f"{label}: noise_variance must be positive and finite, got {noise}")
     with np.errstate(all="ignore"):
         logarithms = getattr(problem.kernel, "theta", np.zeros(0))

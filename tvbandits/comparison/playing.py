@@ -261,6 +261,6 @@ def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
 
 def _bound(prepared: Prepared, step: int, beta: float) -> float:
     """The theorem's bound on the average regret, in the unit of reward."""
-    noise = prepared.problem.noise_variance / prepared.scale**2
+    noise = prepared.noise_variance / prepared.scale**2
     gain = float(prepared.gains[step - 1])
     return prepared.scale * regret_bound(step, beta, noise, gain)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.confidence import Confidence
+from tvbandits.bandit.told import usual_variance
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.keyed_noise import keyed_normal
@@ -18,6 +19,7 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Expert, Problem, added_noise
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.evidence import fit, information_gains
+from tvbandits.gp.fitting.noise import estimated_noise
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.policies import Setting
@@ -59,6 +61,9 @@ class Prepared:
         Forgetting rate of the TV-GP-UCB model, by log evidence on the first sample.
     gains : array of shape (horizon,)
         Maximum information gain of 1, 2, ... observations.
+    noise_variance : float
+        Of a reward: the problem's, or the estimate out of the first sample. Policies are told the
+        problem's alone.
     """
 
     label: str
@@ -70,6 +75,7 @@ class Prepared:
     variation: float
     epsilon: float
     gains: Array
+    noise_variance: float
 
     def setting(
         self, confidence: Confidence | None, expert: Callable[[Problem, int], Expert] | None
@@ -108,16 +114,20 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     if realise is not None:
         problem = realise(seed)
     sample = _first_sample(problem, seed, horizon)
+    noise_variance = problem.noise_variance
+    if noise_variance is None:
+        noise_variance = estimated_noise(_start(problem, sample), sample).variance
+        sample = sample.with_noise(noise_variance)
     kernel, epsilon = _fitted(problem, sample)
     learned = standardisation.learn(
         standardisation.Scaling(0.0, 1.0),
         kernel,
         sample,
         np.ones(len(sample), bool),
-        problem.noise_variance,
+        noise_variance,
     )
     points = _representatives(problem, seed)
-    noise = problem.noise_variance / learned.scale**2
+    noise = noise_variance / learned.scale**2
     variation = problem.variation
     return Prepared(
         label=label,
@@ -129,6 +139,7 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
         variation=_seen_variation(problem, points) if variation is None else variation,
         epsilon=epsilon,
         gains=information_gains(kernel, points, noise, horizon),
+        noise_variance=noise_variance,
     )
 
 
@@ -164,7 +175,7 @@ def outcomes_of(
             found[i, 0] = problem.outcomes(x, t)[limit.name][0]  # type: ignore[attr-defined]
             found[i, 1] = keyed_normal(seed, stream + OUTCOME_NOISE + k, x, t)[0]
         broken += ~limit.holds(found[:, 0])
-        readings[limit.name] = found[:, 0] + limit.noise_variance**0.5 * found[:, 1]
+        readings[limit.name] = found[:, 0] + (limit.noise_variance or 0.0) ** 0.5 * found[:, 1]
     return readings, broken
 
 
@@ -177,19 +188,23 @@ def _first_sample(problem: Problem, seed: int, horizon: int) -> Observations:
     times = np.arange(1.0, min(FIRST_SAMPLE, horizon) + 1)
     X = problem.domain.sample(len(times), np.random.default_rng([seed, SAMPLE_NOISE]))
     _, rewards = played(problem, X, times, seed, SAMPLE_NOISE)
-    return Observations(X, times, rewards, np.full(len(times), problem.noise_variance))
+    variance = usual_variance(len(times), problem.noise_variance)
+    return Observations.checked(X, times, rewards, variance)
+
+
+def _start(problem: Problem, sample: Observations) -> Any:
+    """The kernel over points that is recommended, or the one that a fit starts from."""
+    if problem.kernel is not None:
+        return problem.kernel
+    extent = float(np.ptp(sample.X, axis=0).max()) or 1.0
+    return RBF(0.3 * extent, (1e-3 * extent, 10 * extent))
 
 
 def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
     """Kernel over points and drift rate, by log evidence of amplitude * k * drift."""
-    variance = float(np.var(sample.y)) + problem.noise_variance
+    variance = float(np.var(sample.y)) + float(sample.variance[0])
     amplitude = ConstantKernel(variance, (1e-4 * variance, 1e4 * variance))
-    recommended = problem.kernel
-    if recommended is None:
-        extent = float(np.ptp(sample.X, axis=0).max()) or 1.0
-        space: Any = RBF(0.3 * extent, (1e-3 * extent, 10 * extent))
-    else:
-        space = recommended
+    recommended, space = problem.kernel, _start(problem, sample)
     held = space if recommended is None else without_bounds(space)
     start = amplitude * OnSpace(held) * Drift(0.1, (1e-5, 0.9))
     fitted = fit(start, sample).kernel

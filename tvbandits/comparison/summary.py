@@ -98,17 +98,15 @@ def half_interval(values: pd.Series[float]) -> float:
     return float(spread * student.ppf(0.975, max(n - 1, 1)) / n**0.5)
 
 
-def by_run(rows: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
-    """Mean over steps: a line a problem and seed, a column a policy, in the order of the rows."""
-    runs = rows.groupby(["problem", "policy", "seed"], sort=False)[column].mean().reset_index()
-    table = runs.pivot(index=["problem", "seed"], columns="policy", values=column)
+def by_run(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean regret over steps: a line a problem and seed, a column a policy, in the order of the rows."""
+    runs = rows.groupby(["problem", "policy", "seed"], sort=False)["regret"].mean().reset_index()
+    table = runs.pivot(index=["problem", "seed"], columns="policy", values="regret")
     return table[list(dict.fromkeys(runs["policy"]))]
 
 
-def paired(
-    rows: Iterable[Row] | pd.DataFrame, reference: str | None = None, column: str = "regret"
-) -> pd.DataFrame:
-    """Differences of each policy to `reference`, paired by seed, with 95% t-intervals.
+def paired(rows: Iterable[Row] | pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
+    """Differences in mean regret of each policy to `reference`, paired by seed, with 95% t-intervals.
 
     What seeds have in common is taken out: an interval that does not reach 0 tells two policies apart,
     also where their own intervals overlap.
@@ -118,7 +116,6 @@ def paired(
     rows : rows of a comparison
     reference : str, optional
         A policy; that of the least mean of each problem by default.
-    column : str
 
     Returns
     -------
@@ -142,7 +139,7 @@ def paired(
     0  eps-greedy   uniform      3
     """
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-    table = by_run(frame, column)
+    table = by_run(frame)
     if reference is not None and reference not in table:
         raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
     found = []

@@ -315,7 +315,7 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def as_generator(seed: object, name: str = "seed") -> np.random.Generator:
+def as_generator(seed: object) -> np.random.Generator:
     """Return a generator of random numbers: the one given, or one from a whole number.
 
     Raises
@@ -329,7 +329,7 @@ def as_generator(seed: object, name: str = "seed") -> np.random.Generator:
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool | np.timedelta64)
     if not (whole and seed >= 0):  # type: ignore[operator]
         raise ValueError(
-            f"{name} must be a whole number of at least 0 or a numpy.random.Generator, "
+            f"seed must be a whole number of at least 0 or a numpy.random.Generator, "
             f"got {shown(seed)}"
         )
     return np.random.default_rng(seed)  # type: ignore[arg-type]

@@ -29,8 +29,8 @@ class Limit:
         One of them, or both; in the unit of the outcome.
     probability : float
         With which a point must satisfy it at the time of a play; of all such points, not of all plays.
-    noise_variance : float
-        Of a reading of the outcome (its unit squared).
+    noise_variance : float, optional
+        Of a reading of the outcome (its unit squared); learned where it is not given.
 
     Raises
     ------
@@ -40,7 +40,7 @@ class Limit:
     Examples
     --------
     >>> from tvbandits import Limit
-    >>> print(Limit("noise_level", at_most=60, noise_variance=4.0).holds([55.0, 61.0]))
+    >>> print(Limit("noise_level", at_most=60).holds([55.0, 61.0]))
     [ True False]
     """
 
@@ -48,7 +48,7 @@ class Limit:
     at_most: float | None = None
     at_least: float | None = None
     probability: float = 0.95
-    noise_variance: float = 0.01
+    noise_variance: float | None = None
 
     def __post_init__(self) -> None:
         text("name", self.name)
@@ -63,7 +63,8 @@ class Limit:
                 f"a limit needs at_most or at_least, the latter below the former, got {self!r}"
             )
         finite_number("probability", self.probability, low=0.5, below=1.0)
-        noise_variance_number("noise_variance", self.noise_variance)
+        if self.noise_variance is not None:
+            noise_variance_number("noise_variance", self.noise_variance)
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -89,7 +89,8 @@ class Observations:
     y : array of shape (n,)
         The values, in the user's unit of reward.
     variance : array of shape (n,)
-        Noise variance each value was made with (unit of reward squared); positive.
+        Noise variance each value was made with (unit of reward squared); positive. In what a bandit
+        keeps it is NaN where nobody said it, and it is learned.
     source : array of shape (n,), optional
         A `Source` for each row; all `Source.REWARD` where left out.
 
@@ -135,6 +136,21 @@ class Observations:
         return _trusted(X, t, y, variance, np.full(len(t), source, dtype=np.uint8))
 
     @classmethod
+    def __restored__(
+        cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
+    ) -> Observations:
+        """Out of a saved file."""
+        missing = variance == 0
+        made = cls(X, t, y, np.where(missing, 1.0, variance), source)
+        own = np.where(missing, np.nan, made.variance)
+        return _trusted(made.X, made.t, made.y, own, made.source)
+
+    def __saved__(self) -> dict[str, Any]:
+        """Its columns; in a file, 0 stands where there is no variance."""
+        variance = np.where(np.isnan(self.variance), 0.0, self.variance)
+        return {"X": self.X, "t": self.t, "y": self.y, "variance": variance, "source": self.source}
+
+    @classmethod
     def empty(cls, dimension: int) -> Observations:
         """No observations of points with `dimension` coordinates."""
         none = np.empty(0)
@@ -167,6 +183,10 @@ class Observations:
         object.__setattr__(made, "_shared", room)
         return made
 
+    def joined(self, other: Observations) -> Observations:
+        """As `append`, in storage of their own: what is appended here goes on elsewhere."""
+        return _trusted(*map(np.concatenate, zip(self._columns, other._columns, strict=True)))
+
     def begins_with(self, other: Observations) -> bool:
         """Whether these are known to be `other`'s rows, and perhaps others behind them.
 
@@ -196,6 +216,14 @@ class Observations:
         return _trusted(
             self.X[rows], self.t[rows], self.y[rows], self.variance[rows], self.source[rows]
         )
+
+    def with_noise(self, variance: float) -> Observations:
+        """With this variance where there is none (NaN)."""
+        missing = np.isnan(self.variance)
+        if not missing.any():
+            return self
+        filled = np.where(missing, variance, self.variance)
+        return _trusted(self.X, self.t, self.y, filled, self.source)
 
 
 @dataclass(frozen=True, eq=False)

@@ -303,8 +303,8 @@ class Problem(Protocol):
         ...
 
     @property
-    def noise_variance(self) -> float:
-        """Noise variance of a told reward (unit of reward squared)."""
+    def noise_variance(self) -> float | None:
+        """Noise variance of a told reward (unit of reward squared); None: nobody knows it."""
         ...
 
     @property
@@ -362,13 +362,13 @@ def added_noise(problem: Problem) -> float:
     """Variance of the noise that is added to a problem's values when they are played.
 
     That of a told reward, unless the problem says otherwise by `added_noise`, as one does whose values
-    are measurements.
+    are measurements. Where nobody knows it, there is none to add.
     """
     own: float | None = getattr(problem, "added_noise", None)
-    return problem.noise_variance if own is None else own
+    return (problem.noise_variance or 0.0) if own is None else own
 
 
-def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Array:
+def as_effective(values: ArrayLike, n: int) -> Array:
     """Return what an aging map made of `n` variances: positive, infinite where it is forgotten.
 
     Raises
@@ -376,7 +376,7 @@ def as_effective(values: ArrayLike, n: int, name: str = "the aging map") -> Arra
     ValueError
         If a variance is NaN or not positive, or there are not `n` of them.
     """
-    column = columned(values, n, f"what {name} returns")
-    needs = f"{name} must return positive variances, infinite for what is forgotten"
+    column = columned(values, n, "what the aging map returns")
+    needs = "the aging map must return positive variances, infinite for what is forgotten"
     refuse(~(column > 0), column, needs)
     return column

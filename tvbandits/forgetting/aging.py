@@ -309,15 +309,20 @@ class Wiener:
 
 @dataclass(frozen=True)
 class LogThreshold:
-    """g(t) = noise_variance log t, with t the number of rewards told (SparQ-GP-UCB, section 3)."""
+    """g(t) = noise_variance log t, with t the number of rewards told (SparQ-GP-UCB, section 3).
 
-    noise_variance: float
+    None: the noise variance is learned.
+    """
+
+    noise_variance: float | None
 
     def __post_init__(self) -> None:
-        noise_variance_number("noise_variance", self.noise_variance)
+        if self.noise_variance is not None:
+            noise_variance_number("noise_variance", self.noise_variance)
 
     def __call__(self, told: int) -> float:
         """Threshold after `told` rewards."""
+        assert self.noise_variance is not None  # `at_noise` has put it in
         return self.noise_variance * math.log(max(told, 1))
 
 
@@ -401,6 +406,15 @@ def compose(*maps: Aging) -> Composition:
     [inf 0.2 0.1]
     """
     return Composition(tuple(maps))
+
+
+def at_noise(aging: Aging, variance: float) -> Aging:
+    """The map with a noise variance that was learned, where a threshold waits for one."""
+    if isinstance(aging, Composition):
+        return Composition(tuple(at_noise(each, variance) for each in aging.maps))
+    if isinstance(aging, DiscardAbove) and aging.threshold == LogThreshold(None):
+        return DiscardAbove(LogThreshold(variance))
+    return aging
 
 
 def _number(name: str, value: object) -> float:

@@ -56,7 +56,7 @@ from tvbandits.policies.setting import (
 def bkb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     oversampling: float = 2.0,
     keep: bool = True,
@@ -115,7 +115,7 @@ BKB = Policy(
 def bbkb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     ratio_bound: float = 2.0,
     rule: Literal["global", "local"] = "global",
@@ -195,7 +195,7 @@ BBKB = Policy(
 def gp_bucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     ratio_bound: float = 2.0,
     minimum_batch: int = 1,
@@ -252,7 +252,7 @@ GP_BUCB = Policy(
 def thompson(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     batch: int = 30,
     confidence: Width = 1.0,

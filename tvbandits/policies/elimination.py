@@ -14,13 +14,21 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.core.arrays import Array, Index, positive_number, whole_number
+from tvbandits.core.arrays import Array, Index, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import theory
-from tvbandits.policies.ruled import PolicyAdapter, adapted, constant, finite, inward, unit_of
+from tvbandits.policies.ruled import (
+    PolicyAdapter,
+    adapted,
+    constant,
+    finite,
+    first_noise,
+    inward,
+    unit_of,
+)
 from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
 
 
@@ -129,6 +137,10 @@ class PhasedElimination:
         self.length *= 2
         self.rows, self.rewards = [], []
 
+    def learn_noise(self, variance: float) -> None:
+        """For all rewards of this phase, and those to come."""
+        self.noise = variance / self.scale**2
+
     def beliefs(self) -> tuple[Array, Array]:
         """Mean and deviation at all candidates, by the rewards of this phase."""
         rows, y = np.array(self.rows, dtype=np.int64), np.array(self.rewards)
@@ -144,7 +156,7 @@ class PhasedElimination:
 def r_perp(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     reset_every: int,
     first: int = 4,
@@ -183,18 +195,18 @@ def r_perp(
     whole_number("first", first, at_most=100_000)
     unit = unit_of(mean, scale)
     width = constant(confidence)
-    noise = positive_number("noise_variance", noise_variance) / unit**2
+    noise = first_noise(noise_variance, unit)
     prior, arms = inward(mean, minimise), finite(domain, "R-PERP")
     K, every = np.asarray(kernel(arms.X)), np.arange(len(arms))
     rule = PhasedElimination(
         arms, K, noise, reset_every, first, width, prior, unit, every, length=first
     )
-    return adapted(domain, rule, minimise, seed)
+    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
 def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
     """The period that balances phases and variation."""
-    noise = setting.noise_variance / (given.get("scale") or setting.scale) ** 2
+    noise = first_noise(setting.noise_variance, given.get("scale") or setting.scale)
     return theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
 
 

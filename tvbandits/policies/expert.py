@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeGuard
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
 from tvbandits.acquisition.rules import LastingBound
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number, noise_variance_number, not_negative
+from tvbandits.core.arrays import is_finite_number, not_negative
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
@@ -31,7 +31,13 @@ from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.additive import anchors_of, box_kernel, space_kernels, structured_kernel
+from tvbandits.gp.kernels.additive import (
+    anchors_of,
+    box_kernel,
+    joint_box_kernel,
+    space_kernels,
+    structured_kernel,
+)
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -65,7 +71,7 @@ from tvbandits.queries.plans import (
 )
 
 MOST_CANDIDATES = 2000
-"""Up to so many candidates an ensemble is the default with an expert: its features need distances."""
+"""Up to so many candidates an ensemble is the default: its features need distances."""
 
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 """Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
@@ -82,15 +88,16 @@ def learned_parts(
     """
     if not asks and kernel is None and common.posterior is None and has_several(domain):
         width = box_width(domain) if common.confidence is None else common.confidence
-        rule = replace(as_rule(learn, BOX_RULE), in_steps=True)
+        rule = as_rule(learn, BOX_RULE)
+        rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
         parts = {"learn": rule, "aging": Window(last=BOX_REWARDS)}
         return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
     parts = {}
-    if _takes_an_ensemble(
-        domain, kernel, learn, common, MOST_CANDIDATES if asks else SMALL_NETWORK
-    ):
+    if _takes_an_ensemble(domain, kernel, learn, common):
         common = replace(common, posterior=ModelEnsemble("both"))
-        parts = {} if asks else {"acquisition": LastingBound()}
+        # On a function it gains nothing over the deviation, and takes longer than the rest of a step.
+        lasting = not asks and len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
+        parts = {"acquisition": LastingBound()} if lasting else {}
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
     start, every, common = _fitted(domain, kernel, as_rule(learn, every), common)
     if not isinstance(common.posterior, ModelEnsemble):
@@ -103,9 +110,9 @@ def learned_parts(
 
 
 def _takes_an_ensemble(
-    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common, most: int
+    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
 ) -> bool:
-    """Whether candidates are plain and at most so many, and nothing is given that only a fit has.
+    """Whether candidates are plain and not too many, and nothing is given that only a fit has.
 
     That is a kernel to start from, when to learn, a prior mean, a posterior, or a theorem's width.
     """
@@ -113,7 +120,7 @@ def _takes_an_ensemble(
     if any(each is not None for each in given) or common.mean != "online":
         return False
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
-    small = plain and len(domain) <= most  # type: ignore[arg-type]
+    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
     return small and isinstance(width_of(common), Fixed)
 
 
@@ -194,8 +201,8 @@ def box_width(box: Box) -> float:
 @described
 def adaptive_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
-    noise_variance: float,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     *,
     learn: Learn | None = None,
     confidence: Width | None = None,
@@ -213,13 +220,13 @@ def adaptive_gp_ucb(
     kernel : scikit-learn kernel, optional
         Over points, to start from; or a sum of space-time terms. None suits any problem.
     learn : Every, int or bool, optional
-        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` (in
-        `kernels.additive`), by log evidence.
+        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
+        `joint_box_kernel` (in `kernels.additive`), by log evidence.
     confidence : Confidence, float or str, optional
         2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        `ModelEnsemble("both")` on up to 64 candidates, with the width of what lasts alone
-        (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
+        `ModelEnsemble("both")` on up to 2,000 candidates, on up to 64 with the width of what lasts
+        alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
         `StateSpace()`, but on a box. Which is better where: `docs/ensemble.md`.
 
     Examples
@@ -262,7 +269,7 @@ INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 def sparq_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     expert: Expert | None,
     queries: QueryPlan | float = 6.0,
@@ -330,7 +337,6 @@ def sparq_gp_ucb(
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
-    noise_variance_number("noise_variance", noise_variance)
     if threshold is not None:
         function("threshold", threshold, "a function of the number of rewards, or None")
     # Line 4: what has aged beyond sigma^2 log t is discarded.
@@ -376,8 +382,8 @@ PlanName = Literal["next", "plausible", "kdpp", "random"]
 @described
 def frugal_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
-    noise_variance: float,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     *,
     expert: Expert | None,
     budget: float = 3.0,

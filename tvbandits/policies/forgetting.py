@@ -24,8 +24,8 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import (
     LARGEST_WHOLE,
+    SMALLEST_VARIANCE,
     finite_number,
-    noise_variance_number,
     whole_number,
 )
 from tvbandits.core.coercion import choice, shown
@@ -58,7 +58,7 @@ from tvbandits.policies.setting import (
 def gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior = "exact",
@@ -98,7 +98,7 @@ GP_UCB = Policy(
 def r_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     reset_every: int,
     confidence: Width = DEFAULT_WIDTH,
@@ -162,7 +162,7 @@ R_GP_UCB = Policy(
 def sw_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     window: int,
     confidence: Width = DEFAULT_WIDTH,
@@ -211,7 +211,7 @@ SW_GP_UCB = Policy(
 def w_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     discount: float | None = None,
     learn: Learn | None = None,
@@ -276,7 +276,7 @@ FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
 def tv_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     epsilon: float | None = None,
     first_sample: int | None = None,
@@ -351,7 +351,7 @@ TV_GP_UCB = Policy(
 def ui_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     rate: float | None = None,
     growth: Literal["wiener", "linear"] = "wiener",
@@ -384,12 +384,13 @@ def ui_gp_ucb(
     10 [2.]
     """
     choice("growth", growth, ("wiener", "linear"))
-    noise_variance_number("noise_variance", noise_variance)
     rule = learning_rule("rate", rate, learn)
     if growth == "linear":
         injected: Aging = aging.Linear(1.0 if rate is None else rate)
     else:
-        injected = aging.Wiener(noise_variance if rate is None else rate)
+        # Without a noise variance, next to nothing ages before a rate is learned.
+        start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
+        injected = aging.Wiener(start if rate is None else rate)
     common = Common(confidence, posterior, mean, seed, minimise)
     return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
 
@@ -419,7 +420,7 @@ UI_GP_UCB = Policy(
 def et_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     delta: float = 0.1,
     confidence: Width = DEFAULT_WIDTH,

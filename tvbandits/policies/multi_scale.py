@@ -35,7 +35,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
-from tvbandits.policies.ruled import PolicyAdapter, adapted, inward, unit_of
+from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, inward, unit_of
 from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Width, described
 
 Base = Callable[..., Bandit]
@@ -183,6 +183,10 @@ class Master:
             elif len(self.block.rewards) == 2**self.block.order:
                 self.block = Block(self.block.order + 1)
 
+    def learn_noise(self, variance: float) -> None:
+        """For copies that begin from now on."""
+        self.make = replace(self.make, noise_variance=variance / self.centre.scale**2)
+
     def _active(self, rng: np.random.Generator) -> Copy:
         """The shortest copy that covers the present step; those that are due start first."""
         step, copies = len(self.block.rewards), self.block.copies
@@ -220,7 +224,7 @@ class Master:
 def master(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     base: Base | None = None,
     horizon: int = 500,
@@ -277,11 +281,12 @@ def master(
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit = unit_of(mean, scale)
-    noise, prior = noise_variance / unit**2, inward(mean, minimise)
+    noise, prior = first_noise(noise_variance, unit), inward(mean, minimise)
     make = Maker(base, domain, kernel, noise, confidence, prior)
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
-    return adapted(domain, Master(make, tests, Centre(prior, unit)), minimise, seed)
+    rule = Master(make, tests, Centre(prior, unit))
+    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
 POLICIES = (

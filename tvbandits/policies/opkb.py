@@ -29,7 +29,7 @@ without prior knowledge. AISTATS 2023.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,7 +49,7 @@ from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.priors import Centre, features_of
-from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
+from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 SWEEPS, ENOUGH = 5000, 1e-11
@@ -295,6 +295,11 @@ class Opkb:
             elif len(self.epoch.weighted) == 2**self.epoch.block * self.length:
                 self._end_block()
 
+    def learn_noise(self, variance: float) -> None:
+        """For designs from now on."""
+        noise = math.sqrt(variance) / self.centre.scale
+        self.constants = replace(self.constants, noise=noise)
+
     def gaps(self, total: Array, count: int) -> Array:
         """Empirical gaps (A,) from a sum of weighted rewards of `count` steps; zeros from none."""
         if count == 0:
@@ -359,7 +364,7 @@ class Opkb:
 def ada_opkb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     c0: float = 1.0,
     c1: float = 1.0,
@@ -410,12 +415,12 @@ def ada_opkb(
     for name, value in {"c2": c2, "c3": c3, "gain": gain, "scale": scale}.items():
         positive_number(name, value)
     finite_number("delta", delta, above=0.0, below=1.0)
-    noise = math.sqrt(positive_number("noise_variance", noise_variance)) / scale
+    noise = math.sqrt(first_noise(noise_variance, scale))
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
     arms, centre = finite(domain, "OPKB"), Centre("online", scale)
     rule = Opkb(arms, features_of(kernel, arms.X)[0], constants, centre, adaptive)
-    return adapted(domain, rule, minimise, seed)
+    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
 POLICIES = (

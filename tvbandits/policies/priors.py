@@ -49,6 +49,7 @@ from tvbandits.policies.ruled import (
     adapted,
     constant,
     finite,
+    first_noise,
     inward,
     numbers_in,
     unit_of,
@@ -203,8 +204,8 @@ class PredictiveSampling:
     centre : Centre
     stretch : float
         What deviations are multiplied by.
-    future : array of shape (r,)
-        x_i of `future_variance`.
+    eigenvalues : array of shape (r,)
+        lambda.
     """
 
     domain: Candidates
@@ -212,7 +213,7 @@ class PredictiveSampling:
     noise: float
     centre: Centre
     stretch: float
-    future: Array
+    eigenvalues: Array
 
     @property
     def gamma(self) -> float:
@@ -222,7 +223,8 @@ class PredictiveSampling:
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The best point of a draw."""
         found = self.filter.awaiting(out, self.domain, self.noise).at(now)
-        covariance = drawn_covariance(found.covariance, self.gamma, self.future)
+        future = future_variance(self.gamma, self.noise / self.eigenvalues)
+        covariance = drawn_covariance(found.covariance, self.gamma, future)
         root = square_root(covariance)
         step = root @ rng.standard_normal(root.shape[1])
         values = found.features @ (found.centred(self.centre.value) + self.stretch * step)
@@ -235,12 +237,16 @@ class PredictiveSampling:
             self.filter = self.filter.at(float(t)).observed(row, scaled, self.noise)
             self.centre = self.centre.seen(scaled)
 
+    def learn_noise(self, variance: float) -> None:
+        """For rewards from now on."""
+        self.noise = variance / self.centre.scale**2
+
 
 @described
 def predictive_sampling(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     epsilon: float,
     scale: float = 1.0,
@@ -275,13 +281,12 @@ def predictive_sampling(
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     width = constant(confidence)
     unit, arms = unit_of(mean, scale), finite(domain, "predictive sampling")
-    noise = positive_number("noise_variance", noise_variance) / unit**2
+    noise = first_noise(noise_variance, unit)
     features, values = features_of(kernel, arms.X)
     found = ArmFilter.prior(features, epsilon)
-    future = future_variance(math.sqrt(1.0 - epsilon), noise / values)
     centre = Centre(inward(mean, minimise), unit)
-    rule = PredictiveSampling(arms, found, noise, centre, width, future)
-    return adapted(domain, rule, minimise, seed)
+    rule = PredictiveSampling(arms, found, noise, centre, width, values)
+    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
@@ -355,6 +360,10 @@ class SeveralPriors:
             member.log_evidence += log_density(scaled - mean, variance + self.noise)
             member.filter = now.observed(row, scaled, self.noise)
         self.centre, self.steps = self.centre.seen(scaled), self.steps + 1
+
+    def learn_noise(self, variance: float) -> None:
+        """For rewards from now on."""
+        self.noise = variance / self.centre.scale**2
 
 
 @dataclass(eq=False)
@@ -442,14 +451,14 @@ def _parts(
     name: str,
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     lengths: str,
     rates: str,
     width: float,
     centre: Centre,
 ) -> tuple[Any, ...]:
     """What both rules are made of: the kernel with its lengths times each factor, and all rates."""
-    noise = positive_number("noise_variance", noise_variance) / centre.scale**2
+    noise = first_noise(noise_variance, centre.scale)
     arms = finite(domain, name)
     factors = [positive_number("each of lengths", each) for each in numbers_in(lengths, "lengths")]
     of_change = [
@@ -466,7 +475,7 @@ def _parts(
 def pe_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     lengths: str = LENGTHS,
     rates: str = RATES,
@@ -508,14 +517,14 @@ def pe_gp_ucb(
     width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
     parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, centre)
     rule = Elimination(*parts, delta=delta, left=list(range(len(parts[1]))))
-    return adapted(domain, rule, minimise, seed)
+    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
 @described
 def hp_gp_ts(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     lengths: str = LENGTHS,
     rates: str = RATES,
@@ -552,7 +561,8 @@ def hp_gp_ts(
     """
     width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
     parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, centre)
-    return adapted(domain, PosteriorOfPriors(*parts), minimise, seed)
+    rule = PosteriorOfPriors(*parts)
+    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
 POLICIES = (

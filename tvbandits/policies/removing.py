@@ -33,8 +33,9 @@ from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.evidence import fit
+from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.policies.ruled import PolicyAdapter, adapted
+from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
@@ -146,7 +147,7 @@ class Relevant:
     Parameters
     ----------
     domain : Box or Candidates
-    noise_variance : float
+    noise_variance : float or None
     alpha : float
         The budget grows by (1 + alpha) in a time l_T.
     removal : "relevance", "oldest" or "random"
@@ -169,7 +170,7 @@ class Relevant:
     """
 
     domain: Box | Candidates
-    noise_variance: float
+    noise_variance: float | None
     alpha: float
     removal: Removal
     first: int
@@ -188,7 +189,7 @@ class Relevant:
     def on(
         cls,
         domain: Domain,
-        noise_variance: float,
+        noise_variance: float | None,
         alpha: float,
         removal: Removal,
         first: int,
@@ -243,6 +244,10 @@ class Relevant:
             self.fitted = self.told
         self._clean(float(self.data.t.max()), rng)
 
+    def learn_noise(self, variance: float) -> None:
+        """For fits from now on."""
+        self.noise_variance = variance
+
     def _unit(self, X: Array) -> Array:
         return np.asarray((X - self.low) / self.side)
 
@@ -276,9 +281,9 @@ class Relevant:
         )
 
     def _fit(self) -> None:
-        """Log evidence of standardised rewards; noise is known, as to every policy here."""
+        """Log evidence of standardised rewards; noise is known, or was learned."""
         y, _, scale = self._standardised()
-        noise = max(self.noise_variance / scale**2, 1e-6)
+        noise = max(first_noise(self.noise_variance, scale), 1e-6)
         found, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0
@@ -376,7 +381,7 @@ class Optimism:
 def w_dbo(
     domain: Domain,
     *,
-    noise_variance: float,
+    noise_variance: float | None,
     alpha: float = 0.25,
     removal: Removal = "relevance",
     first: int = 15,
@@ -419,7 +424,7 @@ def w_dbo(
     whole_number("refit_every", refit_every)
     choice("removal", removal, ("relevance", "oldest", "random"))
     rule = Relevant.on(domain, noise_variance, alpha, removal, first, refit_every)
-    return adapted(domain, rule, minimise, seed)
+    return adapted(domain, rule, minimise, seed, space_kernels(domain)[0], noise_variance)
 
 
 POLICIES = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.bandit.state import Info, PosteriorInfo
+from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import checked_told
 from tvbandits.core.arrays import (
     Array,
@@ -29,6 +29,7 @@ from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_of
+from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
 from tvbandits.policies.setting import Mean, Seed
 
 if TYPE_CHECKING:
@@ -58,11 +59,21 @@ class Rule(Protocol):
         ...
 
 
+@runtime_checkable
+class Noisy(Protocol):
+    """A rule that looks at the noise of rewards."""
+
+    def learn_noise(self, variance: float) -> None:
+        """Go on with a noise variance that was learned (unit of reward squared)."""
+        ...
+
+
 @dataclass(eq=False, repr=False)
 class PolicyAdapter:
     """A player whose choices are those of a rule: checks come before anything moves.
 
-    Made by `adapted`.
+    Made by `adapted`. A reward told without a variance has `noise_variance`; where that is None, it is
+    learned with `kernel`.
     """
 
     domain: Domain
@@ -72,6 +83,9 @@ class PolicyAdapter:
     seen: Observations
     failed: Plays
     out: Plays
+    kernel: Any = None
+    noise_variance: float | None = 1.0
+    noise: NoiseEstimate | None = None
 
     def __repr__(self) -> str:
         out = f", {len(self.out)} out" if len(self.out) else ""
@@ -82,7 +96,8 @@ class PolicyAdapter:
     def info(self) -> Info:
         """Numbers of rewards told and readings failed; the dictionary is what the rule has kept."""
         posterior = PosteriorInfo(dictionary_size=getattr(self.rule, "kept", None))
-        return Info(told=len(self.seen), failed=len(self.failed), posterior=posterior)
+        model = ModelInfo(noise=self.noise)
+        return Info(len(self.seen), len(self.failed), posterior=posterior, model=model)
 
     @property
     def pending(self) -> Array:
@@ -150,16 +165,25 @@ class PolicyAdapter:
             If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
             outside the domain.
         """
-        told = checked_told(self.domain, 1.0, self.out, self._next_time(), X, y, t, variance)
-        rewards = told.rewards
-        if len(rewards):
-            signed = Observations(rewards.X, rewards.t, self.sign * rewards.y, rewards.variance)
-            self.rule.learn(signed, self.rng)
+        usual, at = self.noise_variance, self._next_time()
+        told = checked_told(self.domain, usual, self.out, at, X, y, t, variance)
+        rewards, before = told.rewards, len(self.seen)
         self.seen = self.seen.append(rewards)
+        if usual is None and (self.noise is None or due(before, len(self.seen))):
+            self._learn_noise()
+        if len(rewards):
+            known = rewards if self.noise is None else rewards.with_noise(self.noise.variance)
+            signed = Observations(known.X, known.t, self.sign * known.y, known.variance)
+            self.rule.learn(signed, self.rng)
         self.failed = self.failed.replaced_by(rewards.X, rewards.t)
         self.failed = self.failed.append(told.failed.X, told.failed.t)
         self.out = self.out.without(told.X, told.t)
         return self.info
+
+    def _learn_noise(self) -> None:
+        if isinstance(self.rule, Noisy) and np.isnan(self.seen.variance).any():
+            self.noise = estimated_noise(self.kernel, self.seen)
+            self.rule.learn_noise(self.noise.variance)
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
@@ -175,7 +199,21 @@ class PolicyAdapter:
         return float(seen.max()) + 1.0 if len(seen) else 1.0
 
 
-def adapted(domain: Domain, rule: Rule, minimise: bool, seed: Seed) -> PolicyAdapter:
+def first_noise(noise_variance: float | None, unit: float) -> float:
+    """The noise variance that a rule begins with, in units of the prior variance."""
+    if noise_variance is None:
+        return SHARE
+    return positive_number("noise_variance", noise_variance) / unit**2
+
+
+def adapted(
+    domain: Domain,
+    rule: Rule,
+    minimise: bool,
+    seed: Seed,
+    kernel: Any = None,
+    noise_variance: float | None = 1.0,
+) -> PolicyAdapter:
     """A player with a rule, before its first step; of a generator a child is spawned."""
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
     rng = as_generator(seed)
@@ -188,6 +226,8 @@ def adapted(domain: Domain, rule: Rule, minimise: bool, seed: Seed) -> PolicyAda
         Observations.empty(domain.dimension),
         none,
         none,
+        kernel,
+        noise_variance,
     )
 
 

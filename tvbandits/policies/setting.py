@@ -61,8 +61,9 @@ OPTIONS = {
         "Prior covariance of the reward over points; see `mean` for its unit.",
     ),
     "noise_variance": (
-        "float",
-        "Noise variance of a reward that is told without one of its own (unit of reward squared).",
+        "float or None",
+        "Noise variance of a reward that is told without one of its own (unit of reward squared). None: "
+        "it is learned, and `Bandit.noise` shows it with its doubt.",
     ),
     "confidence": (
         'Confidence, float, "theory" or a name of `tvbandits.acquisition.confidence.WIDTHS`',
@@ -184,7 +185,7 @@ class Common:
 
 
 def assembled(
-    domain: Domain, kernel: Any, noise_variance: float, common: Common, **parts: Any
+    domain: Domain, kernel: Any, noise_variance: float | None, common: Common, **parts: Any
 ) -> Bandit:
     """The bandit of these parts: the one place where recipes are made."""
     recipe = Recipe(
@@ -271,7 +272,7 @@ class Setting:
 
     domain: Domain
     kernel: Any
-    noise_variance: float
+    noise_variance: float | None
     horizon: int
     variation: float
     scale: float
@@ -282,7 +283,7 @@ class Setting:
     seed: int
 
     @property
-    def parts(self) -> tuple[Domain, Any, float]:
+    def parts(self) -> tuple[Domain, Any, float | None]:
         """The first three arguments of every recipe with a model."""
         return self.domain, self.kernel, self.noise_variance
 
@@ -312,8 +313,9 @@ class PlotStyle:
     hollow: bool = False
 
 
-FROM_THE_PROBLEM = ("domain", "kernel", "noise_variance", "expert", "seed")
-"""What a comparison gives a recipe; everything else in its signature is for the user."""
+FROM_THE_PROBLEM = ("domain", "kernel", "expert", "seed")
+"""What a comparison gives a recipe; everything else in its signature is for the user. The noise variance
+is the problem's unless the user says another, or none: then it is learned."""
 
 
 Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
@@ -408,7 +410,8 @@ class Policy:
         options |= {
             name: value
             for name, value in given.items()
-            if name not in words and not (value is None and name in options)
+            if name not in words
+            and not (value is None and name in options and name != "noise_variance")
         }
         width = given.get("confidence", setting.confidence)
         if width is not None and "confidence" in known:

@@ -68,7 +68,7 @@ def time_as_input(domain: Domain, span: float) -> Any:
 def time_gp_ucb(
     domain: Domain,
     kernel: Any | None,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     span: float = 500.0,
     learn: Learn = 10,
@@ -121,7 +121,7 @@ def constant_width(epsilon: float) -> float:
 def mk_gp_ucb(
     domain: Domain,
     kernel: Any,
-    noise_variance: float,
+    noise_variance: float | None,
     *,
     epsilon: float,
     confidence: Width | None = None,
@@ -236,7 +236,7 @@ def _unit_range(values: Array) -> Array:
 def boba(
     domain: Domain,
     *,
-    noise_variance: float,
+    noise_variance: float | None,
     outcome: float | None = None,
     beta: float = 1.0,
     scaled: bool = False,

@@ -20,8 +20,8 @@ TINY = 1e-13
 
 GROUPS = {
     "rough": [ROUGH, replace(ROUGH, drift_space=SpatialSpec("matern12", 0.9), drift_scale=7.0)],
-    "smooth": [SMOOTH, replace(SMOOTH, drift_scale=2.5, level=0.4)],
-    "mixed": [MIXED, replace(MIXED, white=0.4, slow_scale=math.inf)],
+    "smooth": [SMOOTH, replace(SMOOTH, drift_scale=2.5, trend=0.4)],
+    "mixed": [MIXED, replace(MIXED, nugget=0.4, static_scale=math.inf)],
     "seasonal": [
         replace(ROUGH, season=DAY),
         replace(ROUGH, season=replace(DAY, period=4.0, variance=0.2, lasts=9.0)),
@@ -76,7 +76,7 @@ def never_afresh(filters: Filters) -> Filters:
 @pytest.mark.parametrize(("jump", "hazard"), [(0.0, 0.01), (0.0, 0.2), (4.0, 0.1), (30.0, 0.01)])
 def test_members_start_afresh_before_all_of_it_or_not_at_all(jump: float, hazard: float) -> None:
     """The soft reset written down for one member, beside a twin that never starts afresh."""
-    lasting = replace(MIXED, slow=0.95, drift=0.05, slow_scale=math.inf, white=0.02)
+    lasting = replace(MIXED, static=0.95, drift=0.05, static_scale=math.inf, nugget=0.02)
     (filters,) = filters_of([lasting, replace(lasting, hazard=hazard)], POINTS, 3.0)
     filters, _ = one_by_one(never_afresh(filters), reads(1))
     told = [each._replace(values=jump + each.values) for each in reads(2)]

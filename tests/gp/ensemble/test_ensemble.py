@@ -13,14 +13,18 @@ from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import (
     FORGETTING,
+    GUESS_OF_A_FUNCTION,
     THINNED_AT,
+    UNIT_LEARNED_AT,
     FilterEnsemble,
 )
-from tvbandits.gp.ensemble.filters import CONSTANT, Filters, filters_of
+from tvbandits.gp.ensemble.filters import CONSTANT, MOST_LEFT, Filters, filters_of, held
 from tvbandits.gp.ensemble.models import (
+    SMALL_NETWORK,
     ModelSpec,
     Season,
     SpatialSpec,
+    function_settings,
 )
 from tvbandits.queries.plans import questions
 
@@ -56,10 +60,10 @@ def dense(setting: ModelSpec, rows: Array, times: Array) -> Array:
     return np.asarray(
         again
         + CONSTANT
-        + setting.level * np.exp(-lag / setting.level_scale)
-        + setting.slow
-        * setting.slow_space.correlation(distance, extent)
-        * np.exp(-lag / setting.slow_scale)
+        + setting.trend * np.exp(-lag / setting.trend_scale)
+        + setting.static
+        * setting.static_space.correlation(distance, extent)
+        * np.exp(-lag / setting.static_scale)
         + setting.drift * setting.drift_space.correlation(distance, extent) * fades
     )
 
@@ -93,7 +97,7 @@ def test_a_member_is_the_dense_process(name: str) -> None:
     H = filters.layout.rows(every)
     n, at = len(rows), np.full(len(POINTS), times[-1] + 1.7)
     K = dense(setting, np.r_[rows, every], np.r_[times, at])
-    data = K[:n, :n] + setting.white * np.eye(n)
+    data = K[:n, :n] + setting.nugget * np.eye(n)
     solved = np.linalg.solve(data, K[:n, n:])
     # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
     close = 2e-3 if setting.smooth else 1e-7
@@ -108,7 +112,7 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
     setting = SETTINGS[name]
     rows, times, y = history()
     filters, log_density = filtered(setting, rows, times, y)
-    data = dense(setting, rows, times) + setting.white * np.eye(len(y))
+    data = dense(setting, rows, times) + setting.nugget * np.eye(len(y))
     squares = 3.0 + y @ np.linalg.solve(data, y)
     assert filters.variance[0] == pytest.approx(squares / (1 + len(y)), rel=1e-6)
     student = multivariate_t(shape=3.0 * data, df=1)
@@ -201,12 +205,12 @@ def test_a_bank_of_one_is_its_filter() -> None:
     variance = np.einsum("ij,jk,ik->i", H, ahead.covariance[0], H) + ahead.layout.left[0]
     unit = float(ahead.variance[0])
     np.testing.assert_allclose(forecast.learnable, ensemble.widening * np.sqrt(unit * variance))
-    both = ensemble.widening * np.sqrt(unit * (variance + ROUGH.white))
+    both = ensemble.widening * np.sqrt(unit * (variance + ROUGH.nugget))
     np.testing.assert_allclose(forecast.deviation, both)
 
 
 def test_weights_are_the_plain_rule() -> None:
-    rivals = [ROUGH, replace(ROUGH, white=0.4), replace(ROUGH, drift_scale=20.0)]
+    rivals = [ROUGH, replace(ROUGH, nugget=0.4), replace(ROUGH, drift_scale=20.0)]
     rng = np.random.default_rng(5)
     ensemble = FilterEnsemble.of(POINTS, 0.04, rivals)
     filters: list[Filters] = []
@@ -240,17 +244,17 @@ def test_beliefs_are_the_dense_covariances() -> None:
     asked, every = np.array([0, 4, 7]), np.arange(len(POINTS))
     n, now = len(rows), times[-1]
     K = dense(ROUGH, np.r_[rows, asked, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)])
-    data = K[:n, :n] + ROUGH.white * np.eye(n)
+    data = K[:n, :n] + ROUGH.nugget * np.eye(n)
     posterior = K[n:, n:] - K[n:, :n] @ np.linalg.solve(data, K[:n, n:])
     beliefs = ensemble.beliefs(float(now) + 1.0)
     np.testing.assert_allclose(beliefs.among(asked, asked), unit * posterior[:3, :3], atol=1e-6)
     np.testing.assert_allclose(beliefs.reach(asked), unit * posterior[:3, 3:], atol=1e-6)
-    noise = np.full(len(POINTS), unit * ROUGH.white)
+    noise = np.full(len(POINTS), unit * ROUGH.nugget)
     np.testing.assert_allclose(beliefs.noise_variance, noise, rtol=1e-6)
 
 
 def test_mixture_counts_what_members_disagree_about() -> None:
-    far = replace(ROUGH, slow_space=SpatialSpec("matern12", 0.5))
+    far = replace(ROUGH, static_space=SpatialSpec("matern12", 0.5))
     ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH, far]), 6)
     means, variances = [], []
     (both,) = ensemble.filters
@@ -258,7 +262,7 @@ def test_mixture_counts_what_members_disagree_about() -> None:
     for i, setting in enumerate(ensemble.members):
         means.append(H @ ahead.mean[i])
         spread = np.einsum("ij,jk,ik->i", H, ahead.covariance[i], H) + ahead.layout.left[i]
-        variances.append(float(both.variance[i]) * (spread + setting.white))
+        variances.append(float(both.variance[i]) * (spread + setting.nugget))
     w, m, v = ensemble.weights, np.array(means), np.array(variances)
     forecast = ensemble.predict(ensemble.time + 1.0)
     np.testing.assert_allclose(forecast.mean, ensemble.origin + w @ m)
@@ -267,7 +271,7 @@ def test_mixture_counts_what_members_disagree_about() -> None:
 
 
 def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
-    stays = replace(ROUGH, slow=0.95, slow_scale=math.inf, drift=0.05, level=0.1, white=1e-4)
+    stays = replace(ROUGH, static=0.95, static_scale=math.inf, drift=0.05, trend=0.1, nugget=1e-4)
     ensemble = FilterEnsemble.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
     before, after = played(ensemble, 40, wander=0.0), played(ensemble, 44, jump_at=41, wander=0.0)
     assert before.weights[[each.hazard > 0 for each in before.members]].sum() < 0.6
@@ -302,7 +306,7 @@ def test_a_soft_reset_draws_the_state_to_the_prior(where: str, hazard: float) ->
 
 
 def test_noise_below_rounding_of_the_prior_is_raised() -> None:
-    (filters,) = filters_of([replace(ROUGH, white=1e-14)], POINTS, 1.0)
+    (filters,) = filters_of([replace(ROUGH, nugget=1e-14)], POINTS, 1.0)
     told = np.array([3]), np.zeros(1), np.full(1, 1e-16)
     filters, _ = filters.observed(*told)
     _, seen = filters.observed(*told)
@@ -386,8 +390,8 @@ def test_errors_say_what_is_wrong() -> None:
         ensemble.observe([0], np.ones(1), -1.0, 4.0)
     with pytest.raises(ValueError, match="observe\\(\\) comes first"):
         FilterEnsemble.of(POINTS, 0.04).predict(1.0)
-    with pytest.raises(ValueError, match="slow and drift must not both be 0"):
-        replace(ROUGH, slow=0.0, drift=0.0)
+    with pytest.raises(ValueError, match="static and drift must not both be 0"):
+        replace(ROUGH, static=0.0, drift=0.0)
     with pytest.raises(ValueError, match="shape must be one of"):
         SpatialSpec("cube")  # type: ignore[arg-type]
 
@@ -398,7 +402,7 @@ def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:
     for y, noise in ((1.4, 2.0), (0.3, 5.0), (0.5, 0.1)):
         scale, row = float(filters.variance[0]), np.array([4])
         H = filters.layout.rows(row)
-        field = float((H @ filters.covariance[0] @ H.T).item()) + ROUGH.white
+        field = float((H @ filters.covariance[0] @ H.T).item()) + ROUGH.nugget
         spread, error = field + noise / scale, y - float((H @ filters.mean[0]).item())
         told = field / spread
         after, _ = filters.observed(row, np.array([y]), np.array([noise]))
@@ -429,3 +433,46 @@ def test_told_a_constant_it_expects_that_constant(noise: float, value: float) ->
         off = np.abs(forecast.mean - value)
         assert (off <= 1e-6 * np.minimum(forecast.deviation, max(1.0, abs(value)))).all()
         assert (forecast.learnable > 0).all()
+
+
+def test_length_scales_of_a_function_grow_with_the_distances_between_points() -> None:
+    one, four = (
+        [each.drift_space.length for each in function_settings(dimension)] for dimension in (1, 4)
+    )
+    np.testing.assert_allclose(four, 2.0 * np.array(one))
+    plane = np.random.default_rng(0).uniform(size=(SMALL_NETWORK + 1, 2))
+    assert FilterEnsemble.of(plane, 0.01).settings == function_settings(2)
+
+
+def test_models_whose_features_leave_much_are_not_taken_unless_all_are_such() -> None:
+    scattered = np.random.default_rng(0).uniform(size=(200, 3))
+    taken = FilterEnsemble.of(scattered, 0.01).settings
+    lengths = sorted({each.drift_space.length for each in function_settings(3)})
+    assert {each.drift_space.length for each in taken} == set(lengths[2:])
+    for (filters,) in (filters_of([each], scattered, 1.0) for each in taken):
+        assert filters.layout.left.mean() <= MOST_LEFT
+    shortest = function_settings(3)[:1]
+    assert held(shortest, scattered) == shortest
+    assert FilterEnsemble.of(scattered, 0.01, function_settings(3)).settings == function_settings(3)
+
+
+def test_beginning_again_comes_to_about_what_one_reading_after_the_other_does() -> None:
+    rng, steps = np.random.default_rng(4), UNIT_LEARNED_AT[-1]
+    line = np.linspace(0.0, 1.0, SMALL_NETWORK + 1)[:, None]
+    rows, t = rng.integers(0, len(line), steps + 1), np.arange(steps + 1.0)
+    y = 3.0 + np.sin(6.0 * line[rows, 0] + 0.1 * t) + 0.1 * rng.normal(size=steps + 1)
+    bank = FilterEnsemble.of(line, 0.01)
+    for i in range(steps + 1):
+        bank = bank.observe(rows[i : i + 1], y[i : i + 1], None, t[i])
+    plain = FilterEnsemble.of(line, 0.01, function_settings())
+    plain = replace(plain, guess=GUESS_OF_A_FUNCTION)
+    plain = plain._in_unit(float(np.median(y[:-1])), float(y[:-1].var()), 1.0)
+    for i in range(steps + 1):
+        plain = replace(plain, _learned_at=steps + 1).observe(
+            rows[i : i + 1], y[i : i + 1], None, t[i]
+        )
+    ours, other = bank.predict(steps + 1.0), plain.predict(steps + 1.0)
+    assert np.abs(ours.mean - other.mean).max() < 0.2 * other.learnable.max()
+    # How wide innovations have shown deviations to be is learned anew.
+    expected = other.learnable / plain.widening
+    np.testing.assert_allclose(ours.learnable / bank.widening, expected, rtol=0.15)

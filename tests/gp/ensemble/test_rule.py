@@ -85,10 +85,10 @@ def test_what_is_new_at_every_place_is_widened_like_the_rest() -> None:
     space = SpatialSpec("matern12", 0.5)
     rule = ModelEnsemble((ModelSpec(space, space, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0),))
     known = made(rule=rule)
-    wide = replace(known, recent=Recent(replace(known.bank, innovation=4.0)))
+    wide = replace(known, recent=Recent(replace(known.ensemble, innovation=4.0)))
     _, learnable = wide.on_surface()
     deviation = np.sqrt(learnable + wide.nugget)
-    np.testing.assert_allclose(deviation, wide.bank.predict(13.0).deviation)
+    np.testing.assert_allclose(deviation, wide.ensemble.predict(13.0).deviation)
 
 
 def test_observations_may_come_in_any_order_and_each_counts_once() -> None:
@@ -137,7 +137,7 @@ def test_covariances_are_those_of_the_beliefs() -> None:
     C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
     np.testing.assert_allclose(C, C.T, atol=1e-12)
     assert np.linalg.eigvalsh(C).min() > -1e-9
-    widening = posterior.bank.widening**2
+    widening = posterior.ensemble.widening**2
     np.testing.assert_allclose(widening * np.diag(C), posterior.on_surface()[1], rtol=1e-8)
     beliefs = posterior.beliefs(13.0, 2.0)
     np.testing.assert_array_equal(C, beliefs.among(everyone, everyone))
@@ -146,7 +146,7 @@ def test_covariances_are_those_of_the_beliefs() -> None:
 def test_one_more_reading_is_conditioning() -> None:
     posterior = made()
     C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
-    noise = 0.04 + posterior.white
+    noise = 0.04 + posterior.own_nugget
     once = posterior.shrunk(inputs(POINTS[[3]]), 0.04, None)
     before, after = posterior.on_surface()[1], once.on_surface()[1]
     np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)
@@ -201,13 +201,13 @@ def test_points_are_told_by_dense_kriging() -> None:
     K = np.exp(-distance(POINTS, POINTS) / (0.5 * extent))
     k = np.exp(-distance(X, POINTS) / (0.5 * extent))
     W = k @ np.linalg.inv(K)
-    mean, level = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
+    mean, middle = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
     found, variance = posterior.predict(inputs(X))
-    np.testing.assert_allclose(found[:, 0], level + W @ (mean - level), rtol=1e-4)
+    np.testing.assert_allclose(found[:, 0], middle + W @ (mean - middle), rtol=1e-4)
     C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
     left = posterior.learned["scale"] ** 2 * (1.0 - np.einsum("ij,ij->i", W, k))
     W = W + (1.0 - W.sum(axis=1, keepdims=True)) / len(POINTS)
-    expected = posterior.bank.widening**2 * (np.diag(W @ C @ W.T) + left)
+    expected = posterior.ensemble.widening**2 * (np.diag(W @ C @ W.T) + left)
     np.testing.assert_allclose(variance, expected, rtol=1e-3)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Bandit, Candidates, load, policies
 from tvbandits.bandit.state import same_value
@@ -15,9 +16,14 @@ from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.models import function_settings, settings_for
 from tvbandits.gp.ensemble.recent import Readings, Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
-from tvbandits.gp.ensemble.seasons import LOOKED_AT, Diary, diary_of, told
+from tvbandits.gp.ensemble.seasons import LOOKED_AT, SeasonSearch, TimedReadings, observed
+from tvbandits.gp.kernels.additive import structured_kernel
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.protocol import Posterior
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
+KERNEL = structured_kernel(RBF(1.0))
 PHASES = np.linspace(0.0, 0.8, len(POINTS))
 
 
@@ -33,14 +39,28 @@ def reading(t: float, unit: float = 1.0, seasonal: bool = True) -> Readings:
     return Readings(rows, values, np.full(3, 0.05))
 
 
-def run(
-    times: Array, unit: float = 1.0, *, seasonal: bool = True
-) -> list[tuple[Recent, Diary | None]]:
+At = tuple[Recent, SeasonSearch | None]
+
+
+def timed(times: Array, unit: float = 1.0, seasonal: bool = True) -> TimedReadings:
+    parts = [reading(float(t), unit, seasonal) for t in times]
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return TimedReadings(np.repeat(times, 3), *columns)
+
+
+def searched(at: At, times: Array, unit: float = 1.0, seasonal: bool = True) -> At:
+    """With the readings of the last of the times."""
+    t = float(times[-1])
+    earlier = lambda: timed(times[:-1], unit, seasonal)  # noqa: E731
+    return observed(*at, t, reading(t, unit, seasonal), earlier)
+
+
+def run(times: Array, unit: float = 1.0, *, seasonal: bool = True) -> list[At]:
     bank = FilterEnsemble.of(POINTS, 0.05)
-    at: tuple[Recent, Diary | None] = Recent(bank), diary_of(bank)
+    at: At = Recent(bank), SeasonSearch.of(bank)
     out = []
-    for t in times:
-        at = told(*at, float(t), reading(float(t), unit, seasonal))
+    for n in range(1, len(times) + 1):
+        at = searched(at, times[:n], unit, seasonal)
         out.append(at)
     return out
 
@@ -48,7 +68,7 @@ def run(
 @pytest.mark.parametrize("unit", [1.0, 0.25])
 def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: float) -> None:
     steps = run(unit * np.arange(1, 70), unit)
-    periods = [diary and diary.period for _, diary in steps]
+    periods = [search and search.period for _, search in steps]
     first = next(n for n, each in enumerate(periods) if each is not None)
     # It is looked for once all of a step is told: when the next one comes.
     assert first in LOOKED_AT
@@ -60,9 +80,9 @@ def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: flo
 
 
 def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
-    recent, diary = run(np.arange(1.0, 70.0))[-1]
-    assert diary is not None
-    knew = Recent(FilterEnsemble.of(POINTS, 0.05, season=diary.period))
+    recent, search = run(np.arange(1.0, 70.0))[-1]
+    assert search is not None
+    knew = Recent(FilterEnsemble.of(POINTS, 0.05, season=search.period))
     for t in np.arange(1.0, 70.0):
         knew = knew.observed(float(t), reading(float(t)))
     assert same_value(recent.latest, knew.latest)
@@ -70,39 +90,42 @@ def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
 
 def test_of_both_a_season_takes_a_networks_models() -> None:
     both = started(POINTS, 0.05, "both", CAPACITY, None)
-    assert set(function_settings()) < set(both.settings)
-    at: tuple[Recent, Diary | None] = Recent(both), diary_of(both)
-    for t in np.arange(1.0, 50.0):
-        at = told(*at, float(t), reading(float(t)))
-    recent, diary = at
-    assert diary is not None
-    assert diary.period == 12.0
+    assert set(function_settings(POINTS.shape[1])) < set(both.settings)
+    at: At = Recent(both), SeasonSearch.of(both)
+    for n in range(1, 50):
+        at = searched(at, np.arange(1.0, n + 1.0))
+    recent, search = at
+    assert search is not None
+    assert search.period == 12.0
     knew = Recent(started(POINTS, 0.05, "both", CAPACITY, 12.0))
     assert knew.before.settings == settings_for(POINTS, 12.0)
     for t in np.arange(1.0, 50.0):
         knew = knew.observed(float(t), reading(float(t)))
     assert same_value(recent.latest, knew.latest)
     # Where it proves to be none, the rivals are back.
-    assert replace(diary, period=None).told_again().before.settings == both.settings
+    assert (
+        replace(search, period=None).replayed(timed(np.arange(1.0, 3.0))).before.settings
+        == both.settings
+    )
 
 
 def test_where_there_is_none_the_bank_is_as_it_always_was() -> None:
-    recent, diary = run(np.arange(1.0, 60.0), seasonal=False)[-1]
+    recent, search = run(np.arange(1.0, 60.0), seasonal=False)[-1]
     plain = Recent(FilterEnsemble.of(POINTS, 0.05))
     for t in np.arange(1.0, 60.0):
         plain = plain.observed(float(t), reading(float(t), seasonal=False))
-    assert diary is not None
-    assert diary.period is None
+    assert search is not None
+    assert search.period is None
     assert same_value(recent.latest, plain.latest)
 
 
 def test_one_that_proves_to_be_none_is_given_up() -> None:
-    _, diary = run(np.arange(1.0, 40.0), seasonal=False)[-1]
-    assert diary is not None
-    mistaken = replace(diary, period=13.0)
-    at: tuple[Recent, Diary | None] = mistaken.told_again(), mistaken
-    for t in np.arange(40.0, 50.0):
-        at = told(*at, float(t), reading(float(t), seasonal=False))
+    _, search = run(np.arange(1.0, 40.0), seasonal=False)[-1]
+    assert search is not None
+    mistaken = replace(search, period=13.0)
+    at: At = mistaken.replayed(timed(np.arange(1.0, 40.0), seasonal=False)), mistaken
+    for n in range(40, 50):
+        at = searched(at, np.arange(1.0, n + 1.0), seasonal=False)
     assert at[1] is not None
     assert at[1].period is None
     assert all(each.season is None for each in at[0].latest.settings)
@@ -110,18 +133,24 @@ def test_one_that_proves_to_be_none_is_given_up() -> None:
     assert same_value(at[0].latest, always.latest)
 
 
-def test_readings_that_come_late_are_told_again_at_their_own_time() -> None:
-    bank = FilterEnsemble.of(POINTS, 0.05)
-    diary = diary_of(bank)
-    assert diary is not None
-    for t in (1.0, 3.0, 2.0, 5.0, 4.0):
-        diary = diary.with_readings(t, reading(t))
-    assert diary.entries[:, 0].tolist() == [t for t in (1.0, 2.0, 3.0, 4.0, 5.0) for _ in range(3)]
-    assert diary.latest == 5.0
-    straight = Recent(bank)
-    for t in (1.0, 2.0, 3.0, 4.0, 5.0):
-        straight = straight.observed(t, reading(t))
-    assert same_value(diary.told_again().latest, straight.latest)
+def test_late_readings_are_replayed_at_their_own_time() -> None:
+    times = np.arange(1.0, 40.0)
+    late = timed(np.concatenate([times[:20], times[21:], times[20:21]]))
+    rule, grid = ModelEnsemble(), CandidateGrid(KERNEL, POINTS)
+    posteriors: list[Posterior] = []
+    for end in (3 * 20, 3 * 38, 3 * 39):  # the 21st step comes last
+        t, rows, y, variance = (column[:end] for column in late)
+        data = Data(np.column_stack([POINTS[rows], t]), y[:, None], variance)
+        known = posteriors[-1] if posteriors else None
+        made = rule.condition(
+            KERNEL, data, surface=grid, now=40.0, previous=known, noise_variance=0.05
+        )
+        posteriors.append(made)
+    assert isinstance(posteriors[-1], EnsemblePosterior)
+    assert posteriors[-1].search is not None
+    assert posteriors[-1].search.latest == 39.0
+    np.testing.assert_array_equal(posteriors[-1].data.Z[:, -1], np.repeat(times, 3))
+    assert posteriors[-1].search.steps == 38  # a late time is no step of its own
 
 
 def test_steps_that_are_no_steps_have_no_period() -> None:
@@ -130,14 +159,14 @@ def test_steps_that_are_no_steps_have_no_period() -> None:
     assert all(d is not None and d.period is None for _, d in run(irregular, seasonal=True))
     # Single gaps do no harm.
     gaps = np.delete(np.arange(1.0, 90.0), [10, 30, 31, 50])
-    _, diary = run(gaps)[-1]
-    assert diary is not None
-    assert diary.period == 12.0
+    _, search = run(gaps)[-1]
+    assert search is not None
+    assert search.period == 12.0
     # A gap longer than all that is looked through does.
     far = np.concatenate([np.arange(1.0, 30.0), 1e6 + np.arange(1.0, 20.0)])
-    _, diary = run(far)[-1]
-    assert diary is not None
-    assert diary.period is None
+    _, search = run(far)[-1]
+    assert search is not None
+    assert search.period is None
 
 
 # --- in a bandit ----------------------------------------------------------------------------------
@@ -166,7 +195,7 @@ def played(bandit: Bandit, first: int, last: int) -> list[Array]:
 def season_of(bandit: Bandit) -> float | None:
     posterior = bandit.state.posterior
     assert isinstance(posterior, EnsemblePosterior)
-    return None if posterior.diary is None else posterior.diary.period
+    return None if posterior.search is None else posterior.search.period
 
 
 def test_a_bandit_that_was_put_away_goes_on_bit_for_bit(tmp_path: object) -> None:

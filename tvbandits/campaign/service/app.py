@@ -14,6 +14,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -368,6 +369,9 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         """At a glance."""
         found, about = campaign.status, campaign.about
         said: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
+        noise = campaign.info.model.noise
+        if noise is not None:  # it is learned
+            said["noise_variance"] = asdict(noise)
         return {**said, **dict(found.summary), "last": campaign.when(found.time)}
 
     @served.get("/pending")

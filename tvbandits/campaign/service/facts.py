@@ -118,6 +118,12 @@ class Facts:
         return cls(campaign, places, names, now, history, campaign.pending, campaign.out)
 
     @property
+    def noise(self) -> list[tuple[str, object]]:
+        """The noise variance of a reading, where it is learned."""
+        learned = self.campaign.info.model.noise
+        return [] if learned is None else [("noise variance", str(learned))]
+
+    @property
     def unit(self) -> str:
         """Of the reward, in brackets; empty where nobody said."""
         said = self.campaign.about.get("unit", "")

@@ -359,13 +359,14 @@ def _glance(facts: Facts) -> str:
         [
             ("readings", status.told),
             ("failed", status.failed),
-            ("out", status.pending),
+            ("pending", status.pending),
             ("answers", status.answers),
             *([("limits violated", status.violations)] if facts.campaign.recipe.limits else []),
             ("cost", float(status.cost)),
             (f"left to lose at most{facts.unit}, width {facts.width:g}", facts.most_regret),
             ("stations in trouble", troubled),
             *([("length scales in", unit)] if unit else []),
+            *facts.noise,
         ]
     )
 

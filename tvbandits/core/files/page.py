@@ -265,7 +265,6 @@ def page(
     footer: str,
     *,
     drawing: bool = True,
-    script: str = "",
     served: bool = False,
     generator: str = "tvbandits",
 ) -> str:
@@ -279,8 +278,6 @@ def page(
         HTML, of `section`, `cards`, `table` and `Plot.html`.
     drawing : bool
         It has pictures: plotly.js goes in.
-    script : str
-        Runs after the pictures are drawn.
     served : bool
         The page may speak to the server that it came from, and to nobody else.
     generator : str
@@ -300,7 +297,7 @@ def page(
         body=body,
         footer=escape(footer),
         connect="'self'" if served else "'none'",
-        scripts="".join(f"<script>{each}</script>" for each in [*scripts, script] if each),
+        scripts="".join(f"<script>{each}</script>" for each in scripts),
     )
 
 

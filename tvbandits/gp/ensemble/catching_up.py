@@ -156,7 +156,7 @@ class _SeenTogether(NamedTuple):
     @classmethod
     def of(cls, filters: Filters, told: _Told) -> _SeenTogether:
         layout, rows = filters.layout, told.rows
-        own = filters.layout.white[:, None] + layout.left[:, rows]
+        own = filters.layout.nugget[:, None] + layout.left[:, rows]
         noise = np.maximum(own + told.noise / filters.variance[:, None], filters.layout.floor)
         time, H = _Fading.of(layout), layout.rows(rows)
         back = time.back(H, told.h)
@@ -226,13 +226,13 @@ class _Fading:
     """How the parts of the states of M models fade; times are arrays (n,), in steps."""
 
     layout: Layout
-    level_scale: Array
-    slow_scale: Array
+    trend_scale: Array
+    static_scale: Array
     drift_scale: Array
 
     @classmethod
     def of(cls, layout: Layout) -> _Fading:
-        scales = ("level_scale", "slow_scale", "drift_scale")
+        scales = ("trend_scale", "static_scale", "drift_scale")
         return cls(layout, *(np.array([getattr(s, n) for s in layout.settings]) for n in scales))
 
     @property
@@ -256,9 +256,9 @@ class _Fading:
         value, up, _ = self._drift(h)
         out = np.empty((len(value), layout.size, len(h)))
         out[:, 0] = H[:, 0]
-        out[:, 1] = self._kept(self.level_scale, h) * H[:, 1]
+        out[:, 1] = self._kept(self.trend_scale, h) * H[:, 1]
         out[:, 2 : layout.drift] = (
-            self._kept(self.slow_scale, h)[:, None] * H[:, 2 : layout.drift].T
+            self._kept(self.static_scale, h)[:, None] * H[:, 2 : layout.drift].T
         )
         drift = H[:, layout.drift : layout.derivative].T
         out[:, layout.drift : layout.derivative] = value[:, None] * drift
@@ -277,9 +277,9 @@ class _Fading:
         a, b = layout.drift, layout.derivative
         out = np.empty((len(value), layout.size, len(h)))
         out[:, 0] = CONSTANT * H[:, 0]
-        out[:, 1] = prior[:, 1, 1, None] * self._kept(self.level_scale, h) * H[:, 1]
-        slow = self._towards(H, slice(2, a))
-        out[:, 2:a] = self._kept(self.slow_scale, h)[:, None] * slow
+        out[:, 1] = prior[:, 1, 1, None] * self._kept(self.trend_scale, h) * H[:, 1]
+        static = self._towards(H, slice(2, a))
+        out[:, 2:a] = self._kept(self.static_scale, h)[:, None] * static
         drift = self._towards(H, slice(a, b))
         out[:, a:b] = value[:, None] * drift
         if self.smooth:
@@ -320,13 +320,13 @@ class _Fading:
         apart = np.abs(times[:, None] - times[None, :]).ravel()
         lag = len(times) * step[:, None] + step
         a, b = layout.drift, layout.derivative
-        # Every reward is the constant and the level as they are.
-        shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.level_scale, apart)
+        # Every reward is the constant and the trend as they are.
+        shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.trend_scale, apart)
         out = np.take(shared, lag, axis=1)
-        slow = self._between(H, slice(2, a))
-        if np.isfinite(self.slow_scale).any():
-            slow *= np.take(self._kept(self.slow_scale, apart), lag, axis=1)
-        out += slow
+        static = self._between(H, slice(2, a))
+        if np.isfinite(self.static_scale).any():
+            static *= np.take(self._kept(self.static_scale, apart), lag, axis=1)
+        out += static
         drift = self._between(H, slice(a, b))
         drift *= np.take(self._drift(apart)[0], lag, axis=1)
         out += drift

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.catching_up import Read, after
-from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of
+from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
-from tvbandits.gp.fitting.powers import Transform
+from tvbandits.gp.ensemble.powers import Transform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 POWERS = (1.0, 0.5, 0.0)
@@ -156,7 +156,7 @@ def squares_of_differences(filters: Filters, state: Array, rows: Index, values: 
     return np.asarray((errors**2).sum(axis=1))
 
 
-def evidence_of(log_density: Array, squares: Array, variance: float) -> Array:
+def evidence_of(log_density: Array, squares: Array, variance: Array | float) -> Array:
     """Half the log density, and half that of the differences between places, (M,).
 
     The latter as if all members' errors were of the same variance.
@@ -167,7 +167,7 @@ def evidence_of(log_density: Array, squares: Array, variance: float) -> Array:
         In the unit of reward.
     squares : array of shape (M,)
         Of differences.
-    variance : float
+    variance : float or array that suits both
         Of a reading of them.
     """
     return np.asarray(0.5 * (log_density - squares / (2.0 * variance)))
@@ -199,11 +199,10 @@ class Group:
 
     def _knowing(self, since: Sequence[BacklogStep], step: float) -> Group:
         """Once they know these steps, taken in at once."""
-        reads = [Read((t - self.time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
-        filters, said = after(self.filters, reads)
-        score = self.score
-        for (_, of, variance), density, squares in zip(since, *said, strict=True):
-            score = FORGETTING * score + evidence_of(density + of.log_slopes, squares, variance)
+        filters, density, squares = taken_in(self.filters, self.time, since, step)
+        variance, score = np.array([each for _, _, each in since])[:, None], self.score
+        for each in evidence_of(density, squares, variance):
+            score = FORGETTING * score + each
         return Group(filters, score, since[-1][0])
 
     def carries(self, least: float) -> NDArray[np.bool_]:
@@ -222,6 +221,22 @@ class Group:
 
 BacklogStep = tuple[float, Step, float]
 """The time of a step, the step, and the variance of readings of differences between places."""
+
+
+def taken_in(
+    filters: Filters, time: float, since: Sequence[BacklogStep], step: float
+) -> tuple[Filters, Array, Array]:
+    """Models that knew all until a time, once they know some steps more.
+
+    With the log densities (s, M) of these, in the unit of reward, and squares of differences (s, M).
+    """
+    reads = [Read((t - time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
+    known, said = after(filters, reads)
+    return (
+        known,
+        said.log_density + np.array([of.log_slopes for _, of, _ in since])[:, None],
+        said.squares,
+    )
 
 
 def _together(since: Sequence[BacklogStep]) -> Iterator[Sequence[BacklogStep]]:
@@ -319,7 +334,7 @@ class FilterEnsemble:
     Attributes
     ----------
     points : array of shape (A, d)
-    settings : tuple of Setting
+    settings : tuple of ModelSpec
         As given; `members` are those that are awake.
     noise_variance : float
         Of a reading that comes without its own: the sensor's, a lower end of what is learned.
@@ -389,8 +404,8 @@ class FilterEnsemble:
         ----------
         points : array of shape (A, d)
         noise_variance : float
-        settings : sequence of Setting, optional
-            None: `settings_for(points)`.
+        settings : sequence of ModelSpec, optional
+            None: `settings_for(points)`, if they are `held`.
         step : float, optional
             Usual time between two decisions.
         capacity : int
@@ -408,7 +423,8 @@ class FilterEnsemble:
         for name, value in given.items():
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be positive and finite, got {value}")
-        chosen = settings_for(points, season) if settings is None else tuple(settings)
+        own = settings is None
+        chosen = held(settings_for(points, season), points) if own else tuple(settings or ())
         if not chosen:
             raise ValueError("an ensemble needs at least one setting, got none")
         network = settings is None and len(points) <= SMALL_NETWORK
@@ -417,12 +433,12 @@ class FilterEnsemble:
         unit = float("nan") if step is None else step
         return cls(points, chosen, float(noise_variance), unit, capacity, powers=tried, guess=guess)
 
-    @property
+    @cached_property
     def members(self) -> tuple[ModelSpec, ...]:
         """The models that are awake, in the order of `weights`."""
         return tuple(each for filters in self.filters for each in filters.settings)
 
-    @property
+    @cached_property
     def scales(self) -> Array:
         """Squared scales of the members, in units of reward at the origin, where the slope is 1."""
         return np.concatenate([each.variance for each in self.filters])
@@ -498,7 +514,7 @@ class FilterEnsemble:
     def beliefs(self, t: float, beta: float = 2.0) -> JointPosterior:
         """About the decision at the time t, and how readings now would change them.
 
-        The noise of a reading is the sensor's and the white part: neither tells about the next step.
+        The noise of a reading is the sensor's and the nugget: neither tells about the next step.
         """
         if not self.filters:
             raise ValueError(
@@ -507,8 +523,12 @@ class FilterEnsemble:
         return self._components(t, present=True).beliefs(self.noise_variance, beta)
 
     def _in_unit(self, origin: float, variance: float, power: float) -> FilterEnsemble:
-        settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
-        filters = filters_of(settings, self.points, variance, self.guess)
+        # Begun again, all models are there with the features that they had.
+        layouts = [(each.layout, variance, self.guess, each.group) for each in self.filters]
+        filters = tuple(Filters.prior(*each) for each in layouts)
+        if not filters:
+            settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
+            filters = filters_of(settings, self.points, variance, self.guess)
         return replace(
             self,
             filters=filters,
@@ -539,14 +559,47 @@ class FilterEnsemble:
         best, least = None, -math.inf
         for power in self.powers:
             made = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise), power)
-            for index, values, variances, t in self._early:
-                made = made.observe(index, values, variances, t)
+            made = made._replayed(self._early)
             evidence = float(np.logaddexp.reduce(FORGETTING * made._score + made._evidence[0]))
             if best is None or evidence > least:
                 least = max(least, evidence + (CLEARLY if best is None else 0.0))
                 best = made
         assert best is not None  # there is a power
         return best
+
+    def _replayed(self, early: Sequence[tuple[Index, Array, Array, float]]) -> FilterEnsemble:
+        """With readings of the first times: those before the last are taken in together.
+
+        One after the other they would take as long as all steps so far.
+        """
+        times = sorted({t for *_, t in early})
+        past = [self._early_step([each for each in early if each[3] == t]) for t in times[:-1]]
+        made = replace(self, time=times[0], steps=-1)
+        for since in _together(past):
+            pairs = [taken_in(each, made.time, since, self.step) for each in made.filters]
+            filters, densities, squares = zip(*pairs, strict=True)
+            judges = np.concatenate(densities, axis=1), np.concatenate(squares, axis=1)
+            made = replace(made, filters=filters, time=since[-1][0])
+            for (_, of, _), density, off in zip(since, *judges, strict=True):
+                made = replace(made, steps=made.steps + 1)
+                evidence, variance = made._judged(density, off, len(of.rows))
+                score = FORGETTING * made._score + evidence
+                made = replace(made, _score=score, _error_variance=variance)
+        y = np.concatenate([values for _, values, _, _ in early]) - self.origin
+        seen = min(float(y.min()), 0.0), max(float(y.max()), 0.0)
+        made = replace(made, seen=seen, _present=Step.before(made.filters))
+        for index, values, variances, t in early:
+            if t == times[-1]:
+                made = made.observe(index, values, variances, t)
+        return replace(made, _early=tuple(early))
+
+    def _early_step(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> BacklogStep:
+        """All that was read at one of the first times."""
+        rows, y, noise = (np.concatenate([each[i] for each in parts]) for i in range(3))
+        above = y - self.origin
+        slopes = float(self.transform.log_slope(above).sum())
+        step = Step((), rows, self.transform(above), noise, slopes, np.empty(0))
+        return parts[0][3], step, 0.0
 
     def _at(self, t: float) -> FilterEnsemble:
         """Moved to a time; what was observed before becomes evidence."""
@@ -592,12 +645,15 @@ class FilterEnsemble:
                 for state, each in zip(of.expected, self.filters, strict=True)
             ]
         )
+        return self._judged(of.log_density, squares, len(of.rows))
+
+    def _judged(self, density: Array, squares: Array, count: int) -> tuple[Array, float]:
+        """By log densities (M,) of so many readings of one time, and squares of differences (M,)."""
         weights = np.exp(self._score - self._score.max())
-        latest = float(weights @ squares / weights.sum()) / max(len(of.rows) - 1, 1)
+        latest = float(weights @ squares / weights.sum()) / max(count - 1, 1)
         share = max(0.02, 1.0 / (self.steps + 1))
         variance = self._error_variance + share * (latest - self._error_variance)
-        evidence = evidence_of(of.log_density, squares, variance + self.noise_variance)
-        return evidence, variance
+        return evidence_of(density, squares, variance + self.noise_variance), variance
 
     def _thinned(self) -> FilterEnsemble:
         """Without its lighter half, if it is too large and the time has come."""

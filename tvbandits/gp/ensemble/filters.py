@@ -10,15 +10,15 @@ An innovation counts by the share of its variance that is not the sensor's noise
 played again and again, readings are of next to nothing else, and say nothing about the scale.
 
 The sensor's noise is known in the unit of reward: it enters each filter divided by the scale as it is
-known then. That is the one approximation; where the white part exceeds it, it hardly matters.
+known then. That is the one approximation; where the nugget exceeds it, it hardly matters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,13 +30,14 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
+from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
 
 CONSTANT = 25.0
 """Prior variance of the constant, in units of the squared prior deviation: next to unknown."""
 
-MOST_FEATURES = 96
-TOLERANCE = 1e-4
-"""Features end when no point keeps more than this share of its prior variance."""
+MOST_LEFT = 0.1
+"""A model whose features leave more than this share of the variance is not taken: what it cannot hold
+would count as noise, and go on looking unknown however often it is read."""
 
 MOST_OF_A_SEASON = 12
 """Features of a season at the most: each of them has two numbers for each harmonic."""
@@ -64,16 +65,16 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """States [constant, level, slow, drift, derivatives of a smooth drift, season] of M models.
+    """States [constant, trend, static, drift, derivatives of a smooth drift, season] of M models.
 
     A season is [values of all harmonics, the other numbers of the pairs that turn].
 
     Attributes
     ----------
-    settings : tuple of M Setting
+    settings : tuple of M ModelSpec
     basis : array of shape (A, c)
-        What observes the folded state [constant + level, slow, drift, season], where slow and drift are
-        added if they have the same features, and the harmonics of a season are added.
+        What observes the folded state [constant + trend, static, drift, season], where static and drift
+        are added if they have the same features, and the harmonics of a season are added.
     fold : array of shape (S, c)
         Folds a state: its reward is basis @ fold.T @ state.
     drift, derivative, season : int
@@ -97,21 +98,27 @@ class Layout:
     )
 
     @classmethod
-    def of(cls, settings: Sequence[ModelSpec], distance: Array, extent: float) -> Layout:
-        """Of settings with the same `kind`, on points at distances (A, A)."""
+    def of(
+        cls,
+        settings: Sequence[ModelSpec],
+        distance: Array,
+        extent: float,
+        spanned: Callable[[SpatialSpec], tuple[Array, Array]],
+    ) -> Layout:
+        """Of settings with the same `kind`, on points at distances (A, A) with such `features`."""
         first, points = settings[0], len(distance)
-        spaces = [(each.slow_space, each.drift_space) for each in settings]
+        spaces = [(each.static_space, each.drift_space) for each in settings]
         if is_rough(first, points):
             # Each point is a feature of its own, so that settings with different spaces share a layout.
-            slow = drift = np.eye(points), np.zeros(points)
+            static = drift = np.eye(points), np.zeros(points)
             roots = [[space.correlation(distance, extent) for space in both] for both in spaces]
         else:
-            slow, drift = (features(space, distance, extent) for space in spaces[0])
-            roots = [[np.eye(slow[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
-        shared = is_rough(first, points) or first.slow_space == first.drift_space
-        made = [slow[0]] if shared else [slow[0], drift[0]]
+            static, drift = (spanned(space) for space in spaces[0])
+            roots = [[np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
+        shared = is_rough(first, points) or first.static_space == first.drift_space
+        made = [static[0]] if shared else [static[0], drift[0]]
         waves, unknown = season_features(first, distance, extent)
-        r, q, s = slow[0].shape[1], drift[0].shape[1], waves.shape[1]
+        r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
         basis = np.column_stack([np.ones((points, 1)), *made, waves])
         season = 2 + r + (2 * q if first.smooth else q)
         fold = np.zeros((season, basis.shape[1]))
@@ -130,7 +137,7 @@ class Layout:
             ]
         )
         left = [
-            each.slow * slow[1]
+            each.static * static[1]
             + each.drift * drift[1]
             + (each.season.variances.sum() * unknown if each.season else 0.0)
             for each in settings
@@ -138,15 +145,15 @@ class Layout:
         parts = 2 + r, 2 + r + q, season
         return cls(tuple(settings), basis, fold, *parts, prior, np.array(left))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Numbers S of a state."""
         return len(self.fold)
 
     @cached_property
-    def white(self) -> Array:
-        """Variance (M,) of the white parts, in units of the squared scale."""
-        return np.array([each.white for each in self.settings])
+    def nugget(self) -> Array:
+        """Variance (M,) of the nuggets, in units of the squared scale."""
+        return np.array([each.nugget for each in self.settings])
 
     @cached_property
     def hazard(self) -> Array:
@@ -207,14 +214,14 @@ class Layout:
 
     def folded(self, states: Array) -> Array:
         """fold.T @ states (S, n), without the product with zeros."""
-        slow, waves = self.drift - 2, self._waves
-        shared = self.basis.shape[1] - waves == 1 + slow
+        static, waves = self.drift - 2, self._waves
+        shared = self.basis.shape[1] - waves == 1 + static
         ends = self.drift if shared else self.derivative
         values = states[self.season : self.season + (self.size - self.season) // 2]
         season = values.reshape(-1, waves, states.shape[1]).sum(axis=0) if waves else values
         out = np.concatenate([states[:1] + states[1:2], states[2:ends], season])
         if shared:
-            out[1 : 1 + slow] += states[self.drift : self.derivative]
+            out[1 : 1 + static] += states[self.drift : self.derivative]
         return np.asarray(out)
 
     @property
@@ -222,7 +229,7 @@ class Layout:
         """The values of a season in a state."""
         return slice(self.season, (self.season + self.size) // 2)
 
-    @property
+    @cached_property
     def _waves(self) -> int:
         """Features of the season."""
         season = self.settings[0].season
@@ -237,8 +244,8 @@ class Layout:
         cosine, turned = self.transition_of_season(h)
         own[:, self.season :] = np.tile(cosine, 2)
         for m, each in enumerate(self.settings):
-            own[m, 1] = math.exp(-h / each.level_scale)
-            own[m, 2 : self.drift] = math.exp(-h / each.slow_scale)
+            own[m, 1] = math.exp(-h / each.trend_scale)
+            own[m, 2 : self.drift] = math.exp(-h / each.static_scale)
             if not each.smooth:
                 own[m, self.drift : self.season] = math.exp(-h / each.drift_scale)
                 continue
@@ -317,7 +324,7 @@ class Layout:
 
 
 def features(
-    space: SpatialSpec, distance: Array, extent: float, at_most: int = MOST_FEATURES
+    space: SpatialSpec, distance: Array, extent: float, at_most: int = LARGEST_RANK
 ) -> tuple[Array, Array]:
     """Features (A, r) by pivoted Cholesky, and the variance (A,) that they leave out."""
     K = space.correlation(distance, extent)
@@ -339,23 +346,23 @@ def is_rough(setting: ModelSpec, points: int) -> bool:
     """Whether no features could be left out: each point would need nearly one of its own."""
     rough = {"identity", "matern12"}
     return (
-        points <= MOST_FEATURES and {setting.slow_space.shape, setting.drift_space.shape} <= rough
+        points <= LARGEST_RANK and {setting.static_space.shape, setting.drift_space.shape} <= rough
     )
 
 
 def kind(setting: ModelSpec, points: int) -> object:
     """Settings of one kind have the same features, and can share a layout."""
-    spaces = None if is_rough(setting, points) else (setting.slow_space, setting.drift_space)
+    spaces = None if is_rough(setting, points) else (setting.static_space, setting.drift_space)
     season = setting.season
     return spaces, setting.smooth, season and (season.space, season.harmonics)
 
 
-def _prior(setting: ModelSpec, slow: Array, drift: Array, waves: int) -> Array:
-    """Covariance of a state whose slow part and drift have these correlations between features.
+def _prior(setting: ModelSpec, static: Array, drift: Array, waves: int) -> Array:
+    """Covariance of a state whose static part and drift have these correlations between features.
 
     A season has so many features, each with two numbers for each harmonic.
     """
-    parts = [np.diag([CONSTANT, setting.level]), setting.slow * slow, setting.drift * drift]
+    parts = [np.diag([CONSTANT, setting.trend]), setting.static * static, setting.drift * drift]
     if setting.smooth:
         parts.append(setting.drift * matern32_rate(setting.drift_scale) ** 2 * drift)
     if setting.season is not None:
@@ -434,7 +441,7 @@ class Filters:
         """The models."""
         return self.layout.settings
 
-    @property
+    @cached_property
     def variance(self) -> Array:
         """Squared scales (M,), in units of reward squared."""
         return np.asarray(self.squares / self.count)
@@ -487,10 +494,10 @@ class Filters:
     def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
         """With observations at points (n,), of transformed values (n,), and noise variances (n,)."""
         H = self.layout.rows(points)
-        own = self.layout.white[:, None] + self.layout.left[:, points]
+        own = self.layout.nugget[:, None] + self.layout.left[:, points]
         noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
-        log_density, squares = seen.log_density(self), seen.squares
+        log_density, squares = seen.log_density, seen.squares
         errors = seen.errors
         variances = seen.diagonal * self.variance[:, None]
         start = self
@@ -525,7 +532,7 @@ class Filters:
         fresh = some.restarted()
         other = _Seen.of(fresh, H, values, noise[rows])
         goes_on = np.log1p(-layout.hazard) + log_density[rows]
-        starts = np.log(layout.hazard) + other.log_density(some)
+        starts = np.log(layout.hazard) + other.log_density
         together = np.logaddexp(goes_on, starts)
         log_density[rows] = together
         kept = some.kept(goes_on, together)
@@ -566,14 +573,17 @@ class Filters:
 class _Seen:
     """Observations (n,) through filters: C C^T is the predictive covariance of them.
 
-    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors.
+    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors, and `squares` (M,) their squared
+    length, in units of reward squared. `log_density` (M,) is Student's, with as many degrees of freedom
+    as the scale has innovations.
     """
 
     errors: Array
     reach: Array
     whitened: Array
     diagonal: Array
-    log_determinant: Array
+    squares: Array
+    log_density: Array
 
     @classmethod
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
@@ -584,24 +594,11 @@ class _Seen:
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
-        size = H.shape[1]
-        return cls(
-            errors,
-            solved[:, :, :size],
-            solved[:, :, size],
-            spread[:, n, n],
-            2.0 * np.log(root[:, n, n]).sum(axis=1),
-        )
-
-    @property
-    def squares(self) -> Array:
-        """Squared length (M,) of the standardised innovations, in units of reward squared."""
-        return np.asarray((self.whitened**2).sum(axis=1))
-
-    def log_density(self, filters: Filters) -> Array:
-        """Student's, with as many degrees of freedom as the scale has innovations, (M,)."""
-        n = self.errors.shape[1]
-        return student(n, filters.count, filters.squares, self.log_determinant, self.squares)
+        size, whitened = H.shape[1], solved[:, :, -1]
+        squares = (whitened**2).sum(axis=1)
+        log_determinant = 2.0 * np.log(root[:, n, n]).sum(axis=1)
+        density = student(len(H), filters.count, filters.squares, log_determinant, squares)
+        return cls(errors, solved[:, :, :size], whitened, spread[:, n, n], squares, density)
 
 
 def student(
@@ -644,19 +641,35 @@ def filters_of(
 
     Parameters
     ----------
-    settings : sequence of Setting
+    settings : sequence of ModelSpec
     points : array of shape (A, d)
     variance : float
         First guess of the squared scale.
     count : float
         How many innovations the first guess is worth.
     """
-    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
-    extent = float(np.ptp(points, axis=0).max()) or 1.0
+    distance, extent = _apart(points)
     groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
+    spanned = cache(lambda space: features(space, distance, extent))
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent), variance, count, group)
+        Filters.prior(Layout.of(alike, distance, extent, spanned), variance, count, group)
         for group, alike in enumerate(groups.values())
     )
+
+
+def held(settings: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...]:
+    """Those of the models whose features hold a function on the points (A, d); all, if none's do."""
+    if len(points) <= LARGEST_RANK:
+        return settings
+    distance, extent = _apart(points)
+    spaces = {each.drift_space for each in settings}
+    left = {space: features(space, distance, extent)[1].mean() for space in spaces}
+    return tuple(each for each in settings if left[each.drift_space] <= MOST_LEFT) or settings
+
+
+def _apart(points: Array) -> tuple[Array, float]:
+    """Distances (A, A) between points (A, d), and their largest extent."""
+    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
+    return distance, float(np.ptp(points, axis=0).max()) or 1.0

@@ -38,7 +38,7 @@ class _Model:
     layout: Layout = field(compare=False, repr=False)
 
 
-def lasting_share(bank: FilterEnsemble, t: float) -> Array:
+def lasting_share(ensemble: FilterEnsemble, t: float) -> Array:
     """Share (A,) of the deviation of what can be learned that rewards after a decision would tell.
 
     The reward of the next decision is expected anew once all places were read for 32 steps: how far
@@ -48,36 +48,36 @@ def lasting_share(bank: FilterEnsemble, t: float) -> Array:
 
     Parameters
     ----------
-    bank : Bank
+    ensemble : FilterEnsemble
     t : float
         Time of the decision, not before the latest observation.
     """
-    if not bank.filters:
-        return np.ones(len(bank.points))
-    one = single(bank, int(bank.weights.argmax()), t)
-    H = one.layout.rows(np.arange(len(bank.points)))
-    covariances = predictable_part(bank, one), one.covariance[0]
+    if not ensemble.filters:
+        return np.ones(len(ensemble.points))
+    one = single(ensemble, int(ensemble.weights.argmax()), t)
+    H = one.layout.rows(np.arange(len(ensemble.points)))
+    covariances = predictable_part(ensemble, one), one.covariance[0]
     shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in covariances)
     share = np.maximum(shown, 0.0) / np.maximum(every, np.finfo(float).tiny)
     return np.asarray(np.sqrt(np.minimum(share, 1.0)))
 
 
-def single(bank: FilterEnsemble, member: int, t: float) -> Filters:
+def single(ensemble: FilterEnsemble, member: int, t: float) -> Filters:
     """One of the models that are awake, alone, moved to a time."""
-    for filters in bank.filters:
+    for filters in ensemble.filters:
         if member < len(filters):
             break
         member -= len(filters)
-    return filters.take(np.array([member])).moved(elapsed(bank.time, t, bank.step))
+    return filters.take(np.array([member])).moved(elapsed(ensemble.time, t, ensemble.step))
 
 
-def predictable_part(bank: FilterEnsemble, one: Filters) -> Array:
+def predictable_part(ensemble: FilterEnsemble, one: Filters) -> Array:
     """How far (S, S) rewards after a decision would move what a single model expects of its state then.
 
     In units of its squared scale; see `predictable`.
     """
-    noise = float(one.layout.white[0]) + bank.noise_variance / float(one.variance[0])
-    model = _Model(one.settings[0], bank.points.shape, bank.points.tobytes(), one.layout)
+    noise = float(one.layout.nugget[0]) + ensemble.noise_variance / float(one.variance[0])
+    model = _Model(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
     return predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
 
 

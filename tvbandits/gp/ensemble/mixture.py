@@ -13,7 +13,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import Filters
-from tvbandits.gp.fitting.powers import Transform
+from tvbandits.gp.ensemble.powers import Transform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 
@@ -35,8 +35,8 @@ class Mixture:
         Covariance of the folded state now (rows) with that ahead (columns).
     left : array of shape (A,)
         Variance that the features leave out.
-    white : float
-        Variance of the white part.
+    nugget : float
+        Variance of the nugget.
     """
 
     weight: float
@@ -47,7 +47,7 @@ class Mixture:
     spread: Array
     across: Array
     left: Array
-    white: float
+    nugget: float
 
     @classmethod
     def of(cls, filters: Filters, weights: Array, h: float, present: bool) -> Mixture:
@@ -81,7 +81,7 @@ class Mixture:
             known=sums[1] + (from_now.T * share) @ from_now if present else nothing,
             across=sums[2].T + (from_now.T * share) @ from_ahead if present else nothing,
             left=unit @ layout.left,
-            white=float(unit @ layout.white),
+            nugget=float(unit @ layout.nugget),
         )
 
 
@@ -93,7 +93,7 @@ class Forecast:
     ----------
     mean : array of shape (A,)
     deviation : array of shape (A,)
-        Of the reward, with its white part, widened by what innovations have shown.
+        Of the reward, with its nugget, widened by what innovations have shown.
     learnable : array of shape (A,)
         The part of it that observations could remove: what a width is to be multiplied with.
     """
@@ -107,13 +107,13 @@ class Forecast:
 class _Moments:
     """Of the rewards at all points at one time.
 
-    `center`, `learnable` (A,) and `white` are those of the transformed rewards; `mean`, `variance` and
+    `center`, `learnable` (A,) and `nugget` are those of the transformed rewards; `mean`, `variance` and
     `slope` (A,) those of the rewards less the origin.
     """
 
     center: Array
     learnable: Array
-    white: float
+    nugget: float
     mean: Array
     variance: Array
     slope: Array
@@ -138,8 +138,8 @@ class _Moments:
         )
         center = shares @ means
         learnable = np.maximum(shares @ (spreads + (means - center) ** 2), 0.0)
-        white = float(shares @ np.array([m.white for m in mixtures]))
-        return cls(center, learnable, white, *transform.moments(center, learnable + white, seen))
+        nugget = float(shares @ np.array([m.nugget for m in mixtures]))
+        return cls(center, learnable, nugget, *transform.moments(center, learnable + nugget, seen))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Components:
             forecast.mean,
             forecast.learnable,
             beta,
-            noise_variance + now.white * now.slope**2,
+            noise_variance + now.nugget * now.slope**2,
             reach,
             among,
             now.slope**2 * now.learnable,

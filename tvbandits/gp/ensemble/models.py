@@ -2,12 +2,12 @@
 
 Each is a reward
 
-    constant + level(t) + slow(x, t) + drift(x, t) + season(x, t) + white(x, t)
+    constant + trend(t) + static(x, t) + drift(x, t) + season(x, t) + nugget(x, t)
 
-in units of one prior deviation that the ensemble learns: a constant nobody knows, a level that all
+in units of one prior deviation that the ensemble learns: a constant nobody knows, a trend that all
 places share, places that differ for long, weather that comes and goes, a day or a year where there is
 one, and
-what is new at every place at every time. The white part is noise of an answer as much as of a forecast;
+what is new at every place at every time. The nugget is noise of an answer as much as of a forecast;
 the noise of the sensor comes on top of it and is never learned away.
 """
 
@@ -71,10 +71,10 @@ class Season:
     Attributes
     ----------
     period : float
-        In the unit of time of a `Bank`, and in steps once that knows how long a step is.
+        In the unit of time of a `FilterEnsemble`, and in steps once that knows how long a step is.
     variance : float
         In units of the squared prior deviation.
-    space : Space
+    space : SpatialSpec
         Correlation of the half that is not shared.
     harmonics : int
         How many.
@@ -109,10 +109,10 @@ class ModelSpec:
 
     Attributes
     ----------
-    slow_space, drift_space : Space
-    slow, drift, level, white : float
+    static_space, drift_space : SpatialSpec
+    static, drift, trend, nugget : float
         Prior variances of the parts, in units of the squared prior deviation.
-    slow_scale, drift_scale, level_scale : float
+    static_scale, drift_scale, trend_scale : float
         Time in which a correlation falls to 1/e (Matern-1/2), or the length scale of a Matern-3/2;
         infinite for what never changes.
     smooth : bool
@@ -124,50 +124,52 @@ class ModelSpec:
         What comes again.
     """
 
-    slow_space: SpatialSpec
+    static_space: SpatialSpec
     drift_space: SpatialSpec
-    slow: float
+    static: float
     drift: float
-    level: float
-    white: float
-    slow_scale: float
+    trend: float
+    nugget: float
+    static_scale: float
     drift_scale: float
-    level_scale: float
+    trend_scale: float
     smooth: bool = False
     hazard: float = 0.0
     season: Season | None = None
 
     def __post_init__(self) -> None:
-        for name in ("slow", "drift", "level", "white"):
+        for name in ("static", "drift", "trend", "nugget"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} must be finite and not negative, got {value}")
-        if not self.slow + self.drift > 0:
-            raise ValueError("slow and drift must not both be 0: all points would be alike")
-        for name in ("slow_scale", "drift_scale", "level_scale"):
+        if not self.static + self.drift > 0:
+            raise ValueError("static and drift must not both be 0: all points would be alike")
+        for name in ("static_scale", "drift_scale", "trend_scale"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if self.smooth and not math.isfinite(self.drift_scale):
-            raise ValueError("a smooth drift needs a finite drift_scale; what stays is `slow`")
+            raise ValueError("a smooth drift needs a finite drift_scale; what stays is `static`")
         if not 0 <= self.hazard < 1:
             raise ValueError(f"hazard must lie in [0, 1), got {self.hazard}")
 
 
 def network_settings() -> tuple[ModelSpec, ...]:
-    """For places of a network: 24 rough models with slow means and white noise, and 6 lasting ones.
+    """For places of a network: 24 rough models with static means and a nugget, and 6 lasting ones.
 
     Places differ for good, alone or with their neighbours; weather is local or wide, and forgotten in
     one step or in three; a tenth or a fifth of the variance is new every time.
 
-    Twice the length scales with thrice the variance of the level had some per cent less regret on four
+    Twice the length scales with thrice the variance of the trend had some per cent less regret on four
     networks (within noise), and intervals too wide where all places are read (coverage up to 0.995).
 
     The lasting ones are for readings more often than the weather changes, as by the half-hour: it lasts
     ten steps, and next to nothing is new every time.
     """
     rough = tuple(
-        ModelSpec(slow, SpatialSpec("matern12", length), mean, drift, 0.7, white, 200.0, scale, 3.0)
-        for slow, length, scale, (mean, drift, white) in product(
+        ModelSpec(
+            static, SpatialSpec("matern12", length), mean, drift, 0.7, nugget, 200.0, scale, 3.0
+        )
+        for static, length, scale, (mean, drift, nugget) in product(
             (SpatialSpec("identity"), SpatialSpec("matern12", 0.1)),
             (0.1, 0.3, 1.0),
             (1.0, 3.0),
@@ -182,13 +184,13 @@ def network_settings() -> tuple[ModelSpec, ...]:
             0.5,
             drift,
             1.0,
-            white,
+            nugget,
             200.0,
             scale,
             20.0,
             smooth,
         )
-        for length, (scale, drift, white, smooth) in product(
+        for length, (scale, drift, nugget, smooth) in product(
             (0.3, 1.0),
             ((10.0, 0.48, 0.02, False), (10.0, 0.3, 0.2, False), (8.0, 0.49, 0.01, True)),
         )
@@ -197,41 +199,45 @@ def network_settings() -> tuple[ModelSpec, ...]:
 
 
 LENGTHS = (0.03, 0.06, 0.12, 0.25)
-"""Length scales of a smooth function, as shares of the largest extent."""
+"""Length scales of a smooth function of one coordinate, as shares of the largest extent; of d of them,
+times sqrt(d), as the distances between points grow."""
 
 NOTHING = 1e-4
-"""Share of the white part of a function that is known up to the noise of its readings."""
+"""Share of the nugget of a function that is known up to the noise of its readings."""
 
 
-def function_settings() -> tuple[ModelSpec, ...]:
+def function_settings(dimension: int = 1) -> tuple[ModelSpec, ...]:
     """For many points on a smooth function: 40 models, eight of which hardly drift at all.
 
     Half of the others hold a static part as large as the drift. The eight come in twins, one of which
     may start afresh.
     """
+    lengths = tuple(math.sqrt(dimension) * length for length in LENGTHS)
     drifting = tuple(
-        _on(SpatialSpec("rbf", length), slow, 1.0 - slow, scale, smooth=smooth)
-        for length, (scale, smooth), slow in product(
-            LENGTHS, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
+        _on(SpatialSpec("rbf", length), static, 1.0 - static, scale, smooth=smooth)
+        for length, (scale, smooth), static in product(
+            lengths, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
         )
     )
     lasting = tuple(
         _on(SpatialSpec("rbf", length), 0.95, 0.05, 20.0, hazard=hazard)
-        for length, hazard in product(LENGTHS, (0.0, 0.01))
+        for length, hazard in product(lengths, (0.0, 0.01))
     )
     return drifting + lasting
 
 
 def _on(
     space: SpatialSpec,
-    slow: float,
+    static: float,
     drift: float,
     scale: float,
     *,
     smooth: bool = False,
     hazard: float = 0.0,
 ) -> ModelSpec:
-    return ModelSpec(space, space, slow, drift, 0.1, NOTHING, math.inf, scale, 10.0, smooth, hazard)
+    return ModelSpec(
+        space, space, static, drift, 0.1, NOTHING, math.inf, scale, 10.0, smooth, hazard
+    )
 
 
 def settings_for(points: Array, season: float | None = None) -> tuple[ModelSpec, ...]:
@@ -241,7 +247,7 @@ def settings_for(points: Array, season: float | None = None) -> tuple[ModelSpec,
     of the others beside them would have the weight until the second period, and the time of a step.
     """
     network = len(points) <= SMALL_NETWORK
-    chosen = network_settings() if network else function_settings()
+    chosen = network_settings() if network else function_settings(points.shape[1])
     if season is None:
         return chosen
     plain = tuple(filter(_holds_a_network if network else _holds_a_function, chosen))
@@ -251,13 +257,13 @@ def settings_for(points: Array, season: float | None = None) -> tuple[ModelSpec,
 
 def _holds_a_network(setting: ModelSpec) -> bool:
     """Eight of the network's: places differ alone, weather is not the most local and lasts."""
-    wide = setting.drift_space.length >= 0.3 and setting.slow_space.shape == "identity"
+    wide = setting.drift_space.length >= 0.3 and setting.static_space.shape == "identity"
     return wide and setting.drift_scale >= 3.0 and not setting.smooth
 
 
 def _holds_a_function(setting: ModelSpec) -> bool:
     """Eight of the function's: half of it stays, the other half lasts twenty steps."""
-    return setting.slow == 0.5 and setting.drift_scale == 20.0
+    return setting.static == 0.5 and setting.drift_scale == 20.0
 
 
 def in_steps(settings: Sequence[ModelSpec], step: float) -> tuple[ModelSpec, ...]:

@@ -1,4 +1,4 @@
-"""A bank and its recent past, so that an observation that comes late still counts at its own time.
+"""An ensemble and its recent past, so that an observation that comes late still counts at its own time.
 
 A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
 observed since: a late observation goes back to its time, and the observations after it are taken once
@@ -39,11 +39,11 @@ class Readings(NamedTuple):
 
 @dataclass(frozen=True)
 class Recent:
-    """A bank, as it was some times ago, and what was observed since.
+    """An ensemble, as it was some times ago, and what was observed since.
 
     Attributes
     ----------
-    before : Bank
+    before : FilterEnsemble
         Without the observations of `times`.
     times : tuple of float
         The latest times observed, in order.
@@ -54,7 +54,7 @@ class Recent:
     before: FilterEnsemble
     times: tuple[float, ...] = ()
     parts: tuple[tuple[Readings, ...], ...] = ()
-    # The bank after each of the first times: made where it is needed.
+    # The ensemble after each of the first times: made where it is needed.
     _after: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,11 +63,11 @@ class Recent:
 
     @property
     def latest(self) -> FilterEnsemble:
-        """The bank with everything that was observed."""
+        """The ensemble with everything that was observed."""
         return self._after_times(len(self.times))
 
     def at(self, t: float) -> FilterEnsemble:
-        """What was known at a time: the bank without what was observed later, as far back as is kept."""
+        """What was known at a time, as far back as is kept: without what was observed later."""
         return self._after_times(sum(s <= t for s in self.times))
 
     def observed(self, t: float, readings: Readings) -> Recent:
@@ -94,8 +94,8 @@ class Recent:
         if same and at == len(self.times) - 1:
             # The latest time goes on: nothing has to be taken twice.
             (fresh,) = parts[at][len(self.parts[at]) :]
-            bank = self.latest
-            known = [*self._after[:at], bank.observe(*fresh, times[at])]
+            ensemble = self.latest
+            known = [*self._after[:at], ensemble.observe(*fresh, times[at])]
         out = Recent(self.before, times, parts, known)
         surplus = len(times) - WINDOW
         if surplus <= 0:
@@ -114,45 +114,45 @@ class Recent:
         return Recent(before, self.times, self.parts)
 
     def _after_times(self, count: int) -> FilterEnsemble:
-        """The bank after the first so many of the times; those behind it wait until they are needed.
+        """The ensemble after the first so many of the times; those behind it wait until they are needed.
 
         Of many late readings each moves all that came later: they are taken once, after the last one.
         """
         known = self._after
         while len(known) < count:
-            bank = known[-1] if known else self.before
+            ensemble = known[-1] if known else self.before
             for each in self.parts[len(known)]:
-                bank = bank.observe(*each, self.times[len(known)])
-            known.append(bank)
+                ensemble = ensemble.observe(*each, self.times[len(known)])
+            known.append(ensemble)
         return known[count - 1] if count else self.before
 
 
-def moved(bank: FilterEnsemble, t: float) -> FilterEnsemble:
-    """The bank at a later time without an observation, for questions about that time."""
-    if not bank.filters or t <= bank.time:
-        return bank
-    h = elapsed(bank.time, t, bank.step)
-    return replace(bank, time=t, filters=tuple(each.moved(h) for each in bank.filters))
+def moved(ensemble: FilterEnsemble, t: float) -> FilterEnsemble:
+    """The ensemble at a later time without an observation, for questions about that time."""
+    if not ensemble.filters or t <= ensemble.time:
+        return ensemble
+    h = elapsed(ensemble.time, t, ensemble.step)
+    return replace(ensemble, time=t, filters=tuple(each.moved(h) for each in ensemble.filters))
 
 
-def faded(bank: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+def faded(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Noise variances (n,) with which readings of some time ago, or of times (n,) ago, speak about now.
 
     A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
     that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
-    that of slow and drift together, over the members by their weights; infinite where nothing is left.
+    that of static and drift together, over the members by their weights; infinite where nothing is left.
     """
     given = np.asarray(variance, dtype=np.float64)
     ages = np.broadcast_to(age, given.shape)
-    if not bank.filters or not (ages > 0).any():
+    if not ensemble.filters or not (ages > 0).any():
         return given
-    steps = ages / bank.step if math.isfinite(bank.step) else np.ones(ages.shape)
+    steps = ages / ensemble.step if math.isfinite(ensemble.step) else np.ones(ages.shape)
     shared, total = np.zeros(ages.shape), 0.0
-    for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
+    for weight, unit, each in zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True):
         drift = (matern32 if each.smooth else matern12)(steps / each.drift_scale)
-        slow = np.exp(-steps / each.slow_scale)
-        shared += weight * unit * (each.slow * slow + each.drift * drift)
-        total += weight * unit * (each.slow + each.drift)
+        static = np.exp(-steps / each.static_scale)
+        shared += weight * unit * (each.static * static + each.drift * drift)
+        total += weight * unit * (each.static + each.drift)
     r2 = (shared / total) ** 2
     with np.errstate(divide="ignore", over="ignore"):
         noise = np.where(r2 < 1e-6, np.inf, (total * (1.0 - r2) + given) / r2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from tvbandits.gp.ensemble.models import (
     network_settings,
 )
 from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
+from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups
@@ -52,7 +53,8 @@ def check_models(settings: Models, season: float | Literal["find"] | None) -> No
         given = settings if isinstance(settings, Sequence) else ()
         if not given or not all(isinstance(each, ModelSpec) for each in given):
             raise ValueError(
-                f'settings must be models (Setting), at least one, "both" or None, got {shown(settings)}'
+                'settings must be models (ModelSpec), at least one, "both" or None, '
+                f"got {shown(settings)}"
             )
     named = isinstance(season, str)
     if named and season != "find":
@@ -76,18 +78,18 @@ def started(
     """
     if not isinstance(settings, str):
         return FilterEnsemble.of(points, noise_variance, settings, capacity=capacity, season=season)
-    bank = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
+    ensemble = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
     if season is not None or len(points) > SMALL_NETWORK:
-        return bank
-    rivals = network_settings() + function_settings()
-    return replace(bank, settings=rivals, guess=GUESS_OF_A_FUNCTION)
+        return ensemble
+    rivals = network_settings() + function_settings(points.shape[1])
+    return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
 
 
 RIDGE = 1e-6
 """Of the correlations between candidates, where another point is told from them."""
 
 SHOWN = 5
-"""Members of the largest weight that `EnsemblePosterior.heaviest` names."""
+"""Members of the largest weight that `EnsemblePosterior.learned` names."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class ModelEnsemble:
 
     Parameters
     ----------
-    settings : tuple of Setting, "both" or None
+    settings : tuple of ModelSpec, "both" or None
         The models; those that suit the number of candidates by default. "both": up to 64 candidates
         may be a network's or lie on a smooth function, and the models of the two are rivals.
     capacity : int
@@ -149,7 +151,7 @@ class ModelEnsemble:
             What points share before the first observation; nothing later depends on it.
         data : Data
             Rewards of candidates in their own unit, at inputs [x, t], in any order.
-        surface : Surface
+        surface : CandidateGrid
             The candidates.
         noise_variance : float
             Of a reading to come.
@@ -166,20 +168,23 @@ class ModelEnsemble:
             known, fresh = previous, data.beyond(previous.data)
         if known is None or fresh is None:
             season = None if self.season == "find" else self.season
-            bank = started(surface.points, noise_variance, self.settings, self.capacity, season)
+            ensemble = started(surface.points, noise_variance, self.settings, self.capacity, season)
             looks = self.season == "find" and not are_given(self.settings)
-            recent, diary = Recent(bank), seasons.diary_of(bank) if looks else None
+            recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
             fresh = data
         elif len(fresh) == 0 and now == known.now:
             return known
         else:
-            recent, diary = known.recent, known.diary
+            recent, search = known.recent, known.search
         for t in np.unique(fresh.Z[:, -1]):
             at = fresh.Z[:, -1] == t
             rows = _rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
-            recent, diary = seasons.told(recent, diary, float(t), readings)
-        return EnsemblePosterior(kernel, surface, self, data, recent, now, diary)
+            earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+            recent, search = seasons.observed(
+                recent, search, float(t), readings, partial(_timed, surface, earlier)
+            )
+        return EnsemblePosterior(kernel, surface, self, data, recent, now, search)
 
 
 def _rows(surface: CandidateGrid, Z: Array) -> Index:
@@ -191,6 +196,12 @@ def _rows(surface: CandidateGrid, Z: Array) -> Index:
     return np.array(rows, dtype=np.int64)
 
 
+def _timed(surface: CandidateGrid, data: Data) -> seasons.TimedReadings:
+    """Observations of candidates with their times."""
+    rows = _rows(surface, data.Z)
+    return seasons.TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
+
+
 @dataclass(frozen=True)
 class EnsemblePosterior:
     """What an ensemble says at one time: a `Posterior` of `gp.posteriors.protocol`.
@@ -200,15 +211,15 @@ class EnsemblePosterior:
     Attributes
     ----------
     kernel : scikit-learn kernel
-    surface : Surface
+    surface : CandidateGrid
     rule : ModelEnsemble
     data : Data
         All that it has observed, in order of time.
     recent : Recent
     now : float
         The time that it speaks about.
-    diary : Diary or None
-        What was read so far, while a season is looked for in it.
+    search : SeasonSearch or None
+        For a season, while it is looked for.
     fantasy : JointPosterior or None
         About that time, if some points more had been observed.
     """
@@ -219,7 +230,7 @@ class EnsemblePosterior:
     data: Data
     recent: Recent
     now: float
-    diary: seasons.Diary | None = None
+    search: SeasonSearch | None = None
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     dictionary_size: ClassVar[None] = None
@@ -233,7 +244,7 @@ class EnsemblePosterior:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
-        kept = ("kernel", "surface", "rule", "data", "recent", "now", "diary")
+        kept = ("kernel", "surface", "rule", "data", "recent", "now", "search")
         return {name: self.__dict__[name] for name in kept} | {"fantasy": None}
 
     def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
@@ -243,24 +254,24 @@ class EnsemblePosterior:
     # --- what it believes -----------------------------------------------------------------------------
 
     @cached_property
-    def bank(self) -> FilterEnsemble:
+    def ensemble(self) -> FilterEnsemble:
         """The ensemble, as it was at the time `now` if that has passed."""
         return self.recent.at(self.now)
 
     @cached_property
     def forecast(self) -> Forecast:
         """Of all candidates at the time `now`."""
-        return self.bank.predict(max(self.now, self.bank.time))
+        return self.ensemble.predict(max(self.now, self.ensemble.time))
 
     def beliefs(
         self, about: float, beta: float, noise_variance: float | None = None
     ) -> JointPosterior:
         """About all candidates at the time `now`, and what readings of the time `about` would change."""
-        bank = moved(self.recent.at(max(about, self.recent.latest.time)), about)
-        believed = bank.beliefs(max(self.now, bank.time), beta)
+        ensemble = moved(self.recent.at(max(about, self.recent.latest.time)), about)
+        believed = ensemble.beliefs(max(self.now, ensemble.time), beta)
         if noise_variance is None:
             return believed
-        more = noise_variance - bank.noise_variance
+        more = noise_variance - ensemble.noise_variance
         return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
     @cached_property
@@ -275,38 +286,38 @@ class EnsemblePosterior:
         """Number of observations."""
         return len(self.data)
 
-    @property
-    def white(self) -> float:
+    @cached_property
+    def own_nugget(self) -> float:
         """Variance of what is new at every place at every time, as the models have it."""
-        parts = zip(self.bank.members, self.bank.weights, self.bank.scales, strict=True)
-        return float(sum(weight * unit * each.white for each, weight, unit in parts))
+        parts = zip(self.ensemble.members, self.ensemble.weights, self.ensemble.scales, strict=True)
+        return float(sum(weight * unit * each.nugget for each, weight, unit in parts))
 
     @property
     def nugget(self) -> float:
         """The same, inflated as all variances are; no forecast can know it."""
-        return self.bank.widening**2 * self.white
+        return self.ensemble.widening**2 * self.own_nugget
 
     @property
     def lasting_share(self) -> Array:
         """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
-        return lasting_share(self.bank, max(self.now, self.bank.time))
+        return lasting_share(self.ensemble, max(self.now, self.ensemble.time))
 
     @property
     def learned(self) -> Mapping[str, Any]:
         """Where rewards lie, their prior deviation, what is new every time, and who counts most."""
-        bank, weights = self.bank, self.bank.weights
+        ensemble, weights = self.ensemble, self.ensemble.weights
         heaviest = np.argsort(-weights, kind="stable")[:SHOWN]
         return {
-            "centre": bank.origin,
-            "scale": math.sqrt(float(weights @ bank.scales)),
-            "white": math.sqrt(self.white),
-            "members": tuple((float(weights[i]), bank.members[i]) for i in heaviest),
-            "widening": bank.widening,
+            "centre": ensemble.origin,
+            "scale": math.sqrt(float(weights @ ensemble.scales)),
+            "nugget": math.sqrt(self.own_nugget),
+            "members": tuple((float(weights[i]), ensemble.members[i]) for i in heaviest),
+            "widening": ensemble.widening,
         }
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """With what noise (n,) values seen some ages ago speak about the time `now`."""
-        return faded(self.bank, ages, noise)
+        return faded(self.ensemble, ages, noise)
 
     def lookahead(
         self, points: Array, about: float, beta: float, noise_variance: float
@@ -345,7 +356,7 @@ class EnsemblePosterior:
         everyone = range(len(mean))
         covariance = self._now.among(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", reach, covariance, reach) + left
-        return reach @ mean, self.bank.widening**2 * np.maximum(spread, 0.0)
+        return reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (n1, n2) of inputs [x, t], all at the time `now`."""
@@ -366,7 +377,7 @@ class EnsemblePosterior:
         surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
     ) -> EnsemblePosterior:
         """The same with more readings of candidates `Z` (k, p), their values unknown."""
-        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.white)
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
         readings, _ = Groups.of(Z).merge(readings)
         rows = _rows(self.surface, readings.Z)
         spread = np.zeros(len(self.surface.points))
@@ -395,12 +406,14 @@ class EnsemblePosterior:
         rows = [self.surface.index(x) for x in X]
         if None not in rows:
             return None, np.zeros(len(X))
-        points, bank = self.surface.points, self.bank
+        points, ensemble = self.surface.points, self.ensemble
         extent = float(np.ptp(points, axis=0).max()) or 1.0
         to, apart = _distances(X, points), _distances(points, points)
         shared, K, total = np.zeros(to.shape), np.zeros(apart.shape), 0.0
-        for weight, unit, each in zip(bank.weights, bank.scales, bank.members, strict=True):
-            for share, space in ((each.slow, each.slow_space), (each.drift, each.drift_space)):
+        for weight, unit, each in zip(
+            ensemble.weights, ensemble.scales, ensemble.members, strict=True
+        ):
+            for share, space in ((each.static, each.static_space), (each.drift, each.drift_space)):
                 shared += weight * unit * share * space.correlation(to, extent)
                 K += weight * unit * share * space.correlation(apart, extent)
                 total += weight * unit * share
@@ -410,7 +423,7 @@ class EnsemblePosterior:
         reach = linalg.solve_lower(factor, half, transposed=True).T
         reach = reach + (1.0 - reach.sum(axis=1, keepdims=True)) / len(points)
         # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
-        most = float(self.on_surface()[1].max()) / bank.widening**2
+        most = float(self.on_surface()[1].max()) / ensemble.widening**2
         left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
         for i, row in enumerate(rows):
             if row is not None:

@@ -110,22 +110,46 @@ def box_kernel(box: Box) -> Any:
     What is different at every place and time, ripples too fine to be learned or a noise above the stated
     one, has an amplitude of its own. Time scales count in steps.
     """
-    extents = box.bounds[:, 1] - box.bounds[:, 0]
-    bounds = np.column_stack([1e-2 * extents, 1e2 * extents])
-    over_points = OnSpace(Coordinates(BOX_SPACE * extents, 1.0, bounds, (1e-3, 1e3)))
-    at_a_point = OnSpace(RBF(AT_ONCE * extents, "fixed"))
-
-    def amplitude(share: float) -> Any:
-        return ConstantKernel(share, (1e-6, 1e3))
-
-    def in_time(scale: float, nu: float) -> Any:
-        return OnTime(Matern(scale, (1e-2 * scale, 1e3 * scale), nu=nu))
-
+    field, bounds = _on_box(box)
+    over_points = OnSpace(Coordinates(field, 1.0, bounds, (1e-3, 1e3)))
     return (
-        amplitude(1.0) * over_points * in_time(BOX_TIME, 1.5)
-        + amplitude(LEVEL) * in_time(LEVEL_SCALE, 0.5)
-        + amplitude(BOX_NOISE) * at_a_point * OnTime(Matern(AT_ONCE, "fixed", nu=0.5))
+        _amplitude(1.0) * over_points * _in_time(BOX_TIME, 1.5)
+        + _amplitude(LEVEL) * _in_time(LEVEL_SCALE, 0.5)
+        + _ripples(box)
     )
+
+
+def joint_box_kernel(box: Box) -> Any:
+    """A field whose coordinates and time act together + noise on a box, of a standardised reward.
+
+    Matern-5/2 over points, with a length scale for each coordinate, and in time: nothing adds up over
+    coordinates, nothing is shared by all points, and what drifts drifts as smoothly as it differs from
+    place to place. It is the rival of `box_kernel`, for rewards that are so.
+    """
+    field, bounds = _on_box(box)
+    over_points = OnSpace(Matern(field, bounds, nu=2.5))
+    return _amplitude(1.0) * over_points * _in_time(BOX_TIME, 2.5) + _ripples(box)
+
+
+def _on_box(box: Box) -> tuple[Array, Array]:
+    """Length scales (d,) to start from on a box, and their bounds (d, 2)."""
+    extents = box.bounds[:, 1] - box.bounds[:, 0]
+    return BOX_SPACE * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
+
+
+def _ripples(box: Box) -> Any:
+    """What is different at every place and time of a box."""
+    extents = box.bounds[:, 1] - box.bounds[:, 0]
+    at_a_point = OnSpace(RBF(AT_ONCE * extents, "fixed"))
+    return _amplitude(BOX_NOISE) * at_a_point * OnTime(Matern(AT_ONCE, "fixed", nu=0.5))
+
+
+def _amplitude(share: float) -> Any:
+    return ConstantKernel(share, (1e-6, 1e3))
+
+
+def _in_time(scale: float, nu: float) -> Any:
+    return OnTime(Matern(scale, (1e-2 * scale, 1e3 * scale), nu=nu))
 
 
 def extent_of(domain: Domain) -> float:

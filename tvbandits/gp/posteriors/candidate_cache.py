@@ -53,7 +53,7 @@ class AppendBuffer:
         data[:n, : rows.shape[1]] = rows
         return cls(_Buffer(data, [n]), n, square)
 
-    @property
+    @cached_property
     def array(self) -> Array:
         """The rows, without a copy: shape (n, columns), or (n, n) where square."""
         return self.buffer.data[: self.n, : self.n if self.square else None]

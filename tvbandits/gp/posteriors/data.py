@@ -87,9 +87,9 @@ class Data:
         """Row i alone."""
         return Data(self.Z[i : i + 1], self.Y[i : i + 1], self.variance[i : i + 1])
 
-    def rows(self, start: int) -> Data:
-        """The rows from `start` on."""
-        return Data(self.Z[start:], self.Y[start:], self.variance[start:])
+    def rows(self, start: int, end: int | None = None) -> Data:
+        """The rows from `start` on, to before `end`."""
+        return Data(self.Z[start:end], self.Y[start:end], self.variance[start:end])
 
 
 def without_negligible(kernel: Any, data: Data) -> Data:

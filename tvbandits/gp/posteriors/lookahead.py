@@ -11,6 +11,10 @@ from numpy.polynomial.hermite_e import hermegauss
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 
+NODES, WEIGHTS = hermegauss(9)
+WEIGHTS /= WEIGHTS.sum()
+"""For the mean of a function of a standard normal number."""
+
 ROUNDING = 1e-12
 """A gain below this share of the largest deviation is none."""
 
@@ -154,17 +158,8 @@ class JointPosterior:
         moves, _ = self.answers(rows)
         mean, reach = self.mean[among], moves[:, among]
         best = np.zeros(len(rows))
-        for node, weight in zip(*_NODES, strict=True):
+        for node, weight in zip(NODES, WEIGHTS, strict=True):
             best += weight * (mean + node * reach).max(axis=1)
         # An answer cannot hurt, and what is within rounding is nothing.
         gain = best - mean.max()
         return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)
-
-
-def _quadrature(nodes: int) -> tuple[Array, Array]:
-    """Nodes and weights for the mean of a function of a standard normal number."""
-    at, weights = hermegauss(nodes)
-    return np.asarray(at), np.asarray(weights / weights.sum())
-
-
-_NODES = _quadrature(9)

@@ -41,6 +41,9 @@ WORST = 1e9
 FORGOTTEN = 1e-12
 """A term whose correlation with the past is below this share has forgotten it."""
 
+FAR = 40.0
+"""At so many length scales every correlation is below 1e-28."""
+
 CHUNK = 128
 """Points that are looked at together."""
 
@@ -138,7 +141,10 @@ class Shape:
         for start in range(0, len(X), CHUNK):
             here = X[start : start + CHUNK] / scales
             if a == 0.0:
-                S = profile(cdist(here, there))
+                r = cdist(here, there)
+                if r.min() > FAR:
+                    continue
+                S = profile(r)
             else:
                 square, S = (np.zeros((len(here), len(there))) for _ in range(2))
                 for j in range(len(scales)):
@@ -267,7 +273,7 @@ class View:
     ----------
     posterior : Posterior
         With two value columns: reward - origin, and 1; or with the reward alone.
-    surface : Surface or None
+    surface : CandidateGrid or None
         The candidates of a finite domain, which the posterior answers for without a solve.
     inputs : callable
         Kernel inputs (n, p) of points (n, d) at the time of the view.
@@ -276,7 +282,7 @@ class View:
     origin : float
     now : float
         The time of the view.
-    white : float
+    nugget : float
         Variance of the reward beyond that of what can be learned, which a width leaves out: of what is
         new at every place at every time.
     widening : float
@@ -290,14 +296,14 @@ class View:
     scale: float
     origin: float
     now: float = math.nan
-    white: float = 0.0
+    nugget: float = 0.0
     widening: float = 1.0
 
     def reward(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn."""
         mean, deviation = self.predict(X)
         deviation = self.widening * deviation
-        return mean, np.sqrt(deviation**2 + self.white) if self.white else deviation
+        return mean, np.sqrt(deviation**2 + self.nugget) if self.nugget else deviation
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at points (n, d), each of shape (n,)."""

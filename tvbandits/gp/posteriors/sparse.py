@@ -14,6 +14,7 @@ never touch the embedding.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -227,13 +228,13 @@ class NystromPosterior(KernelPosterior):
         w = linalg.solve_lower(self.factor, normal, transposed=True).T
         return self.times_embedding(w) + beyond_dictionary(self.dictionary, count, rng)
 
-    @property
+    @cached_property
     def _on(self) -> GridPosterior:
         if self.dictionary.surface is None:
             raise ValueError(UNCONDITIONED)
         return self.dictionary.surface
 
-    @property
+    @cached_property
     def _bounds(self) -> _Bounds:
         if self.bounds is None:
             raise ValueError(UNCONDITIONED)

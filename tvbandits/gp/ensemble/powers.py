@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
 
 from tvbandits.core.arrays import Array
+from tvbandits.gp.posteriors.lookahead import NODES, WEIGHTS
 
 
 def _signed(u: Array, power: float) -> Array:
@@ -78,19 +78,11 @@ class Transform:
         if self.power == 1:
             return mean, variance, np.ones_like(mean)
         deviation = np.sqrt(variance)
-        y = self.inverse(mean[:, None] + deviation[:, None] * _NODES)
+        y = self.inverse(mean[:, None] + deviation[:, None] * NODES)
         low, high = seen
         reach = max(high - low, self.unit)
-        expected = np.clip(y, low - (high - low), high + (high - low)) @ _WEIGHTS
+        expected = np.clip(y, low - (high - low), high + (high - low)) @ WEIGHTS
         y = np.clip(y, low - reach, high + reach)
-        first = y @ _WEIGHTS
-        slope = (y @ (_WEIGHTS * _NODES)) / np.maximum(deviation, 1e-12 * self.unit)
-        return expected, np.maximum((y**2) @ _WEIGHTS - first**2, 0.0), slope
-
-
-def _quadrature(nodes: int) -> tuple[Array, Array]:
-    at, weights = hermegauss(nodes)
-    return np.asarray(at), np.asarray(weights / weights.sum())
-
-
-_NODES, _WEIGHTS = _quadrature(9)
+        first = y @ WEIGHTS
+        slope = (y @ (WEIGHTS * NODES)) / np.maximum(deviation, 1e-12 * self.unit)
+        return expected, np.maximum((y**2) @ WEIGHTS - first**2, 0.0), slope

@@ -1,0 +1,71 @@
+"""A study of Optuna on the bump that wanders, by `TVSampler` and by Optuna's own samplers.
+
+    python -m benchmarks.optuna_samplers [--trials 200] [--seeds 5]
+
+The bump of SparQ-GP-UCB on [-50, 50], a trial a step, with the noise of `drifting-bump`. Printed are the
+mean regret of a trial over all and over the last half, with half of its 95% interval, and seconds of
+processor time a trial. GPSampler needs PyTorch and is left out without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+import optuna
+
+from benchmarks.boba import half_interval
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.datasets import DriftingBump
+from tvbandits.integrations.optuna import TVSampler
+
+SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
+    "TVSampler": lambda seed: TVSampler(time="step", seed=seed),
+    "TPESampler": lambda seed: optuna.samplers.TPESampler(seed=seed),
+    "GPSampler": lambda seed: optuna.samplers.GPSampler(seed=seed),
+    "RandomSampler": lambda seed: optuna.samplers.RandomSampler(seed=seed),
+}
+
+
+def regrets(sampler: optuna.samplers.BaseSampler, trials: int, seed: int) -> np.ndarray:
+    """Regret of every trial (trials,) of one study."""
+    bump, lost = DriftingBump(candidates=0), []
+
+    def objective(trial: optuna.Trial) -> float:
+        t = trial.number + 1
+        trial.set_user_attr("step", t)
+        x = np.array([[trial.suggest_float("x", -50.0, 50.0)]])
+        reward = float(bump.value(x, t)[0])
+        lost.append(bump.best(t) - reward)
+        return reward + bump.noise_variance**0.5 * float(keyed_normal(seed, 1, x, t)[0])
+
+    optuna.create_study(sampler=sampler, direction="maximize").optimize(objective, n_trials=trials)
+    return np.array(lost)
+
+
+def main() -> None:
+    """Play the studies and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=5)
+    given = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    print("| sampler | regret | regret, last half | seconds a trial |\n|---|---|---|---|")
+    for name, make in SAMPLERS.items():
+        if name == "GPSampler" and find_spec("torch") is None:
+            continue
+        began = time.process_time()
+        runs = np.array([regrets(make(seed), given.trials, seed) for seed in range(given.seeds)])
+        seconds = (time.process_time() - began) / runs.size
+        cells = [runs.mean(axis=1), runs[:, given.trials // 2 :].mean(axis=1)]
+        parts = [f"{each.mean():.3f} ± {half_interval(each):.3f}" for each in cells]
+        print("|", " | ".join([name, *parts, f"{seconds:.3f}"]), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()

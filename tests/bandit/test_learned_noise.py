@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+import tvbandits
+from tvbandits import Bandit, Candidates, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.box import Box
+from tvbandits.experts import CallableExpert
+from tvbandits.gp.fitting.noise import estimated_noise
+
+DOMAIN = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
+TRUE = 0.04
+
+
+def value(X: Array, t: float) -> Array:
+    return np.asarray(5.0 + np.sin(X[:, 0] + t / 30.0))
+
+
+EXPERT = CallableExpert(value, 0.01)
+
+MAKERS: dict[str, Callable[[], Bandit]] = {
+    "gp-ucb": lambda: policies.gp_ucb(DOMAIN, RBF(1.5), None),
+    "fixed mean": lambda: policies.gp_ucb(DOMAIN, RBF(1.5), None, mean=5.0),
+    "r-gp-ucb": lambda: policies.r_gp_ucb(DOMAIN, RBF(1.5), None, reset_every=12),
+    "sw-gp-ucb": lambda: policies.sw_gp_ucb(DOMAIN, RBF(1.5), None, window=16),
+    "w-gp-ucb": lambda: policies.w_gp_ucb(DOMAIN, RBF(1.5), None),
+    "tv-gp-ucb": lambda: policies.tv_gp_ucb(DOMAIN, RBF(1.5), None, first_sample=20),
+    "ui-gp-ucb": lambda: policies.ui_gp_ucb(DOMAIN, RBF(1.5), None),
+    "et-gp-ucb": lambda: policies.et_gp_ucb(DOMAIN, RBF(1.5), None),
+    "sparq-gp-ucb": lambda: policies.sparq_gp_ucb(DOMAIN, RBF(1.5), None, expert=EXPERT),
+    "bkb": lambda: policies.bkb(DOMAIN, RBF(1.5), None),
+    "bbkb": lambda: policies.bbkb(DOMAIN, RBF(1.5), None),
+    "thompson": lambda: policies.thompson(DOMAIN, RBF(1.5), None),
+    "adaptive": lambda: policies.adaptive_gp_ucb(DOMAIN),
+    "fitted": lambda: policies.adaptive_gp_ucb(DOMAIN, learn=True),
+    "box": lambda: policies.adaptive_gp_ucb(Box([(0, 10), (0, 1)])),
+    "frugal": lambda: policies.frugal_gp_ucb(DOMAIN, expert=EXPERT, budget=1),
+    "minimise": lambda: policies.gp_ucb(DOMAIN, RBF(1.5), None, minimise=True),
+}
+
+
+def play(bandit: Bandit, first: int, last: int) -> Array:
+    """Points of the steps from the first to the last."""
+    points = []
+    for t in range(first, last + 1):
+        X = bandit.ask(t)
+        rng = np.random.default_rng([t, 5])
+        bandit.tell(X, value(X, t) + TRUE**0.5 * rng.standard_normal(len(X)), t)
+        points.append(X)
+    return np.concatenate(points)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_after_the_first_sample_it_is_the_recipe_with_that_noise(name: str) -> None:
+    bandit = MAKERS[name]()
+    play(bandit, 1, 16)
+    recipe = replace(bandit.recipe, noise_variance=bandit.noise.variance)
+    fixed = Bandit.from_state(recipe, bandit.state)
+    assert not np.isnan(fixed.state.rewards.variance).any()
+    for t in range(17, 25):
+        np.testing.assert_array_equal(play(bandit, t, t), play(fixed, t, t))
+        if bandit.noise.variance != fixed.noise.variance:
+            break  # learned once more
+    assert t >= 18
+
+
+@pytest.mark.parametrize("name", ["gp-ucb", "sparq-gp-ucb", "adaptive", "fitted", "frugal"])
+def test_a_bandit_that_was_saved_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+    bandit = MAKERS[name]()
+    play(bandit, 1, 7)
+    copy = pickle.loads(pickle.dumps(bandit))
+    if name in ("gp-ucb", "adaptive", "fitted"):
+        bandit.save(tmp_path / "bandit.saved")
+        copy = tvbandits.load(tmp_path / "bandit.saved")
+    assert copy.state == bandit.state
+    assert copy.noise == bandit.noise
+    np.testing.assert_array_equal(play(copy, 8, 18), play(bandit, 8, 18))
+    assert copy.noise == bandit.noise
+
+
+RIVALS: dict[str, dict[str, Any]] = {
+    "predictive_sampling": {"epsilon": 0.03},
+    "pe_gp_ucb": {},
+    "hp_gp_ts": {},
+    "r_perp": {"reset_every": 20},
+    "ada_opkb": {},
+}
+
+
+@pytest.mark.parametrize("name", [*RIVALS, "w_dbo"])
+def test_a_rival_learns_the_noise_as_well(name: str, tmp_path: Path) -> None:
+    kernel: dict[str, Any] = {} if name == "w_dbo" else {"kernel": RBF(1.5)}
+    options = RIVALS.get(name, {})
+    bandit = getattr(policies, name)(DOMAIN, **kernel, noise_variance=None, **options)
+    play(bandit, 1, 20)
+    noise = bandit.info.model.noise
+    assert noise == bandit.noise
+    assert noise.readings == 16
+    assert noise.low <= TRUE <= noise.high
+    bandit.save(tmp_path / "rival.saved")
+    again = tvbandits.load(tmp_path / "rival.saved")
+    np.testing.assert_array_equal(play(again, 21, 34), play(bandit, 21, 34))
+    assert again.noise == bandit.noise
+    assert again.noise.readings == 32
+
+
+def test_copies_of_a_bandit_begin_with_what_was_learned() -> None:
+    bandit = policies.master(DOMAIN, RBF(1.5), None, horizon=20)
+    play(bandit, 1, 20)
+    copy = bandit.rule.block.copies[-1].bandit
+    assert copy.noise.variance == bandit.noise.variance
+
+
+def test_copies_of_a_bandit_are_told_the_noise_that_is_given() -> None:
+    bandit = policies.master(DOMAIN, RBF(1.5), 0.25, horizon=20)
+    play(bandit, 1, 5)
+    told = [copy.bandit.state.rewards.variance for copy in bandit.rule.block.copies]
+    assert {0.25} == {float(each) for each in np.concatenate(told)}
+    assert set(bandit.history["variance"].dropna()) == {0.25}
+
+
+@pytest.mark.parametrize("name", ["gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "adaptive", "fitted"])
+def test_the_interval_holds_the_noise(name: str) -> None:
+    bandit = MAKERS[name]()
+    play(bandit, 1, 64)
+    noise = bandit.noise
+    assert noise.low <= TRUE <= noise.high
+    assert noise.variance == pytest.approx(TRUE, rel=0.9)
+    assert bandit.info.model.noise == noise
+    assert f"{noise.variance:.2g}" in repr(bandit.info)
+
+
+def test_the_estimate_is_that_of_all_that_was_told() -> None:
+    bandit = MAKERS["gp-ucb"]()
+    play(bandit, 1, 8)
+    late = bandit.tell(np.tile([[2.0], [3.0]], (4, 1)), np.arange(8.0), 3.0)
+    assert late.told == 16
+    assert bandit.noise == estimated_noise(RBF(1.5), bandit.state.rewards)
+    assert bandit.noise.readings == 16
+
+
+def test_answers_without_a_variance_count_and_those_with_one_keep_it() -> None:
+    bandit = policies.sparq_gp_ucb(DOMAIN, RBF(1.5), None, expert=None)
+    bandit.tell([[1.0]] * 3, [0.1, 0.3, 0.2], 1)
+    bandit.questions()
+    bandit.answer([[1.0], [2.0]], [0.2, 0.4])
+    bandit.answer([[3.0]], [0.4], variance=0.5)
+    bandit.tell([[1.0]], [0.1], 2)
+    assert bandit.noise.readings == 6
+    kept = bandit.history
+    own = kept[kept["kind"] == "answer"]["variance"].tolist()
+    assert own == [bandit.noise.variance, bandit.noise.variance, 0.5]
+
+
+def test_a_variance_that_is_told_is_kept() -> None:
+    bandit = MAKERS["gp-ucb"]()
+    bandit.tell([[1.0], [2.0]], [5.1, 5.3], 1, variance=[0.3, 0.2])
+    assert bandit.noise.readings == 0
+    bandit.tell([[1.0], [2.0]], [5.1, 5.3], 2)
+    assert bandit.history["variance"].tolist()[:2] == [0.3, 0.2]
+    assert bandit.noise.readings == 2
+
+
+@pytest.mark.parametrize("name", ["gp-ucb", "adaptive", "sparq-gp-ucb"])
+def test_a_corrected_reading_is_as_if_told_at_once(name: str) -> None:
+    slip, right = MAKERS[name](), MAKERS[name]()
+    for bandit, first in ((slip, 50.0), (right, 5.2)):
+        for t, y in enumerate([5.0, first, 5.4, 4.9, 5.6], start=1):
+            X = [[float(t)]]
+            bandit.tell(X, [y], t)
+    slip.correct([[2.0]], [5.2], 2)
+    assert slip.noise == right.noise
+    np.testing.assert_array_equal(slip.state.rewards.y, right.state.rewards.y)
+    assert np.isnan(slip.state.rewards.variance).all()
+
+
+def test_a_noise_that_is_given_has_no_doubt() -> None:
+    noise = policies.gp_ucb(DOMAIN, RBF(1.5), 0.25).noise
+    assert (noise.low, noise.variance, noise.high) == (0.25, 0.25, 0.25)
+    assert str(noise) == "0.25"
+
+
+def test_a_state_with_a_known_noise_goes_on_with_a_learned_one() -> None:
+    bandit = policies.gp_ucb(DOMAIN, RBF(1.5), 0.25)
+    play(bandit, 1, 5)
+    other = Bandit.from_state(replace(bandit.recipe, noise_variance=None), bandit.state)
+    assert other.noise.readings == 0  # what was told had a variance
+    play(other, 6, 9)
+    assert other.noise.readings == 3  # of the eight at the doubling
+    assert other.state.rewards.variance[:5].tolist() == [0.25] * 5
+
+
+@pytest.mark.parametrize("given", [0.0, -1.0, float("nan"), "none", [1.0]])
+def test_other_words_for_it_are_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="noise_variance must"):
+        policies.gp_ucb(DOMAIN, RBF(1.5), given)
+
+
+def test_a_batch_of_nan_changes_nothing() -> None:
+    bandit = MAKERS["gp-ucb"]()
+    before = bandit.noise
+    bandit.tell([[1.0], [2.0]], [float("nan")] * 2, 1)
+    assert bandit.noise == before

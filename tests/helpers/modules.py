@@ -1,0 +1,21 @@
+"""All modules of the package that can be imported here."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from types import ModuleType
+
+import tvbandits
+
+EXTRAS = {"tvbandits.integrations.xopt": "xopt"}
+"""What a module needs that developers need not have; `make integrations` has it."""
+
+
+def modules() -> list[ModuleType]:
+    """Every module, but for those that start a program, and those whose extra is missing."""
+    names = [found.name for found in pkgutil.walk_packages(tvbandits.__path__, "tvbandits.")]
+    absent = {name for name, extra in EXTRAS.items() if not importlib.util.find_spec(extra)}
+    wanted = [name for name in names if not name.endswith(".__main__") and name not in absent]
+    return [importlib.import_module(name) for name in wanted]
