@@ -1,8 +1,8 @@
 """Play under limits that drift, beside policies that know the limits and beside a simple peer.
 
-`python -m benchmarks.limits [--seeds 10] [--out FILE]` prints, for each problem and policy, the mean regret
-against the best point that satisfies the limit at its time, over all steps and over those after the
-first 20, and the share of plays after them that violate the limit in truth.
+`python -m benchmarks.limits [--seeds 10] [--out FILE]` prints, for each problem and policy, the mean
+regret against the best point that satisfies the limit at its time, over all steps and over those after
+the first 20, and the share of plays after them that violate the limit in truth.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Knowing:
 
 @dataclass
 class Simple:
-    """The simple way: scikit-learn's regressor with time as an input, one for each, fitted every 10 steps."""
+    """The simple way: scikit-learn's regressor with time as an input, fitted every 10 steps."""
 
     problem: UnderALimit
     rows: list[list[float]] = field(default_factory=list)

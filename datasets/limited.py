@@ -1,4 +1,4 @@
-"""Rewards under limits that drift, too: what may be played now may be forbidden soon, and the other way round."""
+"""Rewards under limits that drift, too: what may be played now may be forbidden soon."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UnderALimit(OnCandidates, Drawn):
     A problem has limits if it has `limits`, `safe` (points to start from) and `outcomes`.
     """
 
-    limit: Limit
+    limit: ClassVar[Limit]
     kernel: ClassVar[None] = None
     variation: ClassVar[None] = None
     unit: ClassVar[str] = ""
@@ -63,8 +63,9 @@ class BumpAndWall(UnderALimit):
     """A bump that wanders to and fro before a wall that does so at another pace.
 
     f(x, t) = exp(-(x - c(t))^2 / 4.5) on [0, 10], with c(t) = 5.5 + 3 sin(0.04 a t + p). The load is
-    2 tanh((x - w(t)) / 2) + 0.3 (x - w(t)) with w(t) = 6 + 2 sin(0.03 b t + q), and may be at most 0: the
-    best point lies behind the wall half of the time. a and b are drawn from [0.8, 1.25], p and q evenly.
+    2 tanh((x - w(t)) / 2) + 0.3 (x - w(t)) with w(t) = 6 + 2 sin(0.03 b t + q), and may be at most 0:
+    the best point lies behind the wall half of the time. a and b are drawn from [0.8, 1.25], p and q
+    evenly.
 
     Examples
     --------
@@ -113,9 +114,9 @@ class BumpAndWall(UnderALimit):
 class HeatPump(UnderALimit):
     """A heat pump's flow temperature and fan speed, with a compressor that may be 90 degrees hot.
 
-    What is wanted is the heat that the weather asks for with a quiet fan; the compressor gets hotter with
-    the flow and in the cold, and cooler with the fan. The temperature outside has a season of 120 steps
-    and a random walk. Coordinates are per 35 degrees and per 0.8 of the speed.
+    What is wanted is the heat that the weather asks for with a quiet fan; the compressor gets hotter
+    with the flow and in the cold, and cooler with the fan. The temperature outside has a season of 120
+    steps and a random walk. Coordinates are per 35 degrees and per 0.8 of the speed.
 
     Examples
     --------

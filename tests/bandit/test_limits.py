@@ -87,7 +87,7 @@ def test_a_limit_that_always_holds_changes_nothing() -> None:
     assert with_limit.state.rewards.y.tolist() == without.state.rewards.y.tolist()
 
 
-@pytest.mark.parametrize("low, high", [(None, 1.0), (-0.5, None), (-0.5, 1.0)])
+@pytest.mark.parametrize(("low", "high"), [(None, 1.0), (-0.5, None), (-0.5, 1.0)])
 def test_probabilities_are_students(low: float | None, high: float | None) -> None:
     limit = Limit("load", at_most=high, at_least=low)
     mean, deviation = np.array([0.3, -2.0]), np.array([0.5, 1e-9])
@@ -224,7 +224,7 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits, safe, says",
+    ("limits", "safe", "says"),
     [
         ([LOAD, LOAD], (), "different outcomes"),
         (["load"], (), "each of limits must be a Limit"),
@@ -239,7 +239,7 @@ def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, say
 
 
 @pytest.mark.parametrize(
-    "given, says",
+    ("given", "says"),
     [
         ({}, "needs at_most or at_least"),
         ({"at_most": 1.0, "at_least": 2.0}, "the latter below the former"),

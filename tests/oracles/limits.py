@@ -1,4 +1,4 @@
-"""Limits, restated plainly: two bandits that know nothing of each other, a mask, and a look at the edge."""
+"""Limits, restated plainly: two bandits apart, a mask, and a look at the edge."""
 
 from __future__ import annotations
 

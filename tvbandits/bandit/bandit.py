@@ -15,35 +15,31 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.acquisition.availability import Allowed, Among, Available, available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.limited import OutcomeBeliefs, play_within, where_limits_hold
+from tvbandits.bandit.learning import retold, with_rewards
+from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
 from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
-    Told,
     ToldReadings,
-    calibrated,
     checked_answers,
     checked_told,
     corrected,
     decision_time,
-    noted,
     readings_at,
-    still_out,
     values_and_variance,
-    visited_with,
 )
 from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
-from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.coercion import of_kind
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import has_names
@@ -51,8 +47,6 @@ from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
-from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.predictions import View
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -113,7 +107,7 @@ class Bandit:
         if rng is seed:
             (rng,) = rng.spawn(1)
         self._recipe, self._state = recipe, first_state(recipe, rng)
-        self._model, self._outcomes = Model(recipe), _of_outcomes(recipe)
+        self._model, self._outcomes = Model(recipe), Outcomes(recipe)
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._turns = Turns()
 
@@ -254,8 +248,7 @@ class Bandit:
         given = encode(X) if encode is not None and has_names(X) else X
         points = as_points(given, domain.dimension)
         if outcome is not None:
-            inner, now = self._outcome(outcome), self._decision_time(t)
-            return inner._view_of(self._state.outcomes[outcome], now)[1].reward(points)
+            return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
         return (-mean if self._recipe.minimise else mean), deviation
@@ -289,7 +282,7 @@ class Bandit:
         domain = self._recipe.domain
         state, now, rng = self._conditioned_for(t)
         if any(len(each.rewards) for each in state.outcomes.values()):
-            _, outcomes, own = self._believed(state, now)
+            _, outcomes, own = self._outcomes.believed(state, now)
             free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
             if not holds:
                 return np.asarray(likeliest[0])
@@ -347,7 +340,7 @@ class Bandit:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         recipe = kept["_recipe"]
         self.__dict__.update(kept, _live=None, _turns=Turns(), _model=Model(recipe))
-        self._outcomes = _of_outcomes(recipe)
+        self._outcomes = Outcomes(recipe)
 
     @in_turn
     def ask(
@@ -410,8 +403,8 @@ class Bandit:
         beta = self._model.beta(state)
         decision = self._decision(state, now, beta, n, free)
         if self._outcomes:
-            state, outcomes, own = self._believed(state, now)
-            start, rule = self._start(state, free), self._recipe.acquisition
+            state, outcomes, own = self._outcomes.believed(state, now)
+            start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
@@ -472,7 +465,8 @@ class Bandit:
         >>> from tvbandits import Candidates, Limit, policies
         >>> sites = Candidates([[0.0], [1.0], [2.0], [3.0]])
         >>> quiet = Limit("noise_level", at_most=60, noise_variance=1.0)
-        >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01).with_limits([quiet], safe=[[0.0], [1.0]])
+        >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01)
+        >>> bandit = bandit.with_limits([quiet], safe=[[0.0], [1.0]])
         >>> for t in (1, 2):
         ...     X = bandit.ask(t)
         ...     info = bandit.tell(X, X[:, 0], t, outcomes={"noise_level": 40.0 + X[:, 0]})
@@ -481,7 +475,7 @@ class Bandit:
         0   1.0  0.0         40.0           0
         1   2.0  1.0         41.0           0
         """
-        return Bandit.from_state(replace(self._recipe, limits=limits, safe=safe), self.state)
+        return Bandit.from_state(replace(self._recipe, limits=tuple(limits), safe=safe), self.state)
 
     @in_turn
     def tell(
@@ -517,8 +511,8 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside the
-            domain, or there is no limit on an outcome.
+            If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside
+            the domain, or there is no limit on an outcome.
         ExpertError
             If the expert answers in a form that cannot be used, or raises what Python raises for
             mistakes in a program. An expert that raises anything else is down: the bandit goes on
@@ -537,13 +531,10 @@ class Bandit:
             t,
             variance,
         )
-        read = {
-            each: self._told_of(each, told, values) for each, values in (outcomes or {}).items()
-        }
+        read = self._outcomes.told(before, told, outcomes or {})
         rng = self._generator(before)
-        state = self._with_rewards(before, told, rng)
-        if read:
-            state = replace(state, outcomes={**before.outcomes, **read})
+        state = with_rewards(recipe, self._model, before, told, rng)
+        state = replace(state, outcomes=read)
         expert = None if recipe.asking is None else recipe.asking.expert
         if expert is not None:
             if len(told.rewards):
@@ -555,95 +546,6 @@ class Bandit:
                 )
         self._state = replace(state, random=self._stored(rng))
         return self._state.info
-
-    def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
-        """The state once it knows what was told."""
-        model = self._model
-        rewards = model.known(state, told.rewards)
-        errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(self._recipe, state, rewards, model.expected, errors)
-        spent = state.spent + model.information(state, rewards)
-        state = model.reset_at_events(state, rewards, rng)
-        before = len(state.rewards)
-        visited = visited_with(state.visited, told.X)
-        before_ask = self._recipe.consult == "before ask"
-        known = noted(state, told)
-        state = replace(
-            state,
-            **known,
-            visited=visited,
-            spent=spent,
-            calibration=calibration,
-            questions=replace(
-                state.questions,
-                pool=model.members(state, visited),
-                due=state.questions.due or before_ask,
-            ),
-            info=replace(state.info, told=len(known["rewards"]), failed=len(known["failed"])),
-        )
-        return model.learned(state, before)
-
-    def _outcome(self, name: str) -> Bandit:
-        """The beliefs about an outcome."""
-        if name not in self._outcomes:
-            known = ", ".join(self._outcomes) or "nothing"
-            raise ValueError(f"there is no limit on {shown(name)}; there are limits on {known}")
-        return self._outcomes[name]
-
-    def _told_of(self, name: str, told: Told, values: ArrayLike) -> State:
-        """The state of an outcome once its readings of the points told are known."""
-        beliefs, state = self._outcome(name), self._state.outcomes[name]
-        recipe = beliefs.recipe
-        more = checked_told(
-            recipe.domain,
-            recipe.noise_variance,
-            state.pending,
-            1.0,
-            told.X,
-            values,
-            told.t,
-            None,
-            name,
-        )
-        rng = generator_of(state.random)
-        state = beliefs._with_rewards(state, more, rng)
-        return replace(state, random=rng.bit_generator.state)
-
-    def _view_of(self, state: State, now: float) -> tuple[State, View]:
-        """What is believed at a time, with the state that goes on from there."""
-        rng = generator_of(state.random)
-        state = replace(self._model.conditioned(state, now, rng), random=rng.bit_generator.state)
-        return state, self._model.view(state, now)
-
-    def _believed(
-        self, state: State, now: float
-    ) -> tuple[State, list[OutcomeBeliefs], np.random.Generator]:
-        """The state with its outcomes conditioned, what is believed of them, and a generator of theirs."""
-        known, found = {}, []
-        for limit in self._recipe.limits:
-            beliefs = self._outcomes[limit.name]
-            inner, view = beliefs._view_of(state.outcomes[limit.name], now)
-            joint = partial(beliefs._joint, inner, now)
-            domain = self._recipe.domain
-            found.append(OutcomeBeliefs(limit, domain, inner.rewards, view, joint))
-            known[limit.name] = inner
-        own = generator_of(inner.random)
-        drawn = np.random.default_rng(own.integers(2**62))
-        known[limit.name] = replace(inner, random=own.bit_generator.state)
-        return replace(state, outcomes=known), found, drawn
-
-    def _joint(self, state: State, now: float, X: Array) -> JointPosterior:
-        """What is believed of points (m, d) together, and of readings at once."""
-        return consulting.joint_beliefs(self._model, state, X, now, now)
-
-    def _start(self, state: State, free: Available | None) -> Array:
-        """Points to start from that are available, with an outcome not read there, shape (s, d)."""
-        read = [each.rewards.X for each in state.outcomes.values()]
-        start = np.array(self._recipe.safe).reshape(-1, self._recipe.domain.dimension)
-        known = [(start[:, None] == X).all(axis=2).any(axis=1) for X in read]
-        out = (start[:, None] == state.pending.X).all(axis=2).any(axis=1)
-        start = start[~(np.all(known, axis=0) | out)]
-        return start if free is None or not len(start) else start[free(start)]
 
     @in_turn
     def correct(
@@ -697,15 +599,20 @@ class Bandit:
         before, points, rows = readings_at(self._recipe, self._state, X, t)
         right = dict(outcomes or {})
         for name, values in right.items():
-            self._outcome(name)
+            self._outcomes.check(name)
             right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
 
-        def change(name: str, read: ToldReadings, there: Index, which: Array) -> ToldReadings:
+        def change(
+            name: str, read: ToldReadings, there: Index, which: NDArray[np.bool_]
+        ) -> ToldReadings:
             more = {"y": np.asarray(right[name])[which]} if name in right else {}
             return read.with_rows(there, t=told.t[rows][which], **more)
 
-        made = self._retold(self._state, told)
-        made = replace(made, outcomes=self._outcomes_retold(points, before.t[rows], change))
+        made = retold(self._recipe, self._model, self._state, told)
+        made = replace(
+            made,
+            outcomes=self._outcomes.retold(self._state.outcomes, points, before.t[rows], change),
+        )
         self._state = made
         return self._state.info
 
@@ -735,58 +642,15 @@ class Bandit:
         0 None
         """
         told, points, rows = readings_at(self._recipe, self._state, X, t)
-        made = self._retold(self._state, told.without(rows))
-        outcomes = self._outcomes_retold(
-            points, told.t[rows], lambda _, read, there, __: read.without(there)
+        made = retold(self._recipe, self._model, self._state, told.without(rows))
+        outcomes = self._outcomes.retold(
+            self._state.outcomes,
+            points,
+            told.t[rows],
+            lambda _, read, there, __: read.without(there),
         )
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
-
-    def _outcomes_retold(
-        self,
-        X: Array,
-        t: Array,
-        change: Callable[[str, ToldReadings, Index, Array], ToldReadings],
-    ) -> dict[str, State]:
-        """The outcomes, with other readings where something was read of points (n, d) at times (n,)."""
-        made = dict(self._state.outcomes)
-        for name, beliefs in self._outcomes.items():
-            read = ToldReadings.of(made[name], beliefs.recipe.noise_variance)
-            plays = np.column_stack([read.X, read.t])
-            same = (np.column_stack([X, t])[:, None] == plays).all(axis=2)
-            which = same.any(axis=1)
-            if which.any():
-                there = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
-                made[name] = beliefs._retold(made[name], change(name, read, there, which))
-        return made
-
-    def _retold(self, state: State, readings: ToldReadings) -> State:
-        """The state that these readings lead to."""
-        model = self._model
-        rng = generator_of(state.random)
-        made, known = first_state(self._recipe, rng), 0
-        about = np.maximum.accumulate(state.answers.t)
-        side: Literal["left", "right"] = "right" if self._recipe.consult == "before ask" else "left"
-        # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
-        decides = state.posterior is not None or (
-            state.model.learned is None and state.model.scaling.estimated_at > 0
-        )
-        for told in readings.in_turn():
-            known = max(known, int(np.searchsorted(about, told.latest, side)))
-            made = replace(made, answers=state.answers.take(slice(known)))
-            if decides and (made.time is None or told.latest >= made.time):
-                made = model.conditioned(made, told.latest, rng)
-            made = self._with_rewards(made, told, rng)
-        made = replace(made, answers=state.answers)
-        out = still_out(state.asked_for, made.time)
-        if decides and out is not None:
-            made = model.conditioned(made, out, rng)
-        info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
-        questions = replace(state.questions, pool=made.questions.pool)
-        return replace(
-            made, outcomes=state.outcomes, pending=state.pending, asked_for=out, questions=questions, random=state.random,
-            expert=state.expert, info=replace(info, told=len(made.rewards), failed=len(made.failed)),
-        )  # fmt: skip
 
     @in_turn
     def drop(self, X: ArrayLike) -> None:
@@ -873,8 +737,3 @@ class Bandit:
         fresh, refused = checked_answers(recipe, X, values, when, variance)
         self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
         return self._state.info
-
-
-def _of_outcomes(recipe: Recipe) -> dict[str, Bandit]:
-    """The beliefs about each outcome that has a limit, by name; their states are part of the bandit's."""
-    return {limit.name: Bandit(recipe.of_outcome(limit)) for limit in recipe.limits}

@@ -12,19 +12,26 @@ other look is made for what it could open.
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.acquisition.rules import Acquisition, Decision, chosen
-from tvbandits.core.arrays import Array
+from tvbandits.bandit.consulting import joint_beliefs
+from tvbandits.bandit.inference import Model
+from tvbandits.bandit.learning import retold, with_rewards
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.told import Told, ToldReadings, checked_told
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
 from tvbandits.core.limits import Limit, LimitWarning
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
@@ -91,7 +98,7 @@ class OutcomeBeliefs:
         mean, deviation = self.view.reward(X)
         return self.limit.probability_of(mean, self.unit * deviation, self.degrees)
 
-    def opening(self, X: Array, looks: Array, closed: Array) -> Array:
+    def opening(self, X: Array, looks: Index, closed: Index) -> Array:
         """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
         joint, unit = self.joint(X), self.unit
         moves, variance = joint.answers(closed.tolist())
@@ -205,8 +212,105 @@ def look_at_the_edge(
     looks, closed = np.flatnonzero(known), np.flatnonzero(may & ~known & (gain > 0))
     if len(closed) == 0:
         return best
-    opened = math.prod(each.opening(X, looks, closed) for each in outcomes)
+    opened = np.prod([each.opening(X, looks, closed) for each in outcomes], axis=0)
     worth = gain[looks] + OPEN_FOR * (opened * gain[closed]).max(axis=1)
     here = int(np.flatnonzero(looks == row)[0])
     there = int(worth.argmax())
     return best if worth[there] <= worth[here] else X[looks[there]][None]
+
+
+Change = Callable[[str, ToldReadings, Index, NDArray[np.bool_]], ToldReadings]
+"""Readings of an outcome with others in some rows, for those of the points that are marked."""
+
+
+class Outcomes:
+    """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of the bandit.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        made = ((limit, recipe.of_outcome(limit)) for limit in recipe.limits)
+        self._parts = {limit.name: (limit, part, Model(part)) for limit, part in made}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def check(self, name: str) -> None:
+        """Raise a `ValueError` if there is no limit on such an outcome."""
+        if name not in self._parts:
+            known = ", ".join(self._parts) or "nothing"
+            raise ValueError(f"there is no limit on {shown(name)}; there are limits on {known}")
+
+    def told(
+        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
+    ) -> Mapping[str, State]:
+        """Their states once what was read of the points told is known."""
+        known = dict(state.outcomes)
+        for name, values in outcomes.items():
+            self.check(name)
+            _, recipe, model = self._parts[name]
+            before = known[name]
+            usual = recipe.domain, recipe.noise_variance, before.pending, 1.0
+            read = checked_told(*usual, told.X, values, told.t, None, name)
+            rng = generator_of(before.random)
+            after = with_rewards(recipe, model, before, read, rng)
+            known[name] = replace(after, random=rng.bit_generator.state)
+        return known
+
+    def retold(
+        self, known: Mapping[str, State], X: Array, t: Array, change: Change
+    ) -> Mapping[str, State]:
+        """Their states, with other readings where something was read of points (n, d) at times (n,)."""
+        made = dict(known)
+        for name, (_, recipe, model) in self._parts.items():
+            read = ToldReadings.of(made[name], recipe.noise_variance)
+            plays = np.column_stack([read.X, read.t])
+            same = (np.column_stack([X, t])[:, None] == plays).all(axis=2)
+            which = same.any(axis=1)
+            if which.any():
+                rows = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
+                changed = change(name, read, rows, which)
+                made[name] = retold(recipe, model, made[name], changed)
+        return made
+
+    def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
+        """Mean and deviation of an outcome at points (m, d)."""
+        self.check(name)
+        known, model = state.outcomes[name], self._parts[name][2]
+        conditioned = model.conditioned(known, now, generator_of(known.random))
+        return model.view(conditioned, now).reward(X)
+
+    def believed(
+        self, state: State, now: float
+    ) -> tuple[State, list[OutcomeBeliefs], np.random.Generator]:
+        """The state with outcomes conditioned, what is believed of them, and their generator."""
+        known, found = {}, []
+        for name, (limit, recipe, model) in self._parts.items():
+            rng = generator_of(state.outcomes[name].random)
+            inner = model.conditioned(state.outcomes[name], now, rng)
+            own = np.random.default_rng(rng.integers(2**62))
+            known[name] = replace(inner, random=rng.bit_generator.state)
+            joint = partial(_joint, model, inner, now)
+            view = model.view(inner, now)
+            found.append(OutcomeBeliefs(limit, recipe.domain, inner.rewards, view, joint))
+        return replace(state, outcomes=known), found, own
+
+    def start(self, state: State, free: Available | None) -> Array:
+        """Points to start from that are available, with an outcome not read there, shape (s, d)."""
+        start = np.array(self._recipe.safe).reshape(-1, self._recipe.domain.dimension)
+        read = [each.rewards.X for each in state.outcomes.values()]
+        known = [(start[:, None] == X).all(axis=2).any(axis=1) for X in read]
+        out = (start[:, None] == state.pending.X).all(axis=2).any(axis=1)
+        start = start[~(np.all(known, axis=0) | out)]
+        left: Array = start if free is None or not len(start) else start[free(start)]
+        return left
+
+
+def _joint(model: Model, state: State, now: float, X: Array) -> JointPosterior:
+    """What is believed of points (m, d) together, and of readings at once."""
+    return joint_beliefs(model, state, X, now, now)

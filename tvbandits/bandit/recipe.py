@@ -98,8 +98,8 @@ class Recipe:
     minimise : bool
         Smaller rewards are better. Everything that is told or shown keeps its sign.
     limits : sequence of Limit
-        On further outcomes: only points that are known to satisfy them are played. What is believed of an
-        outcome comes of this recipe's kernel, aging, posterior and learning, in a unit of its own.
+        On further outcomes: only points that are known to satisfy them are played. What is believed of
+        an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
         Points to start from under limits: those that were not played yet come first.
 

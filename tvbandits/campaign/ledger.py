@@ -24,7 +24,7 @@ from tvbandits.bandit.told import (
     usual_variance,
 )
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.rows import Row, optional, points
+from tvbandits.campaign.store.rows import Row, optional, outcomes_in, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import numbers
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 
 OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
 """What it has in common with the state of a bandit."""
-
-
-def outcomes_in(given: Mapping[str, Any]) -> dict[str, Array] | None:
-    """What a row says of further outcomes, by name."""
-    said = given.get("outcomes")
-    return None if said is None else {name: numbers(values) for name, values in said.items()}
 
 
 class KeepingOnRecord(NamedTuple):

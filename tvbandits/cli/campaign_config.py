@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.naming import Names
 from tvbandits.core.arrays import positive_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
@@ -242,8 +243,7 @@ def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]
     for given in said:
         given = {"name": "", "noise_variance": _noise_variance(given, "limits"), **given}
         limits.append(Limit(**{key: each for key, each in given.items() if key != "noise_sd"}))
-    sites = json.loads(about.get("names", "[]"))
-    start = [bandit.recipe.domain.X[sites.index(x)] if x in sites else x for x in safe]
+    start = Names(bandit.recipe.domain, about).points(safe) if len(safe) else ()
     return bandit.with_limits(limits, start)
 
 

@@ -167,7 +167,7 @@ def outcomes_of(
 
     The noise depends on what that of rewards does, and on the outcome.
     """
-    readings, broken = {}, np.zeros(len(X), dtype=np.int64)
+    readings, broken = {}, np.zeros(len(X))
     for k, limit in enumerate(limits_of(problem)):
         found = np.empty((len(X), 2))
         for i, t in enumerate(times.tolist()):

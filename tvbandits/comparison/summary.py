@@ -49,8 +49,8 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
     `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
     of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
-    several points, regret is a mean over plays, and what is said per step is counted once a step. Where a
-    problem has limits, `violations_per_step` says how many of them a play violates on average.
+    several points, regret is a mean over plays, and what is said per step is counted once a step. Where
+    a problem has limits, `violations_per_step` says how many of them a play violates on average.
 
     Examples
     --------

@@ -89,16 +89,16 @@ class Limit:
         )
 
     def probability_after(
-        self, mean: float, deviation: float, moves: Array, degrees: float
+        self, mean: Array, deviation: Array, moves: Array, degrees: float
     ) -> Array:
-        """Probability (n,) that a look makes it known to hold where it may.
+        """Probability (k, m) that a look makes it known to hold where it may.
 
         Parameters
         ----------
-        mean, deviation : float
+        mean, deviation : arrays of shape (m,)
             Of the outcome there, now.
-        moves : array of shape (n,)
-            Deviation of that mean after each of several looks, before anybody has looked.
+        moves : array of shape (k, m)
+            Deviation of that mean after each of k looks, before anybody has looked.
         degrees : float
             As for `probability_of`.
         """

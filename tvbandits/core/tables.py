@@ -90,8 +90,8 @@ def history_of(
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
-    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With limits
-    also what was read of each outcome (NaN: nothing), and how many limits that violates.
+    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
+    limits also what was read of each outcome (NaN: nothing), and how many limits that violates.
 
     Examples
     --------
