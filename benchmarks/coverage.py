@@ -11,8 +11,6 @@ the latter's intervals that hold. That model is a level that all points share, w
 that drift, with white noise; its parameters have the largest evidence on readings of the whole run at
 random points. It is conditioned on all that the bandit was told, by dense algebra.
 
-On more than 2,000 candidates, as those of bogunovic, both policies have a learned kernel.
-
     python -m benchmarks.coverage --unasked --seeds 5
 
 plays what has no expert: `adaptive_gp_ucb` as it is by default (an ensemble of both kinds of models on

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array, whole_number
+from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.limits import Limit
 from tvbandits.core.linalg import square_root
@@ -195,6 +195,7 @@ class QuietNetwork(UnderALimit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
         whole_number("places", self.places, at_least=6, at_most=1000)
 
     @cached_property

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tvbandits.core.box import Box
     from tvbandits.core.candidates import Candidates
     from tvbandits.core.clock import Clock
+    from tvbandits.core.counts import count, rate
     from tvbandits.core.files.archive import SavedFileError
     from tvbandits.core.files.saving import load
     from tvbandits.core.limits import Limit, LimitWarning
@@ -59,6 +60,7 @@ _HOMES = {
     "core.box": ("Box",),
     "core.candidates": ("Candidates",),
     "core.clock": ("Clock",),
+    "core.counts": ("count", "rate"),
     "core.files.archive": ("SavedFileError",),
     "core.files.saving": ("load",),
     "core.limits": ("Limit", "LimitWarning"),
@@ -115,6 +117,7 @@ __all__ = [
     "__version__",
     "bandit",
     "compare",
+    "count",
     "datasets",
     "evaluate",
     "experts",
@@ -123,6 +126,7 @@ __all__ = [
     "plots",
     "policies",
     "queries",
+    "rate",
 ]
 
 

@@ -160,7 +160,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     assert known.ensemble.settings == network_settings() + function_settings(SITES.dimension)
     assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
     assert known.ensemble.guess == GUESS_OF_A_FUNCTION
-    many = policies.adaptive_gp_ucb(Candidates(np.arange(65.0)[:, None]), None, 0.01)
+    many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), None, 0.01)
     played(many, 2)
     assert isinstance(many.state.posterior, EnsemblePosterior)
     assert many.state.posterior.ensemble.settings == function_settings()

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.commands import Command, Said, commands
-from tvbandits import Campaign
+from tvbandits import Campaign, rate
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 
@@ -520,3 +520,18 @@ def test_what_makes_no_expert_is_not_taken(
         == f"tvbandits: m.toml: --expert must be {maker}, as in its configuration, got os:abort\n"
     )
     assert not list(place.parent.glob("m.db*"))
+
+
+def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> None:
+    rows = "site,time,successes,trials\nnorth,1,0,100\nmill,1,3,50\nsouth,2,,\n"
+    Path("clicks.csv").write_text(rows)
+    assert fine(command("tell", place, "--csv", "clicks.csv")).startswith("3 brought, new; 2 told")
+    Path("clicks.csv").write_text(rows + "south,3,1,10\n")  # what is on record stays as it is
+    assert "1 of them new; 3 told" in fine(command("tell", place, "--csv", "clicks.csv"))
+    with Campaign.open(place) as campaign:
+        known, made, later = campaign.state.rewards, rate([0, 3], [100, 50]), rate(1, 10)
+        assert known.y.tolist() == [*made.values, *later.values]
+        assert known.variance.tolist() == [*made.variance, *later.variance]
+    Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
+    said = command("tell", place, "--csv", "clicks.csv")
+    assert (said.status, "say reward and variance, got variance too" in said.err) == (2, True)

@@ -153,3 +153,8 @@ def step(player: Any, t: float, n: int | None = None, sign: float = 1.0) -> Arra
 def distinct(X: Array) -> int:
     """Points that differ by more than rounding."""
     return len(np.unique(np.round(X / 1e-6), axis=0))
+
+
+def deciding(bandit: Bandit, X: Array, t: float) -> Array:
+    """Deviations (n,) at points (n, d) that a decision at a time takes: narrower than those shown."""
+    return bandit._model.expected(bandit.state, X, t)[2]

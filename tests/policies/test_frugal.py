@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.helpers.players import deciding
 from tests.oracles import loops
 from tvbandits import Answers, Bandit, Box, Candidates, policies
 from tvbandits.core.arrays import Array
@@ -135,14 +136,13 @@ def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None
     assert bandit.recipe.asking.informed_width == INFORMED_WIDTH
     answered, differ = [], 0
     for t in range(1, 19):
-        mean, deviation = bandit.predict(LINE.X, t)
+        mean, deviation = bandit.predict(LINE.X, t)[0], deciding(bandit, LINE.X, t)
         explored = bandit.info.queries.answered > 0
         assert bandit.state.questions.informed == explored
         x = bandit.ask(t)
         beta = bandit.info.beta
         if confidence != "theory":
             assert beta == confidence  # the width is what it was, whatever is taken of it
-        deviation = deviation / bandit.info.model.widening  # which a width leaves out
         upper, informed = mean + beta * deviation, mean + min(beta, INFORMED_WIDTH) * deviation
         expected = informed if explored else upper
         np.testing.assert_array_equal(bandit.predict(LINE.X, t)[0], mean)
@@ -287,7 +287,7 @@ def test_forecasts_return_to_the_level() -> None:
     assert off[0] > 0.3
     assert off[-1] < 1e-9 * scale
     assert off[-2] <= off[2] <= 1.5 * off[0]
-    _, deviation = bandit.predict(LINE.X, 13.0 + AHEAD[-1])
+    deviation = deciding(bandit, LINE.X, 13.0 + AHEAD[-1])
     prior = scale * np.sqrt(bandit.state.model.kernel.diag(np.column_stack([LINE.X, np.zeros(10)])))
     np.testing.assert_allclose(deviation, prior, rtol=1e-6)
 
@@ -301,7 +301,10 @@ def test_a_forecast_is_the_exact_posterior() -> None:
     for ahead in (-9.0, -0.5, 0.0, 1.0, 7.5):  # of the past, with what came after it
         at = np.column_stack([LINE.X, np.full(10, 12.0 + ahead)])
         A, k = kernel(Z) + np.diag(seen.variance), kernel(at, Z)
-        mean, deviation = bandit.predict(LINE.X, 12.0 + ahead)
+        mean, deviation = (
+            bandit.predict(LINE.X, 12.0 + ahead)[0],
+            deciding(bandit, LINE.X, 12.0 + ahead),
+        )
         np.testing.assert_allclose(mean, 0.1 + k @ np.linalg.solve(A, seen.y - 0.1), atol=5e-3)
         variance = kernel.diag(at) - np.einsum("ij,ji->i", k, np.linalg.solve(A, k.T))
         np.testing.assert_allclose(deviation, np.sqrt(variance), atol=5e-3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from tests.helpers.players import deciding
 from tvbandits import Box, Candidates, policies
 from tvbandits.policies.time_as_input import DesiredOutcome, constant_width, time_as_input
 
@@ -64,8 +65,7 @@ def test_the_desired_outcome_is_sought_as_the_formula_says(scaled: bool, minimis
     rng = np.random.default_rng(0)
     for t in range(1, 20):
         if t > 1:
-            m, shown = bandit.predict(LINE.X, float(t))
-            sd = shown / bandit.state.calibration.widening  # decisions take deviations as they are
+            m, sd = bandit.predict(LINE.X, float(t))[0], deciding(bandit, LINE.X, float(t))
             G = plain_boba(sign * m, sd, 1.0, 0.04, 0.7, scaled)
         x = bandit.ask(float(t))
         if t > 1:

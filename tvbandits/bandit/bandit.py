@@ -40,6 +40,7 @@ from tvbandits.bandit.told import (
 )
 from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import has_names
@@ -481,7 +482,7 @@ class Bandit:
     def tell(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
@@ -496,7 +497,7 @@ class Bandit:
         ----------
         X : array of shape (n, d)
             The points that were played, asked for or not.
-        y : array of shape (n,)
+        y : array of shape (n,), or what `rate` and `count` return
             Their rewards; True is 1, False is 0. NaN: the point was played, and there is no reading; the
             play counts, it is no longer pending, and nothing is learned from it. A reading of the same
             point and time that is told later takes its place.
@@ -551,7 +552,7 @@ class Bandit:
     def correct(
         self,
         X: ArrayLike,
-        y: ArrayLike | None = None,
+        y: ArrayLike | Counted | None = None,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         *,

@@ -138,6 +138,7 @@ class Model:
         state = replace(state, posterior=posterior)
         view = self._view(state, now)
         learned = {"centre": view.centre, "scale": view.scale, "widening": view.widening}
+        learned["coverage"] = state.calibration.coverage
         about: ModelInfo = replace(state.info.model, **(learned | dict(posterior.learned)))
         info = replace(
             state.info,
@@ -229,6 +230,7 @@ class Model:
             now=now,
             nugget=state.posterior.nugget,
             widening=state.calibration.widening,
+            learned=self._self_learning or state.model.learned is not None,
         )
 
     def expected(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:

@@ -77,6 +77,8 @@ class ModelInfo:
         The models of an ensemble that count most; empty elsewhere.
     widening : float
         Factor on the deviations shown, above 1 where a learned kernel or an ensemble was over-confident.
+    coverage : float
+        Share of the latest 95% intervals that held the reading, where they are watched; NaN elsewhere.
     noise : NoiseEstimate or None
         The noise variance of a reward, where it is learned.
     """
@@ -90,6 +92,7 @@ class ModelInfo:
     nugget: float = 0.0
     members: tuple[tuple[float, ModelSpec], ...] = ()
     widening: float = 1.0
+    coverage: float = math.nan
     noise: NoiseEstimate | None = None
 
 
@@ -197,6 +200,7 @@ class Info:
             ("in use", self.posterior.in_use),
             ("centre", self.model.centre),
             ("scale", self.model.scale),
+            *([] if math.isnan(self.model.coverage) else [("coverage", self.model.coverage)]),
             *([("noise variance", str(self.model.noise))] if self.model.noise else []),
             *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
             *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),

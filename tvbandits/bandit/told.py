@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.coercion import is_of
+from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
@@ -101,7 +102,7 @@ def checked_told(
     pending: Plays,
     asked_for: float,
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | Counted,
     t: ArrayLike | None,
     variance: ArrayLike | None,
     name: str = "y",
@@ -209,9 +210,14 @@ def kept_answers(
 
 
 def values_and_variance(
-    name: str, values: ArrayLike, n: int, variance: ArrayLike | None, otherwise: float | None
+    name: str,
+    values: ArrayLike | Counted,
+    n: int,
+    variance: ArrayLike | None,
+    otherwise: float | None,
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
+    values, variance = with_variance(values, variance)
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
         as_values(values, 1, name, missing=True)
@@ -401,7 +407,7 @@ def corrected(
     recipe: Played,
     state: Record,
     X: ArrayLike,
-    y: ArrayLike | None,
+    y: ArrayLike | Counted | None,
     t: ArrayLike | None,
     variance: ArrayLike | None,
     to: ArrayLike | None,
@@ -413,7 +419,8 @@ def corrected(
     values, variances = values_and_variance("y", given, count, variance, noise)
     told, points, rows = readings_at(recipe, state, X, t)
     values = told.y[rows] if y is None else values
-    variances = told.variance[rows] if variance is None else variances
+    keeps = variance is None and not isinstance(y, Counted)
+    variances = told.variance[rows] if keeps else variances
     times = told.t[rows] if to is None else as_times(to, len(points), "to")
     return told.with_rows(rows, t=times, y=values, variance=variances)
 

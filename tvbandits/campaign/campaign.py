@@ -45,6 +45,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, of_kind
+from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import from_bytes
 from tvbandits.core.protocols import Expert, state_of
@@ -259,7 +260,7 @@ class Campaign(Watching):
     def tell(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
@@ -281,7 +282,7 @@ class Campaign(Watching):
     def record(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
@@ -307,7 +308,12 @@ class Campaign(Watching):
         self._done("told", given, key, who)
 
     def _told(
-        self, X: ArrayLike, y: ArrayLike, t: Any, variance: Any, outcomes: Outcomes
+        self,
+        X: ArrayLike,
+        y: ArrayLike | Counted,
+        t: Any,
+        variance: Any,
+        outcomes: Outcomes,
     ) -> dict[str, Any]:
         given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
         return given | _read(outcomes)
@@ -315,7 +321,7 @@ class Campaign(Watching):
     def correct(
         self,
         X: ArrayLike,
-        y: ArrayLike | None = None,
+        y: ArrayLike | Counted | None = None,
         t: Any = None,
         variance: ArrayLike | None = None,
         *,
@@ -475,9 +481,10 @@ class Campaign(Watching):
             yield turn, follower
 
     def _readings(
-        self, X: ArrayLike, name: str, values: ArrayLike, variance: ArrayLike | None
+        self, X: ArrayLike, name: str, values: ArrayLike | Counted, variance: ArrayLike | None
     ) -> dict[str, Any]:
         """Points, and what was read there, as they are written down."""
+        values, variance = with_variance(values, variance)
         return {
             "X": self._checked(X).tolist(),
             name: as_floats(values, name).tolist(),

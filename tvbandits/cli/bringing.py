@@ -18,6 +18,7 @@ from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_actions import Call, Sites
 from tvbandits.cli.doubts import Doubts, sure
+from tvbandits.core.counts import count, rate
 from tvbandits.core.files.reading import naming, read_csv, unpacked
 
 if TYPE_CHECKING:
@@ -162,21 +163,44 @@ def _row(csv: Path | None, number: int, more: str = "") -> Iterator[None]:
 
 
 def table(path: Path, sites: Sites) -> list[Brought]:
-    """The readings of a CSV: site or coordinates, time, reward or value, variance, key, who."""
+    """The readings of a CSV: site or coordinates, time, reward or value, variance, key, who.
+
+    In the place of a reward: successes and trials, or events and exposure.
+    """
     with naming(path), unpacked(path) as stream:
         frame = read_csv(stream, separators=",;\t", dtype=str, keep_default_na=False)
         frame.columns = [str(name).strip().lower() for name in frame.columns]
+        frame = _with_counts(frame)
         value = next((c for c in ("reward", "value", "reading") if c in frame.columns), None)
         columns = sites.names.columns
         coordinates = [name.lower() for name in columns]
         placed = "site" in frame.columns or set(coordinates) <= set(frame.columns)
         if value is None or not placed:
             raise ValueError(
-                f"there must be columns site (or {', '.join(columns)}), and reward; "
+                f"there must be columns site (or {', '.join(columns)}), and reward (or successes and "
+                "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
         limits = [limit.name for limit in sites.campaign.ledger.outcomes]
         return [_reading(row, value, sites.names, limits) for _, row in frame.iterrows()]
+
+
+def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
+    """With the columns reward and variance where there are counts, those of one time together."""
+    for made, names in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
+        if not set(names) <= set(frame.columns):
+            continue
+        if given := {"reward", "value", "reading", "variance"} & set(frame.columns):
+            raise ValueError(f"{' and '.join(names)} say reward and variance, got {min(given)} too")
+        counts = frame[list(names)].apply(lambda column: column.str.strip().replace("", "nan"))
+        time = next((name for name in ("time", "t") if name in frame.columns), None)
+        together = np.zeros(len(frame)) if time is None else frame[time].to_numpy()
+        for at in dict.fromkeys(together.tolist()):
+            rows = frame.index[together == at]
+            counted = made(*(counts.loc[rows, name].to_numpy(np.float64) for name in names))
+            frame.loc[rows, "reward"] = [repr(float(y)) for y in counted.values]
+            frame.loc[rows, "variance"] = [repr(float(v)) for v in counted.variance]
+    return frame
 
 
 def _outcomes(said: list[str] | None) -> dict[str, list[float]]:

@@ -70,8 +70,8 @@ from tvbandits.queries.plans import (
     RandomPoints,
 )
 
-MOST_CANDIDATES = 2000
-"""Up to so many candidates an ensemble is the default: its features need distances."""
+MOST_CANDIDATES = 20_000
+"""Up to so many candidates an ensemble is the default: it holds a hundred features of each."""
 
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 """Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
@@ -225,7 +225,7 @@ def adaptive_gp_ucb(
     confidence : Confidence, float or str, optional
         2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        `ModelEnsemble("both")` on up to 2,000 candidates, on up to 64 with the width of what lasts
+        `ModelEnsemble("both")` on up to 20,000 candidates, on up to 64 with the width of what lasts
         alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
         `StateSpace()`, but on a box. Which is better where: `docs/ensemble.md`.
 

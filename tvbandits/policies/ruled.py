@@ -25,6 +25,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -150,7 +151,7 @@ class PolicyAdapter:
     def tell(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
     ) -> Info:

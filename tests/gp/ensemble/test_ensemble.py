@@ -10,7 +10,9 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
+from tvbandits import Candidates, policies
 from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble import rule
 from tvbandits.gp.ensemble.ensemble import (
     FORGETTING,
     GUESS_OF_A_FUNCTION,
@@ -320,6 +322,8 @@ def test_large_innovations_widen_the_deviations() -> None:
     ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
     jumped = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
     assert jumped.innovation > 1.5 * ensemble.innovation
+    assert jumped.coverage < ensemble.coverage
+    assert ensemble.coverage == pytest.approx(0.95, abs=0.04)
     wide, t = replace(ensemble, innovation=4.0), ensemble.time + 1.0
     np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * ensemble.predict(t).deviation)
     assert replace(ensemble, innovation=0.3).widening == 1.0
@@ -476,3 +480,20 @@ def test_beginning_again_comes_to_about_what_one_reading_after_the_other_does() 
     # How wide innovations have shown deviations to be is learned anew.
     expected = other.learnable / plain.widening
     np.testing.assert_allclose(ours.learnable / bank.widening, expected, rtol=0.15)
+
+
+def test_of_many_candidates_a_few_hundred_tell_another_point_as_all_do(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    domain = Candidates(rng.uniform(0.0, 1.0, (300, 2)))
+    bandit = policies.adaptive_gp_ucb(domain, None, 0.01)
+    for t in range(1, 13):
+        X = bandit.ask(t)
+        bandit.tell(X, np.sin(5.0 * X[:, 0] + 0.1 * t), t)
+    others = rng.uniform(0.0, 1.0, (20, 2))
+    everyone = bandit.predict(others, 13)
+    monkeypatch.setattr(rule, "MOST_TELLING", 200)
+    mean, deviation = bandit.predict(others, 13)
+    assert mean == pytest.approx(everyone[0], abs=1e-3)
+    assert deviation == pytest.approx(everyone[1], abs=0.03)  # of what is rough, less is told
+    monkeypatch.setattr(rule, "MOST_TELLING", 5)
+    assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)

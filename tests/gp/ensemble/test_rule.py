@@ -211,6 +211,19 @@ def test_points_are_told_by_dense_kriging() -> None:
     np.testing.assert_allclose(variance, expected, rtol=1e-3)
 
 
+def test_its_prior_is_that_of_the_model_of_the_largest_weight() -> None:
+    space = SpatialSpec("matern12", 0.5)
+    one = ModelSpec(SpatialSpec("identity"), space, 0.4, 0.5, 0.1, 0.1, 50.0, 5.0, 3.0)
+    Z = np.column_stack([POINTS[[0, 3, 3]], [2.0, 2.0, 8.0]])
+    posterior = made(rule=ModelEnsemble((one,)))
+    apart = np.linalg.norm(POINTS[0] - POINTS[3]) / (0.5 * np.ptp(POINTS, axis=0).max())
+    near, later = np.exp(-apart), 0.4 * np.exp(-6.0 / 50.0) + 0.5 * np.exp(-6.0 / 5.0)
+    across = 0.5 * near * np.exp(-6.0 / 5.0)
+    expected = [[0.9, 0.5 * near, across], [0.5 * near, 0.9, later], [across, later, 0.9]]
+    unit = posterior.learned["scale"] ** 2
+    np.testing.assert_allclose(posterior.prior_covariance(Z), unit * np.array(expected))
+
+
 def test_it_can_be_stored() -> None:
     posterior = made()
     posterior.on_surface()

@@ -48,3 +48,16 @@ def test_one_outlier_is_no_bad_model() -> None:
     for error in np.resize([1.0, -1.0], 60):
         known = known.after(error, 1.0)
     assert known.after(1e6, 1.0).widening < 1.35
+
+
+def test_it_says_how_many_intervals_held() -> None:
+    known, held = IntervalCalibration(), []
+    assert math.isnan(known.coverage)
+    for error in np.random.default_rng(0).standard_normal(3000):
+        known = known.after(error, 1.0)
+        held.append(known.coverage)
+    # A deviation that is widened by chance holds a little more than it should.
+    assert 0.94 < np.mean(held) < 0.99
+    for _ in range(200):
+        known = known.after(100.0, 1.0)
+    assert known.coverage < 0.05

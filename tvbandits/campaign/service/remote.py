@@ -14,6 +14,7 @@ import requests
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.counts import Counted, with_variance
 
 RETRIED = (408, 429, 502, 503, 504)
 
@@ -76,14 +77,15 @@ class Remote:
     def tell(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
         *,
         key: str | None = None,
     ) -> dict[str, Any]:
-        """Rewards, and what else was read; NaN for a point that was played without a reading."""
+        """Rewards, counts among them, and what else was read; NaN: played without a reading."""
+        y, variance = with_variance(y, variance)
         said = {"points": _lists(X), "rewards": _numbers(y), "t": _time(t), "key": key or _key()}
         more = {"variance": _variance(variance), **_read(outcomes)}
         return self._said("POST", "/tell", said | more)

@@ -36,6 +36,7 @@ from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
 from tvbandits.gp.ensemble.powers import Transform
+from tvbandits.gp.fitting.calibration import HALF
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 POWERS = (1.0, 0.5, 0.0)
@@ -59,7 +60,7 @@ THINNED_AT = (16, 32, 64, 128)
 """After so many steps the lighter half of an ensemble above its capacity goes."""
 
 WATCHED = 0.05
-"""Weight of the latest step in the mean squared standardised innovation."""
+"""Weight of the latest step in the mean squared standardised innovation, and in the coverage."""
 
 LARGEST_INNOVATION = 25.0
 """A squared standardised innovation counts for at most this: one outlier is no bad model."""
@@ -351,6 +352,8 @@ class FilterEnsemble:
         Times observed before the present one.
     innovation : float
         Mean squared standardised innovation; 1 for a model that knows what it does not know.
+    coverage : float
+        Share of 95% intervals that held the reading, of the steps that `innovation` is about.
     powers : tuple of float
         Of the transforms that rewards may need.
     transform : Transform
@@ -371,6 +374,7 @@ class FilterEnsemble:
     time: float = float("nan")
     steps: int = 0
     innovation: float = 1.0
+    coverage: float = 0.95
     powers: tuple[float, ...] = (1.0,)
     transform: Transform = field(default_factory=lambda: Transform(1.0, 1.0))
     guess: float = 1.0
@@ -553,6 +557,7 @@ class FilterEnsemble:
             time=float("nan"),
             steps=0,
             innovation=1.0,
+            coverage=0.95,
             _early=(),
             _learned_at=self.steps + 1,
         )
@@ -612,15 +617,19 @@ class FilterEnsemble:
             return self._anew()._at(t)
         step = self.step if np.isfinite(self.step) else t - self.time
         evidence, error_variance = self._evidence
-        innovation = self.innovation
+        innovation, coverage = self.innovation, self.coverage
         if self._present.innovations:
-            innovation += WATCHED * (float(np.mean(self._present.innovations)) - innovation)
+            squares = np.array(self._present.innovations)
+            inside = squares < min((HALF * self.widening) ** 2, LARGEST_INNOVATION)
+            coverage += WATCHED * (float(inside.mean()) - coverage)
+            innovation += WATCHED * (float(squares.mean()) - innovation)
         ensemble = replace(
             self,
             step=step,
             time=t,
             steps=self.steps + 1,
             innovation=innovation,
+            coverage=coverage,
             _score=FORGETTING * self._score + evidence,
             _error_variance=error_variance,
         )

@@ -101,25 +101,25 @@ class Layout:
     def of(
         cls,
         settings: Sequence[ModelSpec],
-        distance: Array,
-        extent: float,
-        spanned: Callable[[SpatialSpec], tuple[Array, Array]],
+        points: Array,
+        spanned: Callable[[SpatialSpec, int], tuple[Array, Array]],
     ) -> Layout:
-        """Of settings with the same `kind`, on points at distances (A, A) with such `features`."""
-        first, points = settings[0], len(distance)
+        """Of settings with the same `kind`, on points (A, d) with such `features`."""
+        first, count = settings[0], len(points)
         spaces = [(each.static_space, each.drift_space) for each in settings]
-        if is_rough(first, points):
+        if is_rough(first, count):
             # Each point is a feature of its own, so that settings with different spaces share a layout.
-            static = drift = np.eye(points), np.zeros(points)
-            roots = [[space.correlation(distance, extent) for space in both] for both in spaces]
+            apart, extent = distances(points, points), extent_of(points)
+            static = drift = np.eye(count), np.zeros(count)
+            roots = [[space.correlation(apart, extent) for space in both] for both in spaces]
         else:
-            static, drift = (spanned(space) for space in spaces[0])
+            static, drift = (spanned(space, LARGEST_RANK) for space in spaces[0])
             roots = [[np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
-        shared = is_rough(first, points) or first.static_space == first.drift_space
+        shared = is_rough(first, count) or first.static_space == first.drift_space
         made = [static[0]] if shared else [static[0], drift[0]]
-        waves, unknown = season_features(first, distance, extent)
+        waves, unknown = season_features(first, count, spanned)
         r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
-        basis = np.column_stack([np.ones((points, 1)), *made, waves])
+        basis = np.column_stack([np.ones((count, 1)), *made, waves])
         season = 2 + r + (2 * q if first.smooth else q)
         fold = np.zeros((season, basis.shape[1]))
         fold[:2, 0] = 1.0
@@ -323,22 +323,38 @@ class Layout:
             known = known.transpose(0, 2, 1)
 
 
-def features(
-    space: SpatialSpec, distance: Array, extent: float, at_most: int = LARGEST_RANK
-) -> tuple[Array, Array]:
-    """Features (A, r) by pivoted Cholesky, and the variance (A,) that they leave out."""
-    K = space.correlation(distance, extent)
-    most = min(at_most, len(K))
-    made = linalg.pivoted_cholesky(np.diagonal(K).copy(), lambda i: K[i].copy(), most, TOLERANCE)
+def distances(X: Array, Y: Array) -> Array:
+    """Distances (n, m) between points (n, d) and (m, d)."""
+    return np.asarray(np.sqrt(((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)))
+
+
+def extent_of(points: Array) -> float:
+    """The largest extent of points (A, d) along an axis."""
+    return float(np.ptp(points, axis=0).max()) or 1.0
+
+
+def features(space: SpatialSpec, points: Array, at_most: int = LARGEST_RANK) -> tuple[Array, Array]:
+    """Features (A, r) of points (A, d) by pivoted Cholesky, and the variance (A,) that they leave out.
+
+    Only the correlations with chosen points are computed: O(A r^2) operations, O(A r) numbers.
+    """
+    extent, count = extent_of(points), len(points)
+
+    def column(i: int) -> Array:
+        return space.correlation(distances(points[i : i + 1], points)[0], extent)
+
+    most = min(at_most, count)
+    made = linalg.pivoted_cholesky(np.ones(count), column, most, TOLERANCE)
     return np.asarray(made.G.T), np.asarray(made.residual)
 
 
-def season_features(setting: ModelSpec, distance: Array, extent: float) -> tuple[Array, Array]:
+def season_features(
+    setting: ModelSpec, points: int, spanned: Callable[[SpatialSpec, int], tuple[Array, Array]]
+) -> tuple[Array, Array]:
     """Features (A, s) of a season of variance 1, half of it shared, and the variance they leave."""
-    points = len(distance)
     if setting.season is None:
         return np.zeros((points, 0)), np.zeros(points)
-    made, left = features(setting.season.space, distance, extent, MOST_OF_A_SEASON)
+    made, left = spanned(setting.season.space, MOST_OF_A_SEASON)
     return math.sqrt(0.5) * np.column_stack([np.ones((points, 1)), made]), 0.5 * left
 
 
@@ -648,13 +664,12 @@ def filters_of(
     count : float
         How many innovations the first guess is worth.
     """
-    distance, extent = _apart(points)
     groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
         groups.setdefault(kind(each, len(points)), []).append(each)
-    spanned = cache(lambda space: features(space, distance, extent))
+    spanned = cache(lambda space, at_most: features(space, points, at_most))
     return tuple(
-        Filters.prior(Layout.of(alike, distance, extent, spanned), variance, count, group)
+        Filters.prior(Layout.of(alike, points, spanned), variance, count, group)
         for group, alike in enumerate(groups.values())
     )
 
@@ -663,13 +678,6 @@ def held(settings: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...
     """Those of the models whose features hold a function on the points (A, d); all, if none's do."""
     if len(points) <= LARGEST_RANK:
         return settings
-    distance, extent = _apart(points)
     spaces = {each.drift_space for each in settings}
-    left = {space: features(space, distance, extent)[1].mean() for space in spaces}
+    left = {space: features(space, points)[1].mean() for space in spaces}
     return tuple(each for each in settings if left[each.drift_space] <= MOST_LEFT) or settings
-
-
-def _apart(points: Array) -> tuple[Array, float]:
-    """Distances (A, A) between points (A, d), and their largest extent."""
-    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
-    return distance, float(np.ptp(points, axis=0).max()) or 1.0

@@ -152,6 +152,17 @@ class ModelSpec:
         if not 0 <= self.hazard < 1:
             raise ValueError(f"hazard must lie in [0, 1), got {self.hazard}")
 
+    def covariance(self, distance: Array, steps: Array, extent: float) -> Array:
+        """Of static and drift together, at distances (n, m) and so many steps (n, m) apart."""
+        over_time = matern.matern32 if self.smooth else matern.matern12
+        static = self.static_space.correlation(distance, extent) * np.exp(
+            -steps / self.static_scale
+        )
+        drift = self.drift_space.correlation(distance, extent)
+        return np.asarray(
+            self.static * static + self.drift * drift * over_time(steps / self.drift_scale)
+        )
+
 
 def network_settings() -> tuple[ModelSpec, ...]:
     """For places of a network: 24 rough models with static means and a nugget, and 6 lasting ones.

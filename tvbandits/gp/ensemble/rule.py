@@ -20,10 +20,10 @@ from tvbandits.core.arrays import Array, Index, positive_number, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.filters import distances, extent_of
 from tvbandits.gp.ensemble.lasting import lasting_share
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import (
-    SMALL_NETWORK,
     ModelSpec,
     function_settings,
     network_settings,
@@ -33,6 +33,7 @@ from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
@@ -72,14 +73,14 @@ def started(
 ) -> FilterEnsemble:
     """Before any observation.
 
-    With "both", up to 64 points may be places of a network or lie on a smooth function: the models of
-    the two are rivals, and the first guess of the scale is worth as much as for a function. What has a
-    season is taken for a network.
+    With "both", up to 96 points, as many as there are features, may be places of a network or lie on a
+    smooth function: the models of the two are rivals, and the first guess of the scale is worth as much
+    as for a function. What has a season is taken for a network.
     """
     if not isinstance(settings, str):
         return FilterEnsemble.of(points, noise_variance, settings, capacity=capacity, season=season)
     ensemble = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
-    if season is not None or len(points) > SMALL_NETWORK:
+    if season is not None or len(points) > LARGEST_RANK:
         return ensemble
     rivals = network_settings() + function_settings(points.shape[1])
     return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
@@ -87,6 +88,9 @@ def started(
 
 RIDGE = 1e-6
 """Of the correlations between candidates, where another point is told from them."""
+
+MOST_TELLING = 500
+"""Candidates that tell another point, of many the ones that say most."""
 
 SHOWN = 5
 """Members of the largest weight that `EnsemblePosterior.learned` names."""
@@ -99,7 +103,7 @@ class ModelEnsemble:
     Parameters
     ----------
     settings : tuple of ModelSpec, "both" or None
-        The models; those that suit the number of candidates by default. "both": up to 64 candidates
+        The models; those that suit the number of candidates by default. "both": up to 96 candidates
         may be a network's or lie on a smooth function, and the models of the two are rivals.
     capacity : int
         Numbers in the covariances of all models: what a step costs.
@@ -297,6 +301,18 @@ class EnsemblePosterior:
         """The same, inflated as all variances are; no forecast can know it."""
         return self.ensemble.widening**2 * self.own_nugget
 
+    def prior_covariance(self, Z: Array) -> Array:
+        """As the model of the largest weight has it, of static differences and drift."""
+        heaviest = int(self.ensemble.weights.argmax())
+        points, times = self.surface.points, Z[:, -1]
+        extent = float(np.ptp(points, axis=0).max()) or 1.0
+        steps = np.abs(times[:, None] - times)
+        if math.isfinite(self.ensemble.step):
+            steps = steps / self.ensemble.step
+        model, X = self.ensemble.members[heaviest], Z[:, : points.shape[1]]
+        covariance = model.covariance(distances(X, X), steps, extent)
+        return np.asarray(self.ensemble.scales[heaviest] * covariance)
+
     @property
     def lasting_share(self) -> Array:
         """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
@@ -313,6 +329,7 @@ class EnsemblePosterior:
             "nugget": math.sqrt(self.own_nugget),
             "members": tuple((float(weights[i]), ensemble.members[i]) for i in heaviest),
             "widening": ensemble.widening,
+            "coverage": ensemble.coverage,
         }
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
@@ -407,21 +424,39 @@ class EnsemblePosterior:
         if None not in rows:
             return None, np.zeros(len(X))
         points, ensemble = self.surface.points, self.ensemble
-        extent = float(np.ptp(points, axis=0).max()) or 1.0
-        to, apart = _distances(X, points), _distances(points, points)
-        shared, K, total = np.zeros(to.shape), np.zeros(apart.shape), 0.0
-        for weight, unit, each in zip(
-            ensemble.weights, ensemble.scales, ensemble.members, strict=True
-        ):
-            for share, space in ((each.static, each.static_space), (each.drift, each.drift_space)):
-                shared += weight * unit * share * space.correlation(to, extent)
-                K += weight * unit * share * space.correlation(apart, extent)
-                total += weight * unit * share
+        extent = extent_of(points)
+        members = list(zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True))
+        parts = [
+            (weight * unit * share, space)
+            for weight, unit, each in members
+            for share, space in ((each.static, each.static_space), (each.drift, each.drift_space))
+        ]
+        total = sum(much for much, _ in parts)
+
+        def covariance(distance: Array) -> Array:
+            found = np.zeros(distance.shape)
+            for much, space in parts:
+                found += much * space.correlation(distance, extent)
+            return found
+
+        telling = np.arange(len(points))
+        if len(points) > MOST_TELLING:
+            # The models have a few hundred features: those candidates say what all of them say.
+            prior = np.full(len(points), total)
+            telling = linalg.pivoted_cholesky(
+                prior,
+                lambda i: covariance(distances(points[i : i + 1], points))[0],
+                MOST_TELLING,
+                RIDGE * total,
+            ).pivots
+        near = points[telling]
+        K = covariance(distances(near, near))
         K[np.arange(len(K)), np.arange(len(K))] += RIDGE * total
         factor = linalg.cholesky(K, "the correlations between candidates").L
-        half = linalg.solve_lower(factor, shared.T)
-        reach = linalg.solve_lower(factor, half, transposed=True).T
-        reach = reach + (1.0 - reach.sum(axis=1, keepdims=True)) / len(points)
+        half = linalg.solve_lower(factor, covariance(distances(X, near)).T)
+        told = linalg.solve_lower(factor, half, transposed=True).T
+        reach = np.zeros((len(X), len(points)))
+        reach[:, telling] = told + (1.0 - told.sum(axis=1, keepdims=True)) / len(telling)
         # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
         most = float(self.on_surface()[1].max()) / ensemble.widening**2
         left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
@@ -429,7 +464,3 @@ class EnsemblePosterior:
             if row is not None:
                 reach[i], left[i] = np.arange(len(points)) == row, 0.0
         return np.asarray(reach), left
-
-
-def _distances(X: Array, Y: Array) -> Array:
-    return np.asarray(np.sqrt(((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)))

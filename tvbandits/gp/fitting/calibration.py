@@ -16,6 +16,9 @@ FADING = 0.02
 PRIOR_COUNT = 2.0
 """So many rewards just as large as expected are taken for granted."""
 
+HALF = 1.959963985
+"""Half of a 95% interval, in deviations."""
+
 LARGEST = 25.0
 """A squared standardised innovation counts for at most this: one outlier is no bad model."""
 
@@ -32,10 +35,13 @@ class IntervalCalibration:
     ----------
     squares, count : float
         The two sums, without the prior.
+    inside : float
+        How many of the rewards lay in their 95% intervals, faded like the sums.
     """
 
     squares: float = 0.0
     count: float = 0.0
+    inside: float = 0.0
 
     def after(self, error: float, variance: float) -> IntervalCalibration:
         """With one more reward.
@@ -47,11 +53,20 @@ class IntervalCalibration:
         variance : float
             Of the error, as it was expected: with the noise of the reading.
         """
-        kept, square = 1.0 - FADING, min(error**2 / variance, LARGEST)
-        return IntervalCalibration(kept * self.squares + square, kept * self.count + 1.0)
+        kept, square = 1.0 - FADING, error**2 / variance
+        return IntervalCalibration(
+            kept * self.squares + min(square, LARGEST),
+            kept * self.count + 1.0,
+            kept * self.inside + float(square < (HALF * self.widening) ** 2),
+        )
 
     @property
     def widening(self) -> float:
         """Factor on deviations: above 1 where innovations have been larger than they should be."""
         mean = (PRIOR_COUNT + self.squares) / (PRIOR_COUNT + self.count)
         return math.sqrt(max(mean, 1.0))
+
+    @property
+    def coverage(self) -> float:
+        """Share of the 95% intervals that held the reward, of those watched; NaN before the first."""
+        return self.inside / self.count if self.count else math.nan

@@ -80,7 +80,7 @@ class Every:
     space_spread: float = 0.65
     rivals: tuple[Any, ...] = ()
     in_steps: bool = False
-    remembered: int = 2000
+    remembered: int = 500
 
     def __post_init__(self) -> None:
         for name in ("steps", "observations", "iterations", "remembered"):

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from scipy.special import ndtri, stdtrit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.core.arrays import Array
@@ -40,6 +41,9 @@ WORST = 1e9
 
 FORGOTTEN = 1e-12
 """A term whose correlation with the past is below this share has forgotten it."""
+
+MOST_TESTS = 400
+"""So many of the latest readings count as tests of a prior variance."""
 
 FAR = 40.0
 """At so many length scales every correlation is below 1e-28."""
@@ -262,6 +266,25 @@ class Bound:
         return self.about_mean.points
 
 
+def independent_readings(K: Array) -> float:
+    """How many independent readings tell as much about a variance as readings of covariance K (n, n).
+
+    About their own mean, so that K has its means of rows and columns taken off: tr(K)^2 / tr(K^2), which
+    is n - 1 where no two readings share anything, and 0 of one reading.
+    """
+    off = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    total = float(np.trace(off))
+    return total**2 / float((off**2).sum()) if total > 1e-9 * float(np.trace(K)) else 0.0
+
+
+def students_factor(readings: float) -> float:
+    """Width of a 95% interval whose variance so many readings told, over that of a known variance.
+
+    Student's of one degree of freedom more: the first guess of the variance counts as a reading.
+    """
+    return float(stdtrit(readings + 1.0, 0.975) / ndtri(0.975))
+
+
 @dataclass(frozen=True)
 class View:
     """A posterior of reward - origin and of the constant 1, read as one of the reward.
@@ -287,6 +310,8 @@ class View:
         new at every place at every time.
     widening : float
         Factor on the deviation of the reward, which a width leaves out too: what innovations have shown.
+    learned : bool
+        Whether the prior variance was learned from the readings themselves.
     """
 
     posterior: Posterior
@@ -298,12 +323,28 @@ class View:
     now: float = math.nan
     nugget: float = 0.0
     widening: float = 1.0
+    learned: bool = False
 
     def reward(self, X: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn."""
+        """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn.
+
+        A prior variance that was learned is known as well as its few independent readings allow: the
+        share of it that is left at a point is widened as Student's intervals are (`students_factor`).
+        """
         mean, deviation = self.predict(X)
+        if self.learned and self.posterior.size:
+            factor, prior = self._untested
+            share = np.minimum(deviation**2 / prior, 1.0)
+            deviation = deviation * (1.0 + (factor - 1.0) * share)
         deviation = self.widening * deviation
         return mean, np.sqrt(deviation**2 + self.nugget) if self.nugget else deviation
+
+    @cached_property
+    def _untested(self) -> tuple[float, float]:
+        """Factor on the deviation of what no reading has tested, and its prior variance."""
+        K = self.posterior.prior_covariance(self.posterior.data.Z[-MOST_TESTS:])
+        prior = self.scale**2 * float(np.diagonal(K).mean())
+        return students_factor(independent_readings(K)), prior
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at points (n, d), each of shape (n,)."""

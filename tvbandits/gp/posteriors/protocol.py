@@ -163,6 +163,10 @@ class Posterior(Protocol):
         """Variance of what is new at every point and time, which `predict` leaves out."""
         ...
 
+    def prior_covariance(self, Z: Array) -> Array:
+        """Covariance (n, n) of what differs between inputs (n, p), before anything was observed."""
+        ...
+
     @property
     def lasting_share(self) -> Array | float:
         """Share (A,) of the deviations at the fixed points that rewards of later steps would tell."""
@@ -201,6 +205,10 @@ class KernelPosterior:
     nugget: ClassVar[float] = 0.0
     lasting_share: ClassVar[float] = 1.0
     learned: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    def prior_covariance(self, Z: Array) -> Array:
+        """As the kernel has it."""
+        return np.asarray(self.kernel(Z))
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """As `Posterior.pending_noise`, in prior units.

@@ -1,0 +1,165 @@
+"""Clicks and counts as rewards: the value that they show, and how uncertain it is.
+
+[AC] = A. Agresti and B. A. Coull. Approximate is better than "exact" for interval estimation of
+binomial proportions. The American Statistician 52, 1998.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import Array, as_floats, refuse
+from tvbandits.core.coercion import shown
+
+DEVIATIONS = 2.0
+"""Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Rewards that were counted: give it as `y` to `tell`.
+
+    Attributes
+    ----------
+    values : array of shape (n,)
+        NaN where there were no trials, or no exposure: played, and no reading.
+    variance : array of shape (n,)
+        Noise variance of each.
+    """
+
+    values: Array
+    variance: Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = None) -> Counted:
+    """The share of trials that succeeded, as rewards: k of n clicked, converted, passed.
+
+    The value is k / n, without a bias that many small readings would add up. Its variance is
+    p (1 - p) / n with p = (K + 2) / (N + 4) of all K successes and N trials given at once, [AC]'s
+    estimate for intervals of two deviations. It is positive where nothing or all succeeded, and the
+    same p for all makes readings count by their trials: with a p of its own, a reading that is low by
+    chance would count more than one that is high.
+
+    Parameters
+    ----------
+    successes, trials : array of shape (n,) or a number
+        At least 0, and no more successes than trials. No trials, or NaN: no reading.
+    around : float or array of shape (n,), optional
+        p, in (0, 1), where it is known better: give it where readings of few trials are told one by one.
+
+    Raises
+    ------
+    ValueError
+        If a number is not as above.
+
+    Examples
+    --------
+    >>> from tvbandits import rate
+    >>> clicks = rate([0, 3], [100, 50])
+    >>> print(clicks.values, clicks.variance.round(6))
+    [0.   0.06] [0.000314 0.000628]
+    """
+    k, n = _columns(("successes", successes), ("trials", trials))
+    refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
+    pooled = (k.sum(where=n > 0) + DEVIATIONS**2 / 2) / (n.sum() + DEVIATIONS**2)
+    p = _around(pooled, around, len(k), 1.0)
+    return _per(k, n, p * (1.0 - p))
+
+
+def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = None) -> Counted:
+    """Events per unit of exposure, as rewards: calls an hour, defects a metre.
+
+    The value is k / e, and its variance r / e with r = (K + 2) / E of all K events and all exposure E
+    given at once, as in `rate`: the limit of many trials with rare successes.
+
+    Parameters
+    ----------
+    events, exposure : array of shape (n,) or a number
+        At least 0. No exposure, or NaN: no reading.
+    around : float or array of shape (n,), optional
+        r, positive, where it is known better: give it where small readings are told one by one.
+
+    Raises
+    ------
+    ValueError
+        If a number is not as above, or there are events without exposure.
+
+    Examples
+    --------
+    >>> from tvbandits import count
+    >>> calls = count([0, 6], [2.0, 2.0])
+    >>> print(calls.values, calls.variance)
+    [0. 3.] [1. 1.]
+    """
+    k, e = _columns(("events", events), ("exposure", exposure))
+    refuse((k > 0) & (e == 0), k, "there are no events without exposure")
+    pooled = (k.sum(where=e > 0) + DEVIATIONS**2 / 2) / (e.sum() or 1.0)
+    return _per(k, e, _around(pooled, around, len(k), np.inf))
+
+
+def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
+    """Two columns (n,) of numbers that are not negative; both 0 where one of them is NaN."""
+    parts = []
+    for name, values in given:
+        column = np.atleast_1d(as_floats(values, name))
+        if column.ndim > 1:
+            raise ValueError(f"{name} must have shape (n,), got {column.shape}")
+        refuse((column < 0) | np.isinf(column), column, f"{name} must be finite and not negative")
+        parts.append(column)
+    try:
+        one, other = np.broadcast_arrays(*parts)
+    except ValueError:
+        (name, _), (against, _) = given
+        raise ValueError(
+            f"{name} and {against} must be of one length, got {len(parts[0])} and {len(parts[1])}"
+        ) from None
+    missing = np.isnan(one) | np.isnan(other)
+    return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
+
+
+def _around(pooled: float, given: ArrayLike | None, n: int, below: float) -> Array:
+    """What the variances are made with, shape (n,)."""
+    if given is None:
+        return np.full(n, pooled)
+    column = np.atleast_1d(as_floats(given, "around"))
+    if column.shape not in ((1,), (n,)):
+        raise ValueError(f"around must be a number or have shape ({n},), got {column.shape}")
+    refuse(
+        ~((column > 0) & (column < below)), column, f"around must be above 0 and below {below:g}"
+    )
+    return np.broadcast_to(column, (n,))
+
+
+def _per(k: Array, size: Array, variance: Array) -> Counted:
+    """Counts for each unit of size, each of which has this variance; NaN where there is none."""
+    read = size > 0
+    of = np.where(read, size, 1.0)
+    values, spread = np.where(read, k / of, np.nan), np.asarray(variance / of)
+    for column in (values, spread):
+        column.setflags(write=False)
+    return Counted(values, spread)
+
+
+def with_variance(
+    y: ArrayLike | Counted, variance: ArrayLike | None
+) -> tuple[ArrayLike, ArrayLike | None]:
+    """Rewards and their variances, apart.
+
+    Raises
+    ------
+    ValueError
+        If a variance is given beside rewards that were counted.
+    """
+    if not isinstance(y, Counted):
+        return y, variance
+    if variance is not None:
+        raise ValueError(
+            f"rewards that were counted have a variance; got {shown(variance)} as well"
+        )
+    return y.values, y.variance
