@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from tests.helpers.commands import commands
 from tvbandits import compare
+from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import BumpAndWall, DriftingBump, HeatPump, QuietNetwork
 from tvbandits.datasets.limited import UnderALimit
@@ -56,3 +60,17 @@ def test_without_limits_nothing_is_counted() -> None:
     rows = compare(DriftingBump(candidates=21, horizon=3), ["uniform"], seeds=1)
     assert "violations" not in rows[0]
     assert "violations_per_step" not in summarise(rows)
+
+
+def test_tables_the_files_and_the_page_show_violations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = commands(monkeypatch, capsys)
+    plan = ("compare", "heat-pump", "drifting-bump:candidates=9", "--policy", "uniform")
+    plan = (*plan, "--horizon", "6", "--seeds", "1", "--out", tmp_path / "out")
+    said = command(*plan)
+    assert said.status == 0, said.err
+    assert said.out.count("violations") == 1
+    assert command(*plan).out.count("violations") == 1  # resumed
+    page = comparison_report(tmp_path / "out")
+    assert page.count("violations a step") == 1
