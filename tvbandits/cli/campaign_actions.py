@@ -199,7 +199,7 @@ def status(call: Call, *, best: bool = False) -> None:
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
-        broken = f", {found.violations} limits violated" if sites.campaign.recipe.limits else ""
+        broken = f", {found.violations} limits violated" if sites.campaign.ledger.outcomes else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "

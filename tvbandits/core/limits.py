@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr, stdtrit
 
 from tvbandits.core.arrays import Array, finite_number, noise_variance_number
 from tvbandits.core.coercion import shown, text
@@ -82,6 +81,8 @@ class Limit:
 
         Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
         """
+        from scipy.special import stdtr  # who only tells needs no scipy
+
         low, high = self.bounds
         deviation = np.clip(deviation, 1e-300, 1e300)
         return np.asarray(
@@ -102,6 +103,8 @@ class Limit:
         degrees : float
             As for `probability_of`.
         """
+        from scipy.special import ndtr, stdtrit
+
         low, high = self.bounds
         moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
         left = stdtrit(degrees, self.probability) * np.sqrt(deviation**2 - moves**2)
