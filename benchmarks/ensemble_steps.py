@@ -1,6 +1,7 @@
 """What a step of the bandit costs that plays a bank of models, part by part, and late in a long run.
 
     python -m benchmarks.ensemble_steps [--steps 120] [--late 1000 20000] [NAME ...]
+    python -m benchmarks.ensemble_steps --alone 3000 line-101
 
 `frugal_gp_ucb` with three answers a step on candidates of a line, over which a bump drifts, and on
 networks of places that change at random. Printed are medians of milliseconds of processor time over the
@@ -8,6 +9,9 @@ second half of the steps: `questions` (what was told is taken in, and what to as
 answers are taken in, and the next point is chosen), `tell` (a reward and the answers are received), the
 whole; then the mean of that half, and the largest of all steps. `--late` prints the whole on the network
 of 33 places after so many steps; what these would have brought is told without decisions.
+
+`--alone` plays `adaptive_gp_ucb`, which asks nobody, for so many steps instead: means of steps 301 to
+800 and of the last 500, their ratio, and the largest step.
 """
 
 from __future__ import annotations
@@ -163,6 +167,25 @@ def late(at: Sequence[int], steps: int) -> None:
         print(f"last over first: {found[-1] / found[0]:.2f}")
 
 
+def alone(names: Sequence[str], steps: int) -> None:
+    """A row a case of what nobody is asked for."""
+    heads = ("301-800", "last 500", "ratio", "largest")
+    print(f"{'ms a step':<12}" + "".join(f"{head:>10}" for head in heads))
+    for name in names:
+        case = CASES[name]()
+        bandit, rng = policies.adaptive_gp_ucb(case.domain, None, NOISE), np.random.default_rng(0)
+        spent = np.empty(steps)
+        for step in range(steps):
+            exact, noise = case.values(step + 1.0), NOISE**0.5 * rng.standard_normal()
+            begun = clock()
+            X = bandit.ask(step + 1.0)
+            bandit.tell(X, exact[case.domain.index(X)] + noise, step + 1.0)
+            spent[step] = 1e3 * (clock() - begun)
+        early, last = spent[300:800].mean(), spent[-500:].mean()
+        row = early, last, last / early, spent.max()
+        print(f"{name:<12}" + "".join(f"{x:>10.2f}" for x in row), flush=True)
+
+
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(
@@ -171,8 +194,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[*CASES, []], metavar="NAME")
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--late", type=int, nargs="*", default=[])
+    parser.add_argument("--alone", type=int, metavar="STEPS")
     given = parser.parse_args()
+    if given.alone is not None and given.alone < 800:
+        parser.error(f"--alone takes at least 800 steps, got {given.alone}")
     with threadpool_limits(1):
+        if given.alone is not None:
+            alone(given.names or list(CASES), given.alone)
+            return
         early(given.names or list(CASES), given.steps)
         if given.late:
             late(given.late, given.steps)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -42,7 +42,7 @@ class Player(Protocol):
 class Ours:
     """One of the package's policies on candidates."""
 
-    def __init__(self, bandit: policies.Bandit, domain: Candidates) -> None:
+    def __init__(self, bandit: Any, domain: Candidates) -> None:
         self.bandit, self.domain = bandit, domain
 
     def ask(self, t: float, n: int) -> Index:
@@ -57,7 +57,7 @@ class Ours:
 class InBlocks:
     """One of the package's policies that splits so many plays at once, and is told of them at once."""
 
-    def __init__(self, bandit: policies.Bandit, domain: Candidates, size: int, seed: int) -> None:
+    def __init__(self, bandit: Any, domain: Candidates, size: int, seed: int) -> None:
         self.bandit, self.domain, self.size = bandit, domain, size
         self.rng = np.random.default_rng([seed, 4])
         self.waiting: list[int] = []
@@ -164,31 +164,12 @@ Make = Callable[[int], Player]
 """A player by seed."""
 
 
-class DiscountedThompson:
-    """Beta beliefs whose counts fade with every result (Raj & Kalyani 2017)."""
-
-    def __init__(self, discount: float, seed: int) -> None:
-        self.discount, self.rng = discount, np.random.default_rng([seed, 3])
-        self.successes, self.failures = np.zeros(BANNERS), np.zeros(BANNERS)
-
-    def ask(self, t: float, n: int) -> Index:  # noqa: ARG002 - one face
-        """The best of a draw."""
-        return np.array([self.rng.beta(1 + self.successes, 1 + self.failures).argmax()])
-
-    def tell(self, rows: Index, y: Array, t: float) -> None:  # noqa: ARG002 - one face
-        """One result."""
-        self.successes *= self.discount
-        self.failures *= self.discount
-        self.successes[rows] += y
-        self.failures[rows] += 1 - y
-
-
-def on_corners(make: Callable[..., policies.Bandit], size: int = 1, **parts: object) -> Make:
+def on_corners(make: Callable[..., Any], size: int = 1, **parts: object) -> Make:
     """One of the package's policies on banners with nothing in common, so many visits at once."""
 
     def player(seed: int) -> Player:
         domain = Candidates(np.eye(BANNERS))
-        bandit = make(domain, noise_variance=CONVERTING * (1.0 - CONVERTING), seed=seed, **parts)
+        bandit = make(domain, seed=seed, **parts)
         return Ours(bandit, domain) if size == 1 else InBlocks(bandit, domain, size, seed)
 
     return player
@@ -197,17 +178,22 @@ def on_corners(make: Callable[..., policies.Bandit], size: int = 1, **parts: obj
 UNLIKE = 1e-4 * RBF(0.3)
 """What banners share, and how much they differ."""
 
+noisy = partial(on_corners, noise_variance=CONVERTING * (1.0 - CONVERTING))
+"""Of policies that take a result for a mean and noise."""
+
 DISCOUNTS = (0.99, 0.995, 0.998, 0.999, 0.9995, 1.0)
 VISITED: dict[str, Make] = {
-    "adaptive_gp_ucb": on_corners(policies.adaptive_gp_ucb, kernel=None),
+    "adaptive_gp_ucb": noisy(policies.adaptive_gp_ucb, kernel=None),
     "w_gp_ucb, 0.999": on_corners(policies.w_gp_ucb, kernel=UNLIKE, discount=0.999),
     "adaptive_gp_ucb, 100 at once": on_corners(policies.adaptive_gp_ucb, 100, kernel=None),
     "adaptive_gp_ucb, 50 at once": on_corners(policies.adaptive_gp_ucb, 50, kernel=None),
     "adaptive_gp_ucb, 25 at once": on_corners(policies.adaptive_gp_ucb, 25, kernel=None),
-    "gp_ucb, 100 at once": on_corners(policies.gp_ucb, 100, kernel=UNLIKE),
+    "gp_ucb, 100 at once": noisy(policies.gp_ucb, 100, kernel=UNLIKE),
     "w_gp_ucb, 0.9, 100 at once": on_corners(policies.w_gp_ucb, 100, kernel=UNLIKE, discount=0.9),
     **{
-        f"discounted Thompson, {discount}": partial(DiscountedThompson, discount)
+        f"discounted Thompson, {discount}": on_corners(
+            policies.discounted_thompson, discount=discount
+        )
         for discount in DISCOUNTS
     },
 }

@@ -575,6 +575,15 @@ def test_who_asks_nobody_gets_as_many_answers() -> None:
     assert (counts["uniform"] == 0).all()
 
 
+def test_an_ensemble_gets_as_many_answers() -> None:
+    bump = DriftingBump(candidates=81, horizon=8)
+    policies = ["adaptive-gp-ucb", "frugal-gp-ucb:budget=2"]
+    rows = pd.DataFrame(compare(bump, policies, 1, equal_information=True))
+    counts = rows.pivot_table(index="t", columns="policy", values="answered")
+    assert counts[policies[0]].to_list() == counts[policies[1]].to_list()
+    assert counts.to_numpy().sum() == 2 * 2 * 8
+
+
 def test_answers_at_random_points_help() -> None:
     policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
     alone = pd.DataFrame(compare(LONGER, policies, 2, confidence=2.0))

@@ -31,7 +31,7 @@ def test_rates_weighted_by_their_variances_are_the_rate_of_all(drawn: list[list[
 @pytest.mark.parametrize("n", [30, 100, 1000])
 @pytest.mark.parametrize("p", [0.005, 0.02, 0.1, 0.5, 0.98, 0.995])
 def test_two_deviations_hold_the_rate(n: int, p: float) -> None:
-    """Enumerated: at least 93% of what may be drawn, where the share itself as p holds 14% at the first."""
+    """Enumerated: at least 93% of what is drawn; with the share itself as p it is 14% to 95%."""
     k = np.arange(n + 1)
     made = [rate(each, n) for each in k]
     off = np.abs(np.concatenate([each.values for each in made]) - p)

@@ -119,7 +119,9 @@ def play_equally(
 
 def _informed(player: Bandit, expert: Expert, plan: QueryPlan) -> Bandit:
     """The same bandit with an expert's answers, which it takes as it takes rewards."""
-    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=KEPT_ANSWERS)
+    # An ensemble conditions on every answer once, and forgets by itself.
+    most = None if player.recipe.posterior.self_learning else KEPT_ANSWERS
+    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
     return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tvbandits.policies.baselines import eps_greedy, evolution, uniform
+    from tvbandits.policies.beta_bernoulli import discounted_thompson
     from tvbandits.policies.budgeted import bbkb, bkb, gp_bucb, thompson
     from tvbandits.policies.elimination import r_perp
     from tvbandits.policies.expert import adaptive_gp_ucb, frugal_gp_ucb, sparq_gp_ucb
@@ -43,6 +44,7 @@ __all__ = [
     "bbkb",
     "bkb",
     "boba",
+    "discounted_thompson",
     "eps_greedy",
     "et_gp_ucb",
     "evolution",

@@ -69,6 +69,15 @@ class Noisy(Protocol):
         ...
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """A rule that takes some rewards alone."""
+
+    def check(self, rewards: Observations) -> None:
+        """Raise a `ValueError` for rewards, as they are told, that it cannot use."""
+        ...
+
+
 @dataclass(eq=False, repr=False)
 class PolicyAdapter:
     """A player whose choices are those of a rule: checks come before anything moves.
@@ -169,6 +178,8 @@ class PolicyAdapter:
         usual, at = self.noise_variance, self._next_time()
         told = checked_told(self.domain, usual, self.out, at, X, y, t, variance)
         rewards, before = told.rewards, len(self.seen)
+        if isinstance(self.rule, Bounded):
+            self.rule.check(rewards)
         self.seen = self.seen.append(rewards)
         if usual is None and (self.noise is None or due(before, len(self.seen))):
             self._learn_noise()

@@ -1,0 +1,103 @@
+"""Discounted Thompson sampling: the published steps, late rewards, a window, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvbandits import Box, Candidates, load, policies, rate
+
+ARMS = Candidates(np.arange(4.0)[:, None])
+
+
+def plain_choices(y: Any, gamma: float, steps: int, seed: int) -> list[int]:
+    """The algorithm as it is printed, one reward a step."""
+    S, F, rng, found = [0.0] * 4, [0.0] * 4, np.random.default_rng(seed), []
+    for t in range(1, steps + 1):
+        draws = [rng.beta(1 + s, 1 + f) for s, f in zip(S, F, strict=True)]
+        k = max(range(4), key=draws.__getitem__)
+        found.append(k)
+        S, F = [gamma * s for s in S], [gamma * f for f in F]
+        S[k] += y(k, t)
+        F[k] += 1 - y(k, t)
+    return found
+
+
+def succeeds(k: int, t: int) -> float:
+    return float((7 * k + 3 * t) % 10 < 2 + 2 * k)
+
+
+@pytest.mark.parametrize("gamma", [0.8, 0.99, 1.0])
+def test_trajectories_are_those_of_the_printed_algorithm(gamma: float) -> None:
+    player = policies.discounted_thompson(ARMS, discount=gamma, seed=3)
+    found = []
+    for t in range(1, 61):
+        X = player.ask(t)
+        found.append(int(X[0, 0]))
+        player.tell(X, [succeeds(found[-1], t)], t)
+    assert found == plain_choices(succeeds, gamma, 60, 3)
+
+
+@pytest.mark.parametrize("window", [None, 5.0])
+def test_the_order_of_rewards_does_not_matter(window: float | None) -> None:
+    t = np.array([1.0, 2.0, 2.0, 4.5, 7.0, 9.0])
+    X, y = ARMS.X[[0, 1, 0, 3, 2, 1]], np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0])
+    counts = []
+    for order in (np.arange(6), np.arange(6)[::-1], np.array([3, 0, 5, 1, 4, 2])):
+        player: Any = policies.discounted_thompson(ARMS, discount=0.9, window=window)
+        for i in order:
+            player.tell(X[[i]], y[[i]], t[i])
+        counts.append(player.rule.counts)
+    expected = np.zeros((4, 2))
+    for row, value, at in zip([0, 1, 0, 3, 2, 1], y, t, strict=True):
+        heard = window is None or at > 9.0 - window
+        expected[row] += heard * 0.9 ** (9.0 - at) * np.array([value, 1 - value])
+    for each in counts:
+        np.testing.assert_allclose(each, expected)
+
+
+def test_it_finds_the_arm_that_became_the_best() -> None:
+    rng, shown = np.random.default_rng(0), []
+    player = policies.discounted_thompson(ARMS, discount=0.97, seed=1)
+    for t in range(1, 801):
+        X = player.ask(t)
+        best = 0 if t <= 400 else 3
+        shown.append(X[0, 0] == best)
+        player.tell(X, [rng.random() < (0.8 if X[0, 0] == best else 0.2)], t)
+    assert np.mean(shown[200:400]) > 0.7
+    assert np.mean(shown[600:]) > 0.7
+
+
+def test_fewer_successes_are_better_where_less_is() -> None:
+    more, less = (policies.discounted_thompson(ARMS, minimise=m, seed=2) for m in (False, True))
+    for t in range(1, 40):
+        np.testing.assert_array_equal(more.ask(t), less.ask(t))
+        X = ARMS.X[[t % 4]]
+        more.tell(X, [succeeds(t % 4, t)], t)
+        less.tell(X, [1 - succeeds(t % 4, t)], t)
+
+
+def test_what_it_cannot_use_is_refused_and_nothing_moves(tmp_path: Path) -> None:
+    player: Any = policies.discounted_thompson(ARMS)
+    player.tell(ARMS.X[:2], rate([1, 3], [4, 4]), 1)
+    for y in ([1.5], [-0.1]):
+        with pytest.raises(ValueError, match="takes rewards from 0 to 1, got"):
+            player.tell(ARMS.X[:1], y, 2)
+    assert player.info.told == 2
+    assert player.rule.counts[:2].tolist() == [[0.25, 0.75], [0.75, 0.25]]
+    player.save(tmp_path / "kept")
+    again: Any = load(tmp_path / "kept")
+    np.testing.assert_array_equal(again.rule.counts, player.rule.counts)
+    np.testing.assert_array_equal(again.ask(2), player.ask(2))
+    for options, said in (
+        ({"discount": 0.0}, "discount must"),
+        ({"discount": 1.1}, "discount must"),
+        ({"window": 0.0}, "window must"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            policies.discounted_thompson(ARMS, **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs a finite domain"):
+        policies.discounted_thompson(Box([(0, 1)]))

@@ -1,0 +1,120 @@
+"""Thompson sampling for arms that succeed or fail, with counts that fade or expire.
+
+References
+----------
+V. Raj and S. Kalyani. Taming non-stationary bandits: a Bayesian approach. arXiv 1707.09727, 2017.
+    ([RK]; discounted Thompson sampling)
+F. Trovo, S. Paladino, M. Restelli and N. Gatti. Sliding-window Thompson sampling for non-stationary
+    environments. Journal of Artificial Intelligence Research 68, 2020. ([Tro])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.core.arrays import Array, finite_number, positive_number, refuse
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
+from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
+from tvbandits.policies.setting import Seed, described
+
+
+@dataclass(eq=False)
+class BetaBernoulli:
+    """The rule of `discounted_thompson`.
+
+    Attributes
+    ----------
+    counts : array of shape (A, 2)
+        Faded successes and failures of each arm.
+    window : float or None
+    recent : array of shape (n, 4)
+        Time, arm, success and failure of what may still expire; none without a window.
+    time : float
+        The latest told.
+    """
+
+    domain: Candidates
+    discount: float
+    window: float | None
+    worst: float
+    counts: Array
+    recent: Array
+    time: float = -np.inf
+
+    def check(self, rewards: Observations) -> None:
+        """Raise a `ValueError` unless rewards are successes, failures or shares of them."""
+        y = rewards.y
+        refuse((y < 0) | (y > 1), y, "discounted Thompson sampling takes rewards from 0 to 1")
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """The best arm of a draw, ties at random."""
+        drawn = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
+        return allowed.best(lambda X: drawn[self.domain.index(X)], rng)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Counts fade with time; a late reward is as faint as one that was told in time."""
+        latest = max(self.time, float(rewards.t.max()))
+        if self.time > -np.inf:
+            self.counts *= self.discount ** (latest - self.time)
+        success = rewards.y - self.worst  # where less is better, the signed rewards lie in [-1, 0]
+        rows = self.domain.index(rewards.X)
+        told = np.column_stack([rewards.t, rows, success, 1.0 - success])
+        self.time = latest
+        if self.window is None:
+            weights = self.discount ** (latest - rewards.t)
+            np.add.at(self.counts, rows, weights[:, None] * told[:, 2:])
+            return
+        known = np.concatenate([self.recent, told])
+        self.recent = known[known[:, 0] > latest - self.window]
+        self.counts = np.zeros_like(self.counts)
+        faded = self.discount ** (latest - self.recent[:, :1]) * self.recent[:, 2:]
+        np.add.at(self.counts, self.recent[:, 1].astype(np.int64), faded)
+
+
+@described
+def discounted_thompson(
+    domain: Domain,
+    *,
+    discount: float = 0.99,
+    window: float | None = None,
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> PolicyAdapter:
+    """Discounted Thompson sampling for Bernoulli arms ([RK]), and in a sliding window ([Tro]).
+
+    With successes S_a and failures F_a of each arm, which fade by the discount gamma in a step, it plays
+
+        argmax_a theta_a,   theta_a ~ Beta(1 + S_a, 1 + F_a),   S_a <- gamma S_a + success of a.
+
+    A step is a unit of time, so that late rewards and uneven gaps are no obstacle. Rewards lie in
+    [0, 1]; each counts as one trial.
+
+    Parameters
+    ----------
+    discount : float
+        gamma, in (0, 1]; 1 is plain Thompson sampling.
+    window : float, optional
+        Only rewards of the last so many units of time count; with discount=1 that is [Tro].
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> banners = Candidates([[0.0], [1.0], [2.0]])
+    >>> bandit = policies.discounted_thompson(banners)
+    >>> for t in range(1, 101):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, X[:, 0] == 2.0, t)
+    >>> print(bandit.ask(101))
+    [[2.]]
+    """
+    arms = finite(domain, "discounted_thompson")
+    gamma = finite_number("discount", discount, above=0.0, high=1.0)
+    last = None if window is None else positive_number("window", window)
+    worst = -1.0 if minimise else 0.0
+    rule = BetaBernoulli(arms, gamma, last, worst, np.zeros((len(arms), 2)), np.empty((0, 4)))
+    return adapted(arms, rule, minimise, seed)
