@@ -10,6 +10,7 @@ from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton
 from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
+from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
 from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
@@ -19,14 +20,17 @@ from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_fr
 
 __all__ = [
     "AutoregressiveArms",
+    "BumpAndWall",
     "DownloadLimits",
     "DriftingBump",
     "Exoskeleton",
     "GPDrift",
     "GeneralisedMovingPeaks",
+    "HeatPump",
     "Lifted",
     "MovingPeaks",
     "NewPeak",
+    "QuietNetwork",
     "ReadLimits",
     "Switching",
     "SwitchingArms",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tvbandits.core.counts import count, rate
     from tvbandits.core.files.archive import SavedFileError
     from tvbandits.core.files.saving import load
+    from tvbandits.core.limits import Limit, LimitWarning
     from tvbandits.core.observations import Observations
     from tvbandits.core.parameters import Integer
     from tvbandits.core.protocols import (
@@ -62,6 +63,7 @@ _HOMES = {
     "core.counts": ("count", "rate"),
     "core.files.archive": ("SavedFileError",),
     "core.files.saving": ("load",),
+    "core.limits": ("Limit", "LimitWarning"),
     "core.observations": ("Observations",),
     "core.parameters": ("Integer",),
     "core.protocols": (
@@ -101,6 +103,8 @@ __all__ = [
     "ExpertUnavailableError",
     "Info",
     "Integer",
+    "Limit",
+    "LimitWarning",
     "NothingAvailableError",
     "Nystrom",
     "Observations",

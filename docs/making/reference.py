@@ -34,7 +34,12 @@ TOPICS = (
         "bandit",
         "Bandit",
         "A `Recipe` names the parts, a `Bandit` plays them, a `State` is what it learned.",
-        ("tvbandits.bandit.bandit", "tvbandits.bandit", "tvbandits.acquisition.availability"),
+        (
+            "tvbandits.bandit.bandit",
+            "tvbandits.bandit",
+            "tvbandits.acquisition.availability",
+            "tvbandits.core.limits",
+        ),
     ),
     Topic(
         "domains",

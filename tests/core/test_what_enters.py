@@ -169,6 +169,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "Box": {"bounds": [[0.0, 1.0]]},
     "Exponential": {"discount": 0.5},
     "FixedSize": {"size": 2},
+    "Limit": {"name": "load", "at_most": 3.0},
     "GlobalRatio": {"bound": 2.0},
     "LocalRatio": {"bound": 2.0},
     "LogThreshold": {"noise_variance": 1.0},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -34,17 +35,22 @@ class Available:
         Of candidates.
     test : callable or None
         Of any other domain: points (m, d), or a frame of them on a space, to a mask (m,).
+    within : callable or None
+        Of any other domain, too: points (m, d) to a mask (m,) that narrows it down.
     """
 
     domain: Domain
     mask: NDArray[np.bool_] | None
     test: Callable[[Array], ArrayLike] | None
+    within: Callable[[Array], NDArray[np.bool_]] | None = None
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
         """Which of the points `X` (m, d) of the domain are available, shape (m,)."""
         if self.mask is None:
-            assert self.test is not None  # one of the two is given
-            return _as_mask(self.test(_named(self.domain, X)), len(X))
+            free = np.ones(len(X), dtype=bool)
+            if self.test is not None:
+                free = _as_mask(self.test(_named(self.domain, X)), len(X))
+            return free if self.within is None else free & self.within(X)
         assert isinstance(self.domain, Candidates)
         return self.mask if X is self.domain.X else self.mask[self.domain.index(X)]
 
@@ -52,7 +58,8 @@ class Available:
         if not isinstance(other, Available):
             return NotImplemented
         if self.mask is None or other.mask is None:
-            return self.mask is other.mask and self.test is other.test
+            theirs = other.mask, other.test, other.within
+            return all(map(is_, (self.mask, self.test, self.within), theirs))
         return np.array_equal(self.mask, other.mask)
 
     __hash__ = None  # type: ignore[assignment]
@@ -111,6 +118,18 @@ def available(
             )
     mask.setflags(write=False)
     return Available(domain, mask, None)
+
+
+def narrowed(
+    domain: Domain, free: Available | None, within: Callable[[Array], NDArray[np.bool_]]
+) -> Available | None:
+    """What is available, less the points (m, d) that `within` maps to False; None: everything still."""
+    if not isinstance(domain, Candidates):
+        return Available(domain, None, None if free is None else free.test, within)
+    mask = within(domain.X)
+    if mask.all():
+        return free
+    return Available(domain, mask if free is None else mask & free(domain.X), None)
 
 
 def _named(domain: Domain, X: Array) -> Any:

@@ -12,39 +12,38 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.acquisition.availability import Allowed, Among, Available, available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.learning import retold, with_rewards
+from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
 from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
-    Told,
     ToldReadings,
-    calibrated,
     checked_answers,
     checked_told,
     corrected,
     decision_time,
-    noted,
     readings_at,
-    still_out,
-    visited_with,
+    values_and_variance,
 )
-from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
+from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
+from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
@@ -110,7 +109,7 @@ class Bandit:
         if rng is seed:
             (rng,) = rng.spawn(1)
         self._recipe, self._state = recipe, first_state(recipe, rng)
-        self._model = Model(recipe)
+        self._model, self._outcomes = Model(recipe), Outcomes(recipe)
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._turns = Turns()
 
@@ -210,13 +209,19 @@ class Bandit:
 
     @property
     def history(self) -> pd.DataFrame:
-        """What was told, answered and asked: time, coordinates, reward, variance, source, kind."""
+        """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
+
+        With limits also what was read of each outcome, and how many limits that violates: as read.
+        """
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
-        return history_of(state.domain, rewards, answers, state.failed, state.pending)
+        read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
+        return history_of(state.domain, rewards, answers, state.failed, state.pending, read)
 
     @in_turn
-    def predict(self, X: ArrayLike, t: float | None = None) -> tuple[Array, Array]:
+    def predict(
+        self, X: ArrayLike, t: float | None = None, outcome: str | None = None
+    ) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
         A learned kernel that has missed more than it said shows wider deviations
@@ -229,6 +234,8 @@ class Bandit:
             Any finite points; on a space also a DataFrame or dictionaries.
         t : float, optional
             The time spoken about; by default the time of the next decision.
+        outcome : str, optional
+            Of this outcome instead, in its own unit.
 
         Returns
         -------
@@ -237,12 +244,14 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a point or the time is not finite.
+            If a point or the time is not finite, or there is no limit on such an outcome.
         """
         domain = self._recipe.domain
         encode = getattr(domain, "encode", None)
         given = encode(X) if encode is not None and has_names(X) else X
         points = as_points(given, domain.dimension)
+        if outcome is not None:
+            return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
         return (-mean if self._recipe.minimise else mean), deviation
@@ -275,6 +284,11 @@ class Bandit:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain
         state, now, rng = self._conditioned_for(t)
+        if any(len(each.rewards) for each in state.outcomes.values()):
+            _, outcomes, own = self._outcomes.believed(state, now)
+            free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
+            if not holds:
+                return np.asarray(likeliest[0])
         allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
         return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
 
@@ -327,7 +341,9 @@ class Bandit:
         return {"_recipe": self._recipe, "_state": self._state}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _live=None, _turns=Turns(), _model=Model(kept["_recipe"]))
+        recipe = kept["_recipe"]
+        self.__dict__.update(kept, _live=None, _turns=Turns(), _model=Model(recipe))
+        self._outcomes = Outcomes(recipe)
 
     @in_turn
     def ask(
@@ -389,7 +405,12 @@ class Bandit:
         started = time.perf_counter()
         beta = self._model.beta(state)
         decision = self._decision(state, now, beta, n, free)
-        X, looks = chosen(self._recipe.acquisition, decision, rng)
+        if self._outcomes:
+            state, outcomes, own = self._outcomes.believed(state, now)
+            start, rule = self._outcomes.start(state, free), self._recipe.acquisition
+            X, looks = play_within(rule, decision, outcomes, start, rng, own)
+        else:
+            X, looks = chosen(self._recipe.acquisition, decision, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -428,6 +449,37 @@ class Bandit:
             available=free,
         )
 
+    def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
+        """The same bandit, which plays only where limits on further outcomes are known to hold.
+
+        Parameters
+        ----------
+        limits : sequence of Limit
+        safe : array of shape (s, d), optional
+            Points to start from, five or more: they come first.
+
+        Raises
+        ------
+        ValueError
+            If `limits` or `safe` cannot be used.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, Limit, policies
+        >>> sites = Candidates([[0.0], [1.0], [2.0], [3.0]])
+        >>> quiet = Limit("noise_level", at_most=60, noise_variance=1.0)
+        >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01)
+        >>> bandit = bandit.with_limits([quiet], safe=[[0.0], [1.0]])
+        >>> for t in (1, 2):
+        ...     X = bandit.ask(t)
+        ...     info = bandit.tell(X, X[:, 0], t, outcomes={"noise_level": 40.0 + X[:, 0]})
+        >>> print(bandit.history[["time", "x0", "noise_level", "violations"]])
+           time   x0  noise_level  violations
+        0   1.0  0.0         40.0           0
+        1   2.0  1.0         41.0           0
+        """
+        return Bandit.from_state(replace(self._recipe, limits=tuple(limits), safe=safe), self.state)
+
     @in_turn
     def tell(
         self,
@@ -435,6 +487,7 @@ class Bandit:
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
+        outcomes: Mapping[str, ArrayLike] | None = None,
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
@@ -455,12 +508,14 @@ class Bandit:
             each point was asked for, and one unit after the latest time told where it was not.
         variance : float or array of shape (n,), optional
             Noise variance of the rewards; by default the recipe's, or what is learned.
+        outcomes : mapping of str to array of shape (n,), optional
+            What else was read, for the limits, by name; NaN, or no such name: not read.
 
         Raises
         ------
         ValueError
-            If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
-            outside the domain.
+            If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside
+            the domain, or there is no limit on an outcome.
         ExpertError
             If the expert answers in a form that cannot be used, or raises what Python raises for
             mistakes in a program. An expert that raises anything else is down: the bandit goes on
@@ -479,8 +534,10 @@ class Bandit:
             t,
             variance,
         )
+        read = self._outcomes.told(before, told, outcomes or {})
         rng = self._generator(before)
-        state = self._with_rewards(before, told, rng)
+        state = with_rewards(recipe, self._model, before, told, rng)
+        state = replace(state, outcomes=read)
         expert = None if recipe.asking is None else recipe.asking.expert
         if expert is not None:
             if len(told.rewards):
@@ -493,33 +550,6 @@ class Bandit:
         self._state = replace(state, random=self._stored(rng))
         return self._state.info
 
-    def _with_rewards(self, state: State, told: Told, rng: np.random.Generator) -> State:
-        """The state once it knows what was told."""
-        model = self._model
-        rewards = model.known(state, told.rewards)
-        errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(self._recipe, state, rewards, model.expected, errors)
-        spent = state.spent + model.information(state, rewards)
-        state = model.reset_at_events(state, rewards, rng)
-        before = len(state.rewards)
-        visited = visited_with(state.visited, told.X)
-        before_ask = self._recipe.consult == "before ask"
-        known = noted(state, told)
-        state = replace(
-            state,
-            **known,
-            visited=visited,
-            spent=spent,
-            calibration=calibration,
-            questions=replace(
-                state.questions,
-                pool=model.members(state, visited),
-                due=state.questions.due or before_ask,
-            ),
-            info=replace(state.info, told=len(known["rewards"]), failed=len(known["failed"])),
-        )
-        return model.learned(state, before)
-
     @in_turn
     def correct(
         self,
@@ -529,6 +559,7 @@ class Bandit:
         variance: ArrayLike | None = None,
         *,
         to: ArrayLike | None = None,
+        outcomes: Mapping[str, ArrayLike] | None = None,
     ) -> Info:
         """Put other rewards in the place of those that were told: a slip of the pen, a revised reading.
 
@@ -549,6 +580,8 @@ class Bandit:
             Noise variance of the rewards; that of what was told by default.
         to : float or array of shape (n,), optional
             The right times, where those were wrong.
+        outcomes : mapping of str to array of shape (n,), optional
+            What was read of them in truth, by name, where something was.
 
         Raises
         ------
@@ -566,7 +599,24 @@ class Bandit:
         [0.2 0.5]
         """
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
-        self._state = self._retold(told)
+        before, points, rows = readings_at(self._recipe, self._state, X, t)
+        right = dict(outcomes or {})
+        for name, values in right.items():
+            self._outcomes.check(name)
+            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
+
+        def change(
+            name: str, read: ToldReadings, there: Index, which: NDArray[np.bool_]
+        ) -> ToldReadings:
+            more = {"y": np.asarray(right[name])[which]} if name in right else {}
+            return read.with_rows(there, t=told.t[rows][which], **more)
+
+        made = retold(self._recipe, self._model, self._state, told)
+        made = replace(
+            made,
+            outcomes=self._outcomes.retold(self._state.outcomes, points, before.t[rows], change),
+        )
+        self._state = made
         return self._state.info
 
     @in_turn
@@ -594,37 +644,16 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, _, rows = readings_at(self._recipe, self._state, X, t)
-        self._state = self._retold(told.without(rows))
-        return self._state.info
-
-    def _retold(self, readings: ToldReadings) -> State:
-        """The state that these readings lead to."""
-        state, model = self._state, self._model
-        rng = generator_of(state.random)
-        made, known = first_state(self._recipe, rng), 0
-        about = np.maximum.accumulate(state.answers.t)
-        side: Literal["left", "right"] = "right" if self._recipe.consult == "before ask" else "left"
-        # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
-        decides = state.posterior is not None or (
-            state.model.learned is None and state.model.scaling.estimated_at > 0
+        told, points, rows = readings_at(self._recipe, self._state, X, t)
+        made = retold(self._recipe, self._model, self._state, told.without(rows))
+        outcomes = self._outcomes.retold(
+            self._state.outcomes,
+            points,
+            told.t[rows],
+            lambda _, read, there, __: read.without(there),
         )
-        for told in readings.in_turn():
-            known = max(known, int(np.searchsorted(about, told.latest, side)))
-            made = replace(made, answers=state.answers.take(slice(known)))
-            if decides and (made.time is None or told.latest >= made.time):
-                made = model.conditioned(made, told.latest, rng)
-            made = self._with_rewards(made, told, rng)
-        made = replace(made, answers=state.answers)
-        out = still_out(state.asked_for, made.time)
-        if decides and out is not None:
-            made = model.conditioned(made, out, rng)
-        info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
-        questions = replace(state.questions, pool=made.questions.pool)
-        return replace(
-            made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
-            expert=state.expert, info=replace(info, told=len(made.rewards), failed=len(made.failed)),
-        )  # fmt: skip
+        self._state = replace(made, outcomes=outcomes)
+        return self._state.info
 
     @in_turn
     def with_candidates(self, X: ArrayLike) -> Bandit:

@@ -152,7 +152,7 @@ def pool_of(
     beliefs = None
     if getattr(asking.plan, "looks_at_posterior", True) and len(points):
         state = model.conditioned(state, decision, rng)
-        beliefs = _beliefs(model, state, points, about, decision)
+        beliefs = joint_beliefs(model, state, points, about, decision)
     pool = Pool(
         points,
         len(state.rewards),
@@ -179,7 +179,7 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     return points if available is None else points[available(points)]
 
 
-def _beliefs(
+def joint_beliefs(
     model: Model, state: State, points: Array, about: float, decision: float
 ) -> JointPosterior:
     """Of a state that is conditioned for a decision, in the unit of reward."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -27,7 +28,8 @@ from tvbandits.core.arrays import (
     not_negative,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, choice, shown
+from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
+from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
@@ -96,6 +98,11 @@ class Recipe:
         for step t + 1 with the ages of step t.
     minimise : bool
         Smaller rewards are better. Everything that is told or shown keeps its sign.
+    limits : sequence of Limit
+        On further outcomes: only points that are known to satisfy them are played. What is believed of
+        an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
+    safe : array of shape (s, d)
+        Points to start from under limits: those that were not played yet come first.
 
     Raises
     ------
@@ -130,6 +137,8 @@ class Recipe:
     reset: EventTrigger | None = None
     lead: float = 0.0
     minimise: bool = False
+    limits: tuple[Limit, ...] = ()
+    safe: Any = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
@@ -144,6 +153,7 @@ class Recipe:
         if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
         self.acquisition.check(self.domain, self.posterior)
+        self._check_limits()
         known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
         of_time = known and is_space_time(self.kernel)
         if self.learn is not None and known and not of_time and not has_pace(self.aging):
@@ -186,6 +196,35 @@ class Recipe:
                 "ensemble of models does not have: give a number"
             )
 
+    def _check_limits(self) -> None:
+        limits = tuple(several("limits", self.limits, "a sequence of Limit(...)"))
+        for limit in limits:
+            of_kind("each of limits", limit, Limit, "a Limit(...)")
+        names = [limit.name for limit in limits]
+        if len(set(names)) < len(names):
+            raise ValueError(f"limits must be on different outcomes, got {', '.join(names)}")
+        columns = {f"x{j}" for j in range(self.domain.dimension)} | COLUMNS
+        if taken := set(names) & (columns | set(getattr(self.domain, "names", ()))):
+            raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
+        safe = [] if len(self.safe) == 0 else self.domain.check(self.safe, "safe").tolist()
+        if safe and not limits:
+            raise ValueError("safe points are for limits, and there are none")
+        object.__setattr__(self, "limits", limits)
+        object.__setattr__(self, "safe", tuple(map(tuple, safe)))
+
+    def of_outcome(self, limit: Limit) -> Recipe:
+        """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides."""
+        return Recipe(
+            self.domain,
+            self.kernel,
+            limit.noise_variance,
+            aging=self.aging,
+            posterior=self.posterior,
+            learn=self.learn,
+            reset=self.reset,
+            lead=self.lead,
+        )
+
     def _check_numbers(self) -> None:
         if self.noise_variance is not None:
             noise_variance_number("noise_variance", self.noise_variance)
@@ -198,6 +237,9 @@ class Recipe:
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
+
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations"}
+"""Of a history; what an outcome is called stands beside them."""
 
 _PARTS = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
@@ -248,6 +290,7 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         questions=Questions(CandidatePool.none()),
         random=rng.bit_generator.state,
         domain=recipe.domain,
+        outcomes=_outcomes_for(recipe, {}),
     )
 
 
@@ -267,7 +310,18 @@ def state_for(recipe: Recipe, state: State) -> State:
         domain=recipe.domain,
         posterior=state.posterior if same else None,
         questions=questions,
+        outcomes=_outcomes_for(recipe, state.outcomes),
     )
+
+
+def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:
+    """A state for each outcome that has a limit, out of what is known of it."""
+    made = {}
+    for limit in recipe.limits:
+        beliefs, state = recipe.of_outcome(limit), known.get(limit.name)
+        first = first_state(beliefs, np.random.default_rng(0))
+        made[limit.name] = first if state is None else state_for(beliefs, state)
+    return made
 
 
 def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:

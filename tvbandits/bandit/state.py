@@ -310,6 +310,8 @@ class State:
         How well the deviations of a learned kernel have held.
     expert : mapping or None
         What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
+    outcomes : mapping of str to State
+        What was learned about each outcome that has a limit: its readings stand there as rewards.
     info : Info
         For people; does not count in equality.
 
@@ -340,6 +342,7 @@ class State:
     since: tuple[int, int] = (0, 0)
     calibration: IntervalCalibration = field(default_factory=IntervalCalibration)
     expert: Mapping[str, Any] | None = None
+    outcomes: Mapping[str, State] = field(default_factory=dict)
     info: Info = field(default_factory=Info, compare=False)
 
     @property

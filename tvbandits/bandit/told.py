@@ -105,6 +105,7 @@ def checked_told(
     y: ArrayLike | Counted,
     t: ArrayLike | None,
     variance: ArrayLike | None,
+    name: str = "y",
 ) -> Told:
     """What was told, if it can be used.
 
@@ -119,6 +120,8 @@ def checked_told(
         The time of all other points then.
     X, y, t, variance
         As `Bandit.tell` takes them.
+    name : str
+        What `y` is called.
 
     Raises
     ------
@@ -129,7 +132,7 @@ def checked_told(
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = values_and_variance("y", zero_or_one(y), n, variance, noise_variance)
+    rewards, variances = values_and_variance(name, zero_or_one(y), n, variance, noise_variance)
     times = _times_asked(pending, points, asked_for) if t is None else as_times(t, n)
     read = ~np.isnan(rewards)
     told = Observations.checked(points[read], times[read], rewards[read], variances[read])

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from tvbandits.bandit.state import Info, State
     from tvbandits.campaign.following import Replayer
 
+Outcomes = Mapping[str, ArrayLike] | None
+"""What else was read, by name."""
+
 EXPIRY = "expiry"
 """Who is said to have dropped what nobody told in time."""
 
@@ -260,6 +263,7 @@ class Campaign(Watching):
         y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
+        outcomes: Outcomes = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -272,7 +276,7 @@ class Campaign(Watching):
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        self._done("told", self._told(X, y, t, variance), key, who)
+        self._done("told", self._told(X, y, t, variance, outcomes), key, who)
         return self.info
 
     def record(
@@ -281,6 +285,7 @@ class Campaign(Watching):
         y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
+        outcomes: Outcomes = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -290,7 +295,7 @@ class Campaign(Watching):
         Where a bandit that is told does no more than take note, which is so for those that neither
         ask an expert nor fit a number in between, no bandit is made for it.
         """
-        given = self._told(X, y, t, variance)
+        given = self._told(X, y, t, variance, outcomes)
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._writing, self._store.turn() as turn, self._in_words():
             ledger = self.ledger
@@ -302,8 +307,16 @@ class Campaign(Watching):
                 return
         self._done("told", given, key, who)
 
-    def _told(self, X: ArrayLike, y: ArrayLike | Counted, t: Any, variance: Any) -> dict[str, Any]:
-        return {**self._readings(X, "y", y, variance), "t": self._times(t)}
+    def _told(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | Counted,
+        t: Any,
+        variance: Any,
+        outcomes: Outcomes,
+    ) -> dict[str, Any]:
+        given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
+        return given | _read(outcomes)
 
     def correct(
         self,
@@ -313,6 +326,7 @@ class Campaign(Watching):
         variance: ArrayLike | None = None,
         *,
         to: Any = None,
+        outcomes: Outcomes = None,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
@@ -324,6 +338,7 @@ class Campaign(Watching):
         values = [float("nan")] if y is None else y
         given = {**self._readings(X, "y", values, variance), "t": self._times(t)}
         given = {**given, "to": self._times(to, "to"), **({"y": None} if y is None else {})}
+        given |= _read(outcomes)
         self._done("corrected", given, key, who)
         return self.info
 
@@ -510,3 +525,10 @@ def _check_options(trusted: object, who: object, patience: object, snapshot_ever
         as_name("who", who)
     not_negative("patience", patience)
     whole_number("snapshot_every", snapshot_every)
+
+
+def _read(outcomes: Outcomes) -> dict[str, Any]:
+    """What else was read, as it is written down; nothing where nothing was."""
+    if not outcomes:
+        return {}
+    return {"outcomes": {str(name): as_floats(y, name).tolist() for name, y in outcomes.items()}}

@@ -21,11 +21,12 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     reading,
 )
-from tvbandits.campaign.store.rows import DONE, Row, optional, points
+from tvbandits.campaign.store.rows import DONE, Row, optional, outcomes_in, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
+from tvbandits.core.limits import LimitWarning
 from tvbandits.core.protocols import Expert, ExpertDownWarning
 
 Given = Mapping[str, Any]
@@ -114,7 +115,8 @@ class Replayer:
     def _replay(self, row: Row, where: str) -> None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExpertDownWarning)
+                for known in (ExpertDownWarning, LimitWarning):  # whoever did it was warned
+                    warnings.simplefilter("ignore", known)
                 got = self.perform(row.kind, row.body, None)
         except ReplayError as error:
             raise ReplayError(f"{where}: {error}") from error
@@ -162,7 +164,7 @@ def _rows(among: list[int] | None) -> Any:
 def _tell(bandit: Bandit, given: Given) -> None:
     X = points(given["X"], bandit.recipe.domain.dimension)
     t, variance = (optional(given[name]) for name in ("t", "variance"))
-    bandit.tell(X, numbers(given["y"]), t, variance)
+    bandit.tell(X, numbers(given["y"]), t, variance, outcomes_in(given))
 
 
 def _drop(bandit: Bandit, given: Given) -> None:
@@ -189,7 +191,7 @@ def _correct(bandit: Bandit, given: Given) -> Array:
     X = points(given["X"], bandit.recipe.domain.dimension)
     t, to, y, variance = (optional(given[name]) for name in ("t", "to", "y", "variance"))
     was = _was(bandit, X, t)
-    bandit.correct(X, y, t, variance, to=to)
+    bandit.correct(X, y, t, variance, to=to, outcomes=outcomes_in(given))
     return was
 
 

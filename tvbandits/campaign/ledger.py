@@ -7,7 +7,7 @@ to import and to compute.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,12 @@ from tvbandits.bandit.told import (
     usual_variance,
 )
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.rows import Row, optional, points
+from tvbandits.campaign.store.rows import Row, optional, outcomes_in, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
+from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
@@ -61,8 +62,10 @@ class Ledger:
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance
+    domain, noise_variance, limits
         As of the recipe.
+    outcomes : mapping of Limit to Observations
+        What was read of the outcomes that have limits.
     rewards, answers, failed, pending, time, asked_for
         As of a bandit's state.
     questions, cost : int, float
@@ -89,6 +92,7 @@ class Ledger:
     cost: float
     asking: KeepingOnRecord
     tells_only: bool
+    outcomes: Mapping[Limit, Observations] = field(default_factory=dict)
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
@@ -105,6 +109,7 @@ class Ledger:
             plain = saved.word("recipe", "confidence") == "Fixed" and not any(
                 saved.word("recipe", part) for part in ("learn", "reset")
             )
+            limits = saved.value("recipe", "limits")
             return cls(
                 seq=snapshot.seq,
                 head=snapshot.head,
@@ -116,6 +121,10 @@ class Ledger:
                 cost=saved.value(*queries, "total_cost"),
                 asking=keeping,
                 tells_only=plain and pool is None and not asks,
+                outcomes={
+                    limit: saved.value("state", "outcomes", limit.name, "rewards")
+                    for limit in limits
+                },
             )
 
     def at(self, replayer: Replayer) -> Ledger:
@@ -127,6 +136,7 @@ class Ledger:
             head=replayer.head,
             open=tuple(replayer.open),
             **{name: getattr(state, name) for name in OF_STATE},
+            outcomes={limit: state.outcomes[limit.name].rewards for limit in self.outcomes},
             questions=state.info.queries.total_asked,
             cost=state.info.queries.total_cost,
         )
@@ -177,7 +187,7 @@ class Ledger:
             return self._answered({**body, "variance": noise}, replaces=False)
         if kind == "questions":
             return replace(self, questions=self.questions + len(body["got"]))
-        if kind in ("corrected", "retracted"):
+        if kind in ("corrected", "retracted") and not self.outcomes:
             X, t = self._points(body["X"]), optional(body["t"])
             if kind == "retracted":
                 readings, _, rows = readings_at(self, self, X, t)
@@ -206,7 +216,17 @@ class Ledger:
             t,
             variance,
         )
-        return replace(self, **noted(self, told))
+        read = dict(self.outcomes)
+        said = outcomes_in(given) or {}
+        for limit in self.outcomes:
+            values = said.pop(limit.name, None)
+            if values is not None:
+                place = self.domain, limit.noise_variance, self.pending, 1.0
+                more = checked_told(*place, told.X, values, told.t, None, limit.name).rewards
+                read[limit] = read[limit].append(more)
+        if said:
+            raise ValueError(f"there is no limit on {', '.join(said)}")
+        return replace(self, outcomes=read, **noted(self, told))
 
     def _consulted(self, body: Mapping[str, Any]) -> Ledger:
         """Once the expert has been asked, and has answered or was away."""

@@ -39,6 +39,8 @@ class Status:
         Of the journal.
     told, failed, pending, answers : int
         Rewards told, points played without a reading, points out, and answers in use.
+    violations : int
+        Readings of further outcomes that violate a limit.
     questions, cost : int, float
         Asked so far, and what they have cost.
     time : float or None
@@ -65,6 +67,7 @@ class Status:
     failed: int
     pending: int
     answers: int
+    violations: int
     questions: int
     cost: float
     time: float | None
@@ -92,6 +95,9 @@ def status_of(ledger: Ledger, in_doubt: int) -> Status:
         failed=len(ledger.failed),
         pending=len(ledger.pending),
         answers=len(ledger.answers),
+        violations=sum(
+            int((~limit.holds(read.y)).sum()) for limit, read in ledger.outcomes.items()
+        ),
         questions=ledger.questions,
         cost=ledger.cost,
         time=ledger.time,

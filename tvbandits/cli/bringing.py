@@ -37,6 +37,8 @@ class Change:
         As they should be; None: as they were.
     yes : bool
         It is right, however odd it looks.
+    outcomes : list of str or None
+        What else was read in truth, as name=value.
     """
 
     site: str
@@ -44,6 +46,7 @@ class Change:
     value: float | None = None
     variance: float | None = None
     yes: bool = False
+    outcomes: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Brought:
     variance: float | None
     key: str | None
     who: str | None
+    outcomes: dict[str, list[float]]
 
 
 def bring(
@@ -66,6 +70,7 @@ def bring(
     at: str | None,
     variance: float | None,
     csv: Path | None,
+    outcomes: list[str] | None = None,
     *,
     yes: bool = False,
 ) -> None:
@@ -78,12 +83,15 @@ def bring(
             "--csv": csv,
             "--at": at,
             "--variance": variance,
+            "--outcome": outcomes,
             "--key": call.key,
         }
         there = [name for name, each in given.items() if each is not None]
         raise ValueError(
             f"{verb} needs --site and {one}, or --csv; got {' and '.join(there) or 'none of them'}"
         )
+    if csv is not None and outcomes:
+        raise ValueError("--outcome is for one reading; a table has a column for each")
     if csv is not None and call.key is not None:
         raise ValueError("--key is for one reading; a table has a column key")
     with call.opened() as sites:
@@ -92,7 +100,8 @@ def bring(
         else:
             assert site is not None
             assert value is not None
-            readings = [Brought(site, value, at, variance, call.key, call.who)]
+            read = _outcomes(outcomes)
+            readings = [Brought(site, value, at, variance, call.key, call.who, read)]
         count = _bring(verb, sites, readings, csv, yes)
         status = sites.campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
@@ -102,7 +111,6 @@ def bring(
 
 def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, yes: bool) -> int:
     """One after the other, once every site and time is known; how many are new."""
-    do = sites.campaign.record if verb == "tell" else sites.campaign.answer
     places, doubts, usual = [], [], Doubts.of(sites.campaign)
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
@@ -131,7 +139,11 @@ def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, y
         variance = None if reading.variance is None else [reading.variance]
         with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
-                do(X, [reading.value], t, variance, key=key, who=reading.who)
+                said = X, [reading.value], t, variance
+                if verb == "tell":
+                    sites.campaign.record(*said, reading.outcomes, key=key, who=reading.who)
+                else:
+                    sites.campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
                 if not error.same:
                     raise  # what is on record already is brought once more
@@ -169,7 +181,8 @@ def table(path: Path, sites: Sites) -> list[Brought]:
                 "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
-        return [_reading(row, value, sites.names) for _, row in frame.iterrows()]
+        limits = [limit.name for limit in sites.campaign.ledger.outcomes]
+        return [_reading(row, value, sites.names, limits) for _, row in frame.iterrows()]
 
 
 def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -190,7 +203,19 @@ def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _reading(row: pd.Series, value: str, names: Names) -> Brought:
+def _outcomes(said: list[str] | None) -> dict[str, list[float]]:
+    """What else was read, out of texts name=value."""
+    found = {}
+    for text in said or []:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = [float(value)]
+        except ValueError:
+            raise ValueError(f'--outcome must be name=value, got "{text}"') from None
+    return found
+
+
+def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Brought:
     cells = {str(name): str(cell).strip() for name, cell in row.items()}
     variance = cells.get("variance", "")
     return Brought(
@@ -202,6 +227,9 @@ def _reading(row: pd.Series, value: str, names: Names) -> Brought:
         variance=float(variance) if variance else None,
         key=cells.get("key") or None,
         who=cells.get("who") or None,
+        outcomes={
+            name: [float(cells[name.lower()] or "nan")] for name in limits if name.lower() in cells
+        },
     )
 
 
@@ -213,13 +241,14 @@ def correct(call: Call, to: str | None, change: Change) -> None:
     with call.opened() as sites:
         X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
         y = None if change.value is None else [change.value]
-        if y is None and moved is None and change.variance is None:
-            raise ValueError("correct needs what is right: --reward, --to or --variance")
+        read = _outcomes(change.outcomes)
+        if y is None and moved is None and change.variance is None and not read:
+            raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
         variance = None if change.variance is None else [change.variance]
         about = Doubts.of(sites.campaign)
         when = t if moved is None else moved
         sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
-        sites.campaign.correct(X, y, t, variance, to=moved, key=call.key)
+        sites.campaign.correct(X, y, t, variance, to=moved, outcomes=read, key=call.key)
         _say_changed(call, sites, "corrected")
 
 

@@ -199,9 +199,11 @@ def status(call: Call, *, best: bool = False) -> None:
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
+        broken = f", {found.violations} limits violated" if sites.campaign.ledger.outcomes else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
-            f"{found.told} told, pending: {said}; {found.questions} questions asked{cost}{doubt}; "
+            f"{found.told} told{broken}, pending: {said}; "
+            f"{found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "out": out}
@@ -236,19 +238,19 @@ def history(call: Call, last: int) -> None:
             table.writerow(["" if each != each else without_formula(each) for each in cells])
 
 
-def forecast(call: Call, at: str | None, site: str | None) -> None:
+def forecast(call: Call, at: str | None, site: str | None, outcome: str | None = None) -> None:
     """What to expect."""
     import_kernels()
     with call.opened() as sites:
         X = sites.candidates.X if site is None else sites.point(site)
         t = sites.time(at)
-        mean, deviation = sites.campaign.predict(X, t)
+        mean, deviation = sites.campaign.predict(X, t, outcome)
         sign = 1 if sites.campaign.recipe.minimise else -1
         rows = [
             {"site": sites.name(X[i]), "mean": float(mean[i]), "deviation": float(deviation[i])}
             for i in np.argsort(sign * mean, kind="stable")
         ]
-        unit = sites.campaign.about.get("unit", "")
+        unit = sites.campaign.about.get("unit", "") if outcome is None else ""
         lines = [
             f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
             for row in rows

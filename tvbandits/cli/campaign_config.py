@@ -20,12 +20,14 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.naming import Names
 from tvbandits.core.arrays import positive_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import shown
 from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
+from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Space
@@ -36,9 +38,10 @@ from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
 KEYS: dict[str, tuple[str, ...]] = {
-    "": ("campaign", "clock", "domain", "expert", "policy"),
+    "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "title", "unit"),
-    "domain": ("box", "coordinates", "sites", "space"),
+    "domain": ("box", "coordinates", "safe", "sites", "space"),
+    "limits": ("at_least", "at_most", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
         "kernel",
         "length_scale",
@@ -102,6 +105,7 @@ def read_config(path: Path, load: Load) -> Planned:
         expert = _expert(said.get("expert", {}), load)
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
+        bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
         clock = _clock(said.get("clock"))
         about |= _shown(said.get("campaign", {}), clock)
     maker = said.get("expert", {}).get("maker", "")
@@ -138,7 +142,8 @@ def _check_keys(part: str, said: Any) -> None:
             where = f"[{part}] " if part else ""
             raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}")
         if not part:
-            _check_keys(key, inside)
+            for each in inside if key == "limits" and isinstance(inside, list) else [inside]:
+                _check_keys(key, each)
 
 
 def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, str]]:
@@ -228,6 +233,20 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
     return made
 
 
+def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]) -> Bandit:
+    """The bandit under the limits of [[limits]], from the places that are safe on."""
+    if said is None:
+        return bandit
+    if not isinstance(said, list):
+        raise ValueError("limits are said as [[limits]], each a part of its own")
+    limits = []
+    for given in said:
+        given = {"name": "", "noise_variance": _noise_variance(given, "limits"), **given}
+        limits.append(Limit(**{key: each for key, each in given.items() if key != "noise_sd"}))
+    start = Names(bandit.recipe.domain, about).points(safe) if len(safe) else ()
+    return bandit.with_limits(limits, start)
+
+
 def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
     """What may be said of a policy besides the keys that all have."""
     own = inspect.signature(policy.recipe).parameters
@@ -255,19 +274,19 @@ def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, An
     return found
 
 
-def _noise_variance(said: Mapping[str, Any]) -> float | None:
+def _noise_variance(said: Mapping[str, Any], part: str = "policy") -> float | None:
     """Of a reading, out of one of two keys; without them, or with "none", it is learned."""
     if "noise" in said:
         raise ValueError(
-            f"[policy] noise = {said['noise']!r} could be either: say noise_sd, the standard deviation "
+            f"[{part}] noise = {said['noise']!r} could be either: say noise_sd, the standard deviation "
             "of a reading, or noise_variance, its square"
         )
     keys = [key for key in ("noise_variance", "noise_sd") if key in said]
     if len(keys) > 1:
-        raise ValueError("[policy] must say one of noise_variance and noise_sd, got both")
+        raise ValueError(f"[{part}] must say one of noise_variance and noise_sd, got both")
     if not keys or means_none(said[keys[0]], float | None):
         return None
-    value = positive_number(f"[policy] {keys[0]}", said[keys[0]])
+    value = positive_number(f"[{part}] {keys[0]}", said[keys[0]])
     return value**2 if keys == ["noise_sd"] else value
 
 

@@ -27,6 +27,10 @@ At = Annotated[
     str | None, typer.Option("--at", metavar="TIME", help="A number, or a date with a clock.")
 ]
 
+Outcome = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="What else was read, for a limit; again for others."),
+]
 Who = Annotated[str | None, typer.Option(help="Who does it; user and host by default.")]
 
 Key = Annotated[str | None, typer.Option(help="A name for this call: tried again, it counts once.")]
@@ -112,6 +116,7 @@ def tell_command(
     reward: Annotated[float | None, typer.Option(help="The reading; nan: there was none.")] = None,
     at: At = None,
     variance: Annotated[float | None, typer.Option(help="Noise variance of the reading.")] = None,
+    outcome: Outcome = None,
     csv: Table = None,
     yes: Yes = False,
     key: Key = None,
@@ -124,7 +129,7 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     call = actions.Call(file, format_, expert, who, key)
-    bringing.bring("tell", call, site, reward, at, variance, csv, yes=yes)
+    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, yes=yes)
 
 
 @app.command("questions")
@@ -165,13 +170,14 @@ def correct_command(
     reward: Annotated[float | None, typer.Option(help="The right reading; nan: none.")] = None,
     to: Annotated[str | None, typer.Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, typer.Option(help="The right noise variance.")] = None,
+    outcome: Outcome = None,
     yes: Yes = False,
     key: Key = None,
     who: Who = None,
     format_: Shape = "text",
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    change = bringing.Change(site, at, reward, variance, yes)
+    change = bringing.Change(site, at, reward, variance, yes, outcome)
     bringing.correct(actions.Call(file, format_, None, who, key), to, change)
 
 
@@ -227,10 +233,11 @@ def forecast_command(
     file: File,
     at: At = None,
     site: Where = None,
+    outcome: Annotated[str | None, typer.Option(help="Of this outcome under a limit.")] = None,
     format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    actions.forecast(actions.Call(file, format_), at, site)
+    actions.forecast(actions.Call(file, format_), at, site, outcome)
 
 
 @app.command("watch")

@@ -147,6 +147,8 @@ def print_tables(
             "queries",
             "ms",
         ]
+        limited = group.get("violations_per_step", pd.Series(dtype=float)).notna().any()
+        headings += ["violations"] * bool(limited)
         for heading in ["width", *headings] if several else headings:
             table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
@@ -154,6 +156,7 @@ def print_tables(
                 Text(cleaned(str(line["policy"]))),
                 *[str(line["confidence"])][:several],
                 *_cells(line, beside.get((problem, line["policy"])), interval[-2:].strip()),
+                *[f"{line['violations_per_step']:.1%}" for _ in range(bool(limited))],
             )
         console.print(table)
         found = references[problem]

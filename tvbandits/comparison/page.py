@@ -109,9 +109,13 @@ def _panel(i: int, panel: Panel, references: References | None, unit: str) -> st
         ]
         for _, line in lines.iterrows()
     ]
+    if "violations_per_step" in lines and lines["violations_per_step"].notna().any():
+        header.append("violations a step")
+        for row, violations in zip(rows, lines["violations_per_step"], strict=True):
+            row.append(float(violations))
     if references is not None:
         rows += [
-            [f"({REFERENCE_NAMES.get(name, name)})", "", float(value), None, None, None, None]
+            [f"({REFERENCE_NAMES.get(name, name)})", "", float(value), *[None] * (len(header) - 3)]
             for name, value in references._asdict().items()
         ]
     label = f" in {unit}" if unit else ""

@@ -16,11 +16,19 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.state import Info
 from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker, Named
-from tvbandits.comparison.setup import REWARD_NOISE, STREAMS, Prepared, begun, played
+from tvbandits.comparison.setup import (
+    REWARD_NOISE,
+    STREAMS,
+    Prepared,
+    begun,
+    limits_of,
+    outcomes_of,
+    played,
+)
 from tvbandits.comparison.summary import NO_WIDTH, Row
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.coercion import shown
-from tvbandits.core.protocols import Expert
+from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.asking import Asking
@@ -68,7 +76,7 @@ def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions
     """One run of one policy."""
     prepared = begun(prepared)
     setting = prepared.setting(conditions.confidence, conditions.expert)
-    player = _player(name, maker, setting, conditions.batch)
+    player = _limited(_player(name, maker, setting, conditions.batch), prepared.problem)
     width = _width_text(maker, player, conditions.text)
     return _played_out(prepared, name, player, width, conditions.batch)
 
@@ -83,7 +91,7 @@ def play_equally(
         for name, world in worlds.items()
     }
     players = {
-        name: _player(name, maker, settings[name], conditions.batch)
+        name: _limited(_player(name, maker, settings[name], conditions.batch), prepared.problem)
         for name, maker in makers.items()
     }
     widths = {
@@ -115,6 +123,14 @@ def _informed(player: Bandit, expert: Expert, plan: QueryPlan) -> Bandit:
     most = None if player.recipe.posterior.self_learning else KEPT_ANSWERS
     asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
     return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
+
+
+def _limited(player: Player, problem: Problem) -> Player:
+    """A bandit under the limits of the problem; no other policy knows of them."""
+    limits = limits_of(problem)
+    if not limits or not isinstance(player, Bandit) or player.recipe.limits:
+        return player
+    return player.with_limits(limits, getattr(problem, "safe", ()))
 
 
 def _asks(player: Player) -> bool:
@@ -151,6 +167,7 @@ class _Batch:
     X: Array
     rewards: Array
     best: Array
+    violations: Array
     beta: float
     info: Info
     seconds: float
@@ -188,6 +205,9 @@ def _next_batch(prepared: Prepared, player: Player, step: int, points: int | Non
     times = float(step) + np.arange(float(len(X))) * (points is None)
     beta = _info_of(player).beta
     best, pairs = np.empty(len(X)), np.empty((len(X), 2))
+    read, violations = outcomes_of(problem, X, times, prepared.seed, 0)
+    knows = isinstance(player, Bandit) and player.recipe.limits
+    told_too: dict[str, Any] = {"outcomes": read} if knows else {}
     for i in range(len(X)):
         # Before it is played: a problem may be moved by its player.
         best[i] = problem.best(float(times[i]))
@@ -198,12 +218,14 @@ def _next_batch(prepared: Prepared, player: Player, step: int, points: int | Non
         pairs[i] = np.ravel(played(problem, X[one], times[one], prepared.seed, stream))
     rewards, told = pairs.T.copy()
     started = time.perf_counter()
-    player.tell(X, told, float(times[0]) if len(X) == 1 else times)
+    player.tell(X, told, float(times[0]) if len(X) == 1 else times, **told_too)
     seconds = asked + time.perf_counter() - started
     size = len(X)
     if points is not None:
-        X, rewards, best = X[:1], rewards.mean(keepdims=True), best.mean(keepdims=True)
-    return _Batch(step, X, rewards, best, beta, _info_of(player), seconds, size)
+        means = [each.mean(keepdims=True) for each in (rewards, best, violations)]
+        X, (rewards, best, violations) = X[:1], means
+    info = _info_of(player)
+    return _Batch(step, X, rewards, best, violations, beta, info, seconds, size)
 
 
 def _info_of(player: Player) -> Info:
@@ -216,14 +238,16 @@ def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
     """Row of the i-th point of a batch; questions and their cost stand in that of the first."""
     step, info = batch.step + i, batch.info
     best, reward = float(batch.best[i]), float(batch.rewards[i])
-    cumulative = before + (best - reward)
+    # What a violation earns is no gain.
+    regret = best - reward if batch.violations[i] == 0 else max(best - reward, 0.0)
+    cumulative = before + regret
     size = info.posterior.dictionary_size
     return {
         "t": step,
         **{f"x{j}": float(coordinate) for j, coordinate in enumerate(batch.X[i])},
         "reward": reward,
         "best": best,
-        "regret": best - reward,
+        "regret": regret,
         "cumulative_regret": cumulative,
         "average_regret": cumulative / step,
         "queries": info.queries.asked if i == 0 else 0,
@@ -234,7 +258,7 @@ def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
         "dictionary_size": math.nan if size is None else float(size),
         "beta": batch.beta,
         "bound": _bound(prepared, step, batch.beta) if len(batch.X) == batch.size else math.nan,
-    }
+    } | ({"violations": float(batch.violations[i])} if limits_of(prepared.problem) else {})
 
 
 def _bound(prepared: Prepared, step: int, beta: float) -> float:

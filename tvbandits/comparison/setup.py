@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from tvbandits.bandit.told import usual_variance
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Expert, Problem, added_noise
 from tvbandits.gp.fitting import standardisation
@@ -31,8 +32,8 @@ MOST_POINTS = 1000
 """Domains larger than this, and boxes, are represented by so many uniform points."""
 
 
-SAMPLE_NOISE, REWARD_NOISE = 0xF1, 0x01
-"""Noise streams: the first sample, and the rewards of a run."""
+SAMPLE_NOISE, REWARD_NOISE, OUTCOME_NOISE = 0xF1, 0x01, 0x11
+"""Noise streams: the first sample, the rewards of a run, and the first of its outcomes under limits."""
 
 
 STREAMS = 0x100
@@ -157,6 +158,30 @@ def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> 
             wear(x)
     noise = np.array([keyed_normal(seed, stream, x, t)[0] for x, t in pairs])
     return rewards, rewards + added_noise(problem) ** 0.5 * noise
+
+
+def outcomes_of(
+    problem: Problem, X: Array, times: Array, seed: int, stream: int
+) -> tuple[dict[str, Array], Array]:
+    """Readings (n,) of each outcome that has a limit, by name, and how many limits each point violates.
+
+    The noise depends on what that of rewards does, and on the outcome.
+    """
+    readings, broken = {}, np.zeros(len(X))
+    for k, limit in enumerate(limits_of(problem)):
+        found = np.empty((len(X), 2))
+        for i, t in enumerate(times.tolist()):
+            x = X[i : i + 1]
+            found[i, 0] = problem.outcomes(x, t)[limit.name][0]  # type: ignore[attr-defined]
+            found[i, 1] = keyed_normal(seed, stream + OUTCOME_NOISE + k, x, t)[0]
+        broken += ~limit.holds(found[:, 0])
+        readings[limit.name] = found[:, 0] + (limit.noise_variance or 0.0) ** 0.5 * found[:, 1]
+    return readings, broken
+
+
+def limits_of(problem: Problem) -> Sequence[Limit]:
+    """The limits of a problem, which has `safe` and `outcomes(X, t)` then."""
+    return getattr(problem, "limits", ())
 
 
 def _first_sample(problem: Problem, seed: int, horizon: int) -> Observations:

@@ -49,7 +49,8 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
     `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
     of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
-    several points, regret is a mean over plays, and what is said per step is counted once a step.
+    several points, regret is a mean over plays, and what is said per step is counted once a step. Where
+    a problem has limits, `violations_per_step` says how many of them a play violates on average.
 
     Examples
     --------
@@ -63,7 +64,8 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
     groups = table.groupby(["problem", "policy", "confidence"], sort=False)
-    return pd.DataFrame([_summary(key, group) for key, group in groups], columns=SUMMARY)
+    columns = [*SUMMARY, "violations_per_step"] if "violations" in table else SUMMARY
+    return pd.DataFrame([_summary(key, group) for key, group in groups], columns=columns)
 
 
 def _summary(key: Any, group: pd.DataFrame) -> Row:
@@ -85,6 +87,7 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "queries_per_step": float(group["queries"].mean()),
         "answered_per_step": float(group["answered"].mean()),
         "seconds_per_step": float(group["seconds"].mean()),
+        "violations_per_step": float(group["violations"].mean()) if "violations" in group else None,
     }
 
 

@@ -195,6 +195,12 @@ class Observations:
         shared = self._room is not None and self._room is other._room
         return self is other or (shared and len(other) <= len(self))
 
+    def at_plays(self, plays: Array) -> Array:
+        """The latest value of each play [x, t] (n, d + 1), NaN where there is none, shape (n,)."""
+        rows = np.column_stack([self.X, self.t]) + 0.0  # -0.0 is 0.0
+        values = {row.tobytes(): y for row, y in zip(rows, self.y, strict=True)}
+        return np.array([values.get(row.tobytes(), np.nan) for row in plays + 0.0])
+
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
         return self.X, self.t, self.y, self.variance, self.source

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
     import pandas as pd
+
+NO_OUTCOMES: Mapping[Limit, Observations] = {}
+"""Nothing was read but rewards."""
 
 LONGEST = 200
 """Characters of a line at the most."""
@@ -81,11 +85,13 @@ def history_of(
     answers: Observations,
     failed: Plays,
     pending: Plays,
+    outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
-    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending".
+    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
+    limits also what was read of each outcome (NaN: nothing), and how many limits that violates.
 
     Examples
     --------
@@ -100,7 +106,7 @@ def history_of(
     """
     import pandas as pd
 
-    return pd.DataFrame(history_columns(domain, rewards, answers, failed, pending))
+    return pd.DataFrame(history_columns(domain, rewards, answers, failed, pending, outcomes))
 
 
 def history_columns(
@@ -109,6 +115,7 @@ def history_columns(
     answers: Observations,
     failed: Plays,
     pending: Plays,
+    outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
     parts = [
@@ -128,6 +135,13 @@ def history_columns(
         columns |= {f"x{j}": points[:, j] for j in range(d)}
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
+    plays = np.column_stack([points, columns["time"]])
+    plays[columns["source"] == "expert"] = np.nan  # nobody was there
+    read = {limit: seen.at_plays(plays) for limit, seen in outcomes.items()}
+    columns |= {limit.name: values for limit, values in read.items()}
+    if read:
+        broken = [~limit.holds(values) for limit, values in read.items()]
+        columns["violations"] = np.sum(broken, axis=0)
     return in_time(columns)
 
 

@@ -13,7 +13,7 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
-from tvbandits import policies
+from tvbandits import Limit, policies
 from tvbandits.campaign.service import Remote, RemoteError
 
 pytestmark = pytest.mark.slow
@@ -41,6 +41,26 @@ def test_a_script_plays_the_service_like_a_bandit(served: Served) -> None:
     assert remote.status["told"] == len(twin.state.rewards)
     assert {row.who for row in served.campaign.journal()} == {"all"}
     assert served.campaign.state == twin.state
+
+
+def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
+    loud = Limit("noise_level", at_most=60.0, noise_variance=1.0)
+    limited = new_bandit().with_limits([loud], DOMAIN.X[:5])
+    with serving(tmp_path, limited) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        for t in range(1, 6):
+            X = remote.ask(t)
+            level = [np.nan if t == 2 else 50.0 + t]
+            remote.tell(X, X[:, 0], t, outcomes={"noise_level": level})
+        remote.correct(X, t=5, outcomes={"noise_level": [66.0]})
+        assert remote.status["violations"] == 1
+        assert len(served.campaign.state.outcomes["noise_level"].rewards) == 4
+        mean, _ = remote.predict(DOMAIN.X[:5], 6, outcome="noise_level")
+        assert (mean > 45.0).all()
+        with pytest.raises(RemoteError, match="no limit on 'weight'"):
+            remote.tell(X, [0.0], 6, outcomes={"weight": [1.0]})
+        page = requests.get(f"{served.address}/", headers=served.says("all"), timeout=60).text
+        assert "limits violated" in page
 
 
 def test_questions_and_answers_go_over_it(tmp_path: Path) -> None:

@@ -70,6 +70,10 @@ Points = Annotated[
 ]
 Values = Annotated[list[Number | None], Field(fail_fast=True)]
 Variance = Annotated[list[Number], Field(fail_fast=True)] | Number | None
+Outcomes = Annotated[
+    dict[Name, Values] | None,
+    Field(max_length=100, description="What else was read, by the name of its limit; null: not."),
+]
 Rows = Annotated[
     list[Whole | Name], Field(fail_fast=True, description="Row numbers of sites, or names.")
 ]
@@ -101,6 +105,7 @@ class Told(_Said):
     rewards: Values
     t: Time = None
     variance: Variance = None
+    outcomes: Outcomes = None
     key: Key = None
 
 
@@ -112,6 +117,7 @@ class Corrected(_Said):
     t: Time = None
     to: Time = None
     variance: Variance = None
+    outcomes: Outcomes = None
     key: Key = None
 
 
@@ -149,10 +155,11 @@ class Answered(_Said):
 
 
 class Foretold(_Said):
-    """Mean and deviation at points."""
+    """Mean and deviation at points, of the reward or of an outcome under a limit."""
 
     points: Points
     t: Time = None
+    outcome: Name | None = None
 
 
 class Drawn:
@@ -312,14 +319,15 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     @served.post("/tell")
     async def tell(said: Told, who: Who) -> dict[str, Any]:
         """Rewards, in the order of the points."""
-        given = said.points, _values(said.rewards), said.t, said.variance
+        read = _outcomes(said.outcomes)
+        given = said.points, _values(said.rewards), said.t, said.variance, read
         return _counts(await done(campaign.tell, *given, key=said.key, who=who.name))
 
     @served.post("/correct")
     async def correct(said: Corrected, who: Who) -> dict[str, Any]:
         """Put right what was told wrong; the journal keeps both."""
         y = None if said.rewards is None else _values(said.rewards)
-        verb = partial(campaign.correct, to=said.to)
+        verb = partial(campaign.correct, to=said.to, outcomes=_outcomes(said.outcomes))
         given = said.points, y, said.t, said.variance
         return _counts(await done(verb, *given, key=said.key, who=who.name))
 
@@ -385,7 +393,7 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     @served.post("/predict")
     def predict(said: Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
-        mean, deviation = campaign.predict(said.points, said.t)
+        mean, deviation = campaign.predict(said.points, said.t, said.outcome)
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
     @served.get("/history")
@@ -504,6 +512,10 @@ def _counts(info: Info) -> dict[str, Any]:
 
 def _values(values: list[Any]) -> list[float]:
     return [float("nan") if value is None else float(value) for value in values]
+
+
+def _outcomes(said: dict[str, list[Any]] | None) -> dict[str, list[float]]:
+    return {name: _values(values) for name, values in (said or {}).items()}
 
 
 def _time(text: str | None) -> Any:

@@ -361,6 +361,7 @@ def _glance(facts: Facts) -> str:
             ("failed", status.failed),
             ("pending", status.pending),
             ("answers", status.answers),
+            *([("limits violated", status.violations)] if facts.campaign.ledger.outcomes else []),
             ("cost", float(status.cost)),
             (f"left to lose at most{facts.unit}, width {facts.width:g}", facts.most_regret),
             ("stations in trouble", troubled),

@@ -80,13 +80,15 @@ class Remote:
         y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
+        outcomes: Mapping[str, ArrayLike] | None = None,
         *,
         key: str | None = None,
     ) -> dict[str, Any]:
-        """Rewards, counts among them; NaN for a point that was played without a reading."""
+        """Rewards, counts among them, and what else was read; NaN: played without a reading."""
         y, variance = with_variance(y, variance)
         said = {"points": _lists(X), "rewards": _numbers(y), "t": _time(t), "key": key or _key()}
-        return self._said("POST", "/tell", {**said, "variance": _variance(variance)})
+        more = {"variance": _variance(variance), **_read(outcomes)}
+        return self._said("POST", "/tell", said | more)
 
     def correct(
         self,
@@ -96,12 +98,13 @@ class Remote:
         variance: ArrayLike | None = None,
         *,
         to: Any = None,
+        outcomes: Mapping[str, ArrayLike] | None = None,
         key: str | None = None,
     ) -> dict[str, Any]:
         """Put right what was told wrong, as `Campaign.correct`."""
         said = {"points": _lists(X), "rewards": None if y is None else _numbers(y), "t": _time(t)}
         more = {"to": _time(to), "variance": _variance(variance), "key": key or _key()}
-        return self._said("POST", "/correct", {**said, **more})
+        return self._said("POST", "/correct", {**said, **more, **_read(outcomes)})
 
     def retract(self, X: ArrayLike, t: Any = None, *, key: str | None = None) -> dict[str, Any]:
         """Take back what was told."""
@@ -133,9 +136,12 @@ class Remote:
         more = {"variance": _variance(variance), "key": key or _key()}
         return self._said("POST", "/answer", {**said, **more})
 
-    def predict(self, X: ArrayLike, t: Any = None) -> tuple[Array, Array]:
-        """Posterior mean and deviation, each of shape (n,)."""
-        found = self._said("POST", "/predict", {"points": _lists(X), "t": _time(t)})
+    def predict(
+        self, X: ArrayLike, t: Any = None, outcome: str | None = None
+    ) -> tuple[Array, Array]:
+        """Posterior mean and deviation, each of shape (n,); of an outcome, if one is named."""
+        said = {"points": _lists(X), "t": _time(t), "outcome": outcome}
+        found = self._said("POST", "/predict", said)
         return _floats(found["mean"]), _floats(found["deviation"])
 
     def recommend(self, t: Any = None) -> Array:
@@ -223,6 +229,12 @@ def _lists(X: ArrayLike) -> list[list[float]] | list[str]:
 def _numbers(values: ArrayLike) -> list[float | None]:
     given = np.atleast_1d(np.asarray(values, dtype=float))
     return [None if np.isnan(value) else float(value) for value in given]
+
+
+def _read(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, Any]:
+    if not outcomes:
+        return {}
+    return {"outcomes": {name: _numbers(values) for name, values in outcomes.items()}}
 
 
 def _variance(variance: ArrayLike | None) -> list[float] | float | None:

@@ -122,3 +122,9 @@ def optional(values: Any) -> Array | None:
 def points(values: Any, dimension: int) -> Array:
     """Points (n, d) out of a body."""
     return numbers(values).reshape(-1, dimension)
+
+
+def outcomes_in(given: Mapping[str, Any]) -> dict[str, Array] | None:
+    """What a row says of further outcomes, by name."""
+    said = given.get("outcomes")
+    return None if said is None else {name: numbers(values) for name, values in said.items()}

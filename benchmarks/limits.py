@@ -1,0 +1,146 @@
+"""Play under limits that drift, beside policies that know the limits and beside a simple peer.
+
+`python -m benchmarks.limits [--seeds 10] [--out FILE]` prints, for each problem and policy, the mean
+regret against the best point that satisfies the limit at its time, over all steps and over those after
+the first 20, and the share of plays after them that violate the limit in truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from tvbandits import Bandit, LimitWarning, compare, policies
+from tvbandits.core.arrays import Array
+from tvbandits.datasets import BumpAndWall, HeatPump, QuietNetwork
+from tvbandits.datasets.limited import UnderALimit
+from tvbandits.policies import Setting
+
+PROBLEMS: tuple[UnderALimit, ...] = (BumpAndWall(), HeatPump(), QuietNetwork())
+
+FIRST = 20
+"""Steps that are not counted as violations."""
+
+
+@dataclass
+class Knowing:
+    """A policy that is shown where the limit holds."""
+
+    bandit: Bandit
+    problem: UnderALimit
+
+    def ask(self, t: float) -> Array:
+        """Among the points that satisfy it."""
+        holds = self.problem.limit.holds(self.problem.outcome_at(t))
+        return self.bandit.ask(t, among=holds)
+
+    def tell(self, X: Array, y: Array, t: float) -> Any:
+        """Learn."""
+        return self.bandit.tell(X, y, t)
+
+
+@dataclass
+class Simple:
+    """The simple way: scikit-learn's regressor with time as an input, fitted every 10 steps."""
+
+    problem: UnderALimit
+    rows: list[list[float]] = field(default_factory=list)
+    models: list[GaussianProcessRegressor] = field(default_factory=list)
+
+    def ask(self, t: float) -> Array:
+        """The best upper bound among the points that satisfy the limit with 95%."""
+        X, start = self.problem.domain.X, self.problem.safe
+        if len(self.rows) < len(start):
+            return start[[len(self.rows)]]
+        table, d = np.array(self.rows), X.shape[1]
+        if not self.models or len(table) % 10 == 0:
+            scales = [*np.ptp(X, axis=0) / 4, 20.0]
+            kernel = ConstantKernel(1.0) * RBF(scales) + WhiteKernel(0.1)
+            self.models = [GaussianProcessRegressor(kernel, normalize_y=True) for _ in range(2)]
+        else:
+            for model in self.models:
+                model.set_params(kernel=model.kernel_, optimizer=None)
+        for model, y in zip(self.models, table.T[d + 1 :], strict=True):
+            model.fit(table[:, : d + 1], y)
+        now = np.column_stack([X, np.full(len(X), t)])
+        (m, s), (level, spread) = (model.predict(now, return_std=True) for model in self.models)
+        chance = norm.cdf((self.problem.limit.at_most - level) / spread)
+        known = chance >= 0.95 if (chance >= 0.95).any() else chance == chance.max()
+        return X[[int(np.where(known, m + 2 * s, -np.inf).argmax())]]
+
+    def tell(self, X: Array, y: Array, t: float) -> None:
+        """Keep the reward and a reading of the outcome."""
+        limit, rng = self.problem.limit, np.random.default_rng([self.problem.seed, int(t)])
+        level = self.problem.outcomes(X, t)[limit.name][0]
+        level += (limit.noise_variance or 0.0) ** 0.5 * rng.standard_normal()
+        self.rows.append([*X[0].tolist(), float(t), float(y[0]), float(level)])
+
+
+def makers(problem: UnderALimit) -> dict[str, Callable[[Setting], Any]]:
+    """The policies by name."""
+
+    def adaptive(setting: Setting) -> Bandit:
+        return policies.adaptive_gp_ucb(
+            setting.domain, None, setting.noise_variance, seed=setting.seed
+        )
+
+    def drifting(setting: Setting) -> Bandit:
+        return policies.tv_gp_ucb(*setting.parts, epsilon=setting.epsilon, seed=setting.seed)
+
+    def weighted(setting: Setting) -> Bandit:
+        return policies.w_gp_ucb(*setting.parts, seed=setting.seed)
+
+    knowing = {"adaptive": adaptive, "tv": drifting, "w": weighted}
+    return {
+        "under the limit": adaptive,
+        "simple peer": lambda setting: Simple(problem.realise(setting.seed)),
+    } | {
+        f"{name}, knows": lambda setting, make=make: Knowing(
+            make(setting), problem.realise(setting.seed)
+        )
+        for name, make in knowing.items()
+    }
+
+
+def main() -> None:
+    """Play and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--out", help="where to keep the rows (csv)")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore", LimitWarning)
+    warnings.simplefilter("ignore", UserWarning)  # of scikit-learn's fits
+    kept = []
+    for problem in PROBLEMS:
+        rows = compare(problem, makers(problem), seeds=given.seeds).to_frame()
+        kept.append(rows)
+        late = rows[rows["t"] > FIRST].groupby("policy", sort=False)
+        table = pd.DataFrame(
+            {
+                "regret": rows.groupby("policy", sort=False)["regret"].mean(),
+                "regret_later": late["regret"].mean(),
+                "violations_later": late["violations"].mean(),
+            }
+        )
+        ours = table.loc["under the limit"]
+        known = table[[name.endswith("knows") for name in table.index]].min()
+        print(f"\n{problem.name}, {given.seeds} seeds\n{table.round(3).to_string()}")
+        times = ours["regret_later"] / known["regret_later"]
+        print(
+            f"regret after step {FIRST}, times that of the best that knows: {times:.2f}", flush=True
+        )
+        if given.out:
+            pd.concat(kept).to_csv(given.out, index=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Rewards under limits that drift, too: what may be played now may be forbidden soon."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from tvbandits.core.arrays import Array, finite_number, whole_number
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.limits import Limit
+from tvbandits.core.linalg import square_root
+from tvbandits.core.protocols import NamedProblem
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, check_made_up, whole_step
+
+MOST_STEPS = 100_000
+"""Longest horizon."""
+
+
+class UnderALimit(OnCandidates, Drawn):
+    """A reward and one more outcome, both known at every candidate; the best point satisfies the limit.
+
+    A problem has limits if it has `limits`, `safe` (points to start from) and `outcomes`.
+    """
+
+    limit: ClassVar[Limit]
+    kernel: ClassVar[None] = None
+    variation: ClassVar[None] = None
+    unit: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_made_up(self, MOST_STEPS)
+
+    @abstractmethod
+    def outcome_at(self, t: float) -> Array:
+        """The outcome of all candidates at time `t`, shape (A,)."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limit."""
+        return (self.limit,)
+
+    def outcomes(self, X: Array, t: float) -> Mapping[str, Array]:
+        """What else a play of candidates (n, d) brings at time `t`, without noise, by name."""
+        return {self.limit.name: np.asarray(self.outcome_at(t)[self.domain.index(X)])}
+
+    def best(self, t: float) -> float:
+        """Largest reward at time `t` of the candidates that satisfy the limit then."""
+        return float(self.rewards_at(t)[self.limit.holds(self.outcome_at(t))].max())
+
+    def rng(self) -> np.random.Generator:
+        """Of all that is drawn."""
+        return np.random.default_rng([self.seed, *self.name.encode()])  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class BumpAndWall(UnderALimit):
+    """A bump that wanders to and fro before a wall that does so at another pace.
+
+    f(x, t) = exp(-(x - c(t))^2 / 4.5) on [0, 10], with c(t) = 5.5 + 3 sin(0.04 a t + p). The load is
+    2 tanh((x - w(t)) / 2) + 0.3 (x - w(t)) with w(t) = 6 + 2 sin(0.03 b t + q), and may be at most 0:
+    the best point lies behind the wall half of the time. a and b are drawn from [0.8, 1.25], p and q
+    evenly.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import BumpAndWall
+    >>> problem = BumpAndWall(horizon=20)
+    >>> print(problem.limits[0].name, problem.best(5) <= problem.rewards_at(5).max())
+    load True
+    """
+
+    horizon: int = 100
+    noise_variance: float = 0.01
+    seed: int = 0
+    name: str = "bump-and-wall"
+    limit: ClassVar[Limit] = Limit("load", at_most=0.0, noise_variance=0.04)
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """51 points."""
+        return Candidates(np.linspace(0.0, 10.0, 51)[:, None])
+
+    @property
+    def safe(self) -> Array:
+        """Six points before the wall."""
+        return self.domain.X[:16:3]
+
+    @cached_property
+    def drawn(self) -> tuple[Array, Array]:
+        """A and b, p and q."""
+        rng = self.rng()
+        return rng.uniform(0.8, 1.25, 2), rng.uniform(0.0, 2 * np.pi, 2)
+
+    def rewards_at(self, t: float) -> Array:
+        """The bump."""
+        (a, _), (p, _) = self.drawn
+        centre = 5.5 + 3.0 * np.sin(0.04 * a * t + p)
+        return np.asarray(np.exp(-((self.domain.X[:, 0] - centre) ** 2) / 4.5))
+
+    def outcome_at(self, t: float) -> Array:
+        """The load."""
+        (_, b), (_, q) = self.drawn
+        behind = self.domain.X[:, 0] - 6.0 - 2.0 * np.sin(0.03 * b * t + q)
+        return np.asarray(2.0 * np.tanh(behind / 2.0) + 0.3 * behind)
+
+
+@dataclass(frozen=True)
+class HeatPump(UnderALimit):
+    """A heat pump's flow temperature and fan speed, with a compressor that may be 90 degrees hot.
+
+    What is wanted is the heat that the weather asks for with a quiet fan; the compressor gets hotter
+    with the flow and in the cold, and cooler with the fan. The temperature outside has a season of 120
+    steps and a random walk. Coordinates are per 35 degrees and per 0.8 of the speed.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import HeatPump
+    >>> problem = HeatPump(horizon=20)
+    >>> print(len(problem.domain), problem.limits[0].at_most)
+    135 90.0
+    """
+
+    horizon: int = 100
+    noise_variance: float = 0.02
+    seed: int = 0
+    name: str = "heat-pump"
+    limit: ClassVar[Limit] = Limit("compressor", at_most=90.0, noise_variance=1.0)
+
+    @cached_property
+    def settings(self) -> tuple[Array, Array]:
+        """Flow temperatures and fan speeds of the candidates."""
+        flow, fan = np.meshgrid(np.linspace(25, 60, 15), np.linspace(0.2, 1.0, 9), indexing="ij")
+        return flow.ravel(), fan.ravel()
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """15 flow temperatures with 9 fan speeds."""
+        flow, fan = self.settings
+        return Candidates(np.column_stack([flow / 35.0, fan / 0.8]))
+
+    @property
+    def safe(self) -> Array:
+        """A cool flow with a fast fan."""
+        return self.domain.X[[4, 6, 8, 15, 17, 26]]
+
+    @cached_property
+    def outside(self) -> Array:
+        """Temperatures outside, shape (horizon,)."""
+        rng = self.rng()
+        walk = np.cumsum(rng.normal(0.0, 0.4, self.horizon))
+        season = np.sin(2 * np.pi * (np.arange(self.horizon) / 120.0 + rng.random()))
+        return np.asarray(5.0 - 8.0 * season + walk)
+
+    def rewards_at(self, t: float) -> Array:
+        """Comfort."""
+        (flow, fan), outside = self.settings, self.outside[whole_step(t, self.horizon, self.name)]
+        lacking = (flow - 20.0) * (0.5 + 0.5 * fan) - 11.0 - 0.62 * (20.0 - outside)
+        return np.asarray(2.0 - (lacking / 12.0) ** 2 - 0.8 * fan**2)
+
+    def outcome_at(self, t: float) -> Array:
+        """The temperature of the compressor."""
+        (flow, fan), outside = self.settings, self.outside[whole_step(t, self.horizon, self.name)]
+        hot = 1.1 * (flow - 25.0) + 0.01 * (flow - 25.0) ** 2
+        return np.asarray(55.0 + hot + 10.0 * (1.0 - fan) - 0.5 * (outside - 5.0))
+
+
+@dataclass(frozen=True)
+class QuietNetwork(UnderALimit):
+    """Places on a map of which some are too loud now: a reward and a noise level that both drift.
+
+    Each is a fixed part and one that forgets at rate `epsilon`, draws of Gaussian processes over the map
+    (RBF(2.5) on 10 x 10). The level is 55 +- 10, and may be at most 60.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import QuietNetwork
+    >>> problem = QuietNetwork(places=20, horizon=20)
+    >>> print(problem.outcome_at(3).shape, problem.safe.shape)
+    (20,) (6, 2)
+    """
+
+    places: int = 30
+    epsilon: float = 0.03
+    horizon: int = 100
+    noise_variance: float = 0.05
+    seed: int = 0
+    name: str = "quiet-network"
+    limit: ClassVar[Limit] = Limit("noise_level", at_most=60.0, noise_variance=4.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
+        whole_number("places", self.places, at_least=6, at_most=1000)
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """Places at random, the same ones in every realisation."""
+        return Candidates(10.0 * np.random.default_rng(self.places).random((self.places, 2)))
+
+    @property
+    def safe(self) -> Array:
+        """The six quietest places at the start."""
+        return self.domain.X[np.argsort(self.paths[1][0])[:6]]
+
+    @cached_property
+    def paths(self) -> tuple[Array, Array]:
+        """Rewards and levels, shape (horizon, places) each."""
+        rng, X = self.rng(), self.domain.X
+        root = square_root(np.exp(-cdist(X, X, "sqeuclidean") / (2 * 2.5**2)))
+        made: list[Array] = []
+        for _ in range(2):
+            steps = rng.standard_normal((self.horizon + 1, root.shape[1])) @ root.T
+            drift = steps[1:]
+            for t in range(1, self.horizon):
+                fresh = self.epsilon**0.5 * drift[t]
+                drift[t] = (1.0 - self.epsilon) ** 0.5 * drift[t - 1] + fresh
+            made.append(0.7 * steps[0] + 0.7 * drift)
+        return made[0], 55.0 + 10.0 * made[1]
+
+    def rewards_at(self, t: float) -> Array:
+        """A row of the path."""
+        return np.asarray(self.paths[0][whole_step(t, self.horizon, self.name)])
+
+    def outcome_at(self, t: float) -> Array:
+        """A row of the other."""
+        return np.asarray(self.paths[1][whole_step(t, self.horizon, self.name)])
+
+
+PROBLEMS = (
+    NamedProblem("bump-and-wall", BumpAndWall, "a bump that wanders towards a wall that wanders"),
+    NamedProblem(
+        "heat-pump", HeatPump, "a compressor that may be so hot, while the weather changes"
+    ),
+    NamedProblem("quiet-network", QuietNetwork, "places of a network that may be so loud"),
+)

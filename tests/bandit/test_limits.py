@@ -1,0 +1,276 @@
+"""Limits on further outcomes: what is played, what is believed, and what is kept of it."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.oracles.limits import plain_trajectory
+from tvbandits import Bandit, Box, Candidates, Limit, LimitWarning, Recipe, load, policies
+from tvbandits.acquisition.availability import NothingAvailableError
+from tvbandits.gp.posteriors.state_space import StateSpace
+
+SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
+LOAD = Limit("load", at_most=0.0, noise_variance=0.01)
+SAFE = [[0.0], [1.0]]
+
+
+def limited(**parts: object) -> Bandit:
+    given = {"limits": [LOAD], "safe": SAFE} | parts
+    return Bandit(Recipe(SITES, RBF(2.0), 0.01, **given), seed=3)  # type: ignore[arg-type]
+
+
+def reward(X: np.ndarray) -> np.ndarray:
+    return np.exp(-((X[:, 0] - 8.0) ** 2) / 18.0)
+
+
+def load_of(X: np.ndarray, t: float) -> np.ndarray:
+    return X[:, 0] - 6.0 + 0.0 * t
+
+
+def played(bandit: Bandit, steps: int, start: int = 1) -> np.ndarray:
+    rows = []
+    for t in range(start, start + steps):
+        X = bandit.ask(t)
+        bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
+        rows.append(X[0])
+    return np.array(rows)
+
+
+def test_what_is_known_to_hold_is_played_and_comes_near_to_the_limit() -> None:
+    X = played(limited(), 30)[:, 0]
+    assert X[:2].tolist() == [0.0, 1.0]
+    assert (X > 6.0).sum() <= 1
+    assert X[15:].mean() > 5.0
+
+
+def test_a_limit_that_wanders_is_followed() -> None:
+    adaptive = policies.adaptive_gp_ucb(SITES, None, 0.01, posterior=StateSpace())
+    bandit, wrong, near = Bandit(replace(adaptive.recipe, limits=[LOAD])), 0, 0
+    start = SITES.X[:11:2]
+    bandit.tell(start, reward(start), 0, outcomes={"load": load_of(start, 0)})
+    for t in range(1, 51):
+        wall = 6.0 + np.sin(t / 8.0)
+        X = bandit.ask(t)
+        wrong += bool(X[0, 0] > wall)
+        near += bool(X[0, 0] > wall - 1.5)
+        bandit.tell(X, reward(X), t, outcomes={"load": X[:, 0] - wall})
+    assert wrong <= 3
+    assert near > 30
+
+
+def test_two_plain_bandits_and_a_mask_play_the_same() -> None:
+    told = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [4.5]])
+    bandit = limited(safe=())
+    bandit.tell(told, reward(told), 1, outcomes={"load": load_of(told, 1)})
+    expected = plain_trajectory(SITES, LOAD, told, reward, load_of, steps=12, seed=3)
+    assert played(bandit, 12, start=2).tolist() == expected.tolist()
+
+
+def test_a_limit_that_always_holds_changes_nothing() -> None:
+    told = SITES.X[::4]
+    far = replace(LOAD, at_most=1e6)
+    with_limit, without = limited(limits=[far], safe=()), limited(limits=(), safe=())
+    with_limit.tell(told, reward(told), 1, outcomes={"load": load_of(told, 1)})
+    without.tell(told, reward(told), 1)
+    for t in range(2, 22):
+        X = with_limit.ask(t)
+        assert (without.ask(t) == X).all()
+        with_limit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
+        without.tell(X, reward(X), t)
+    assert with_limit.state.rewards.y.tolist() == without.state.rewards.y.tolist()
+
+
+@pytest.mark.parametrize(("low", "high"), [(None, 1.0), (-0.5, None), (-0.5, 1.0)])
+def test_probabilities_are_students(low: float | None, high: float | None) -> None:
+    limit = Limit("load", at_most=high, at_least=low)
+    mean, deviation = np.array([0.3, -2.0]), np.array([0.5, 1e-9])
+    ends = [np.inf if high is None else high, -np.inf if low is None else low]
+    above, below = (stats.t(7).cdf((end - mean) / deviation) for end in ends)
+    assert limit.probability_of(mean, deviation, 7.0) == pytest.approx(above - below)
+
+
+def test_the_chance_to_open_is_that_of_readings_drawn() -> None:
+    rng, moves = np.random.default_rng(0), 0.6
+    mean, deviation = 0.4, 0.8
+    left = np.sqrt(deviation**2 - moves**2)
+    drawn = mean + moves * rng.standard_normal(200_000)
+    known = LOAD.probability_of(drawn, np.full(len(drawn), left), 9.0) >= LOAD.probability
+    said = LOAD.probability_after(np.array([mean]), np.array([deviation]), np.array([[moves]]), 9.0)
+    assert said[0, 0] == pytest.approx(known.mean(), abs=0.003)
+
+
+def test_outcomes_have_beliefs_of_their_own_that_forget() -> None:
+    bandit = policies.adaptive_gp_ucb(SITES, None, 0.01)
+    bandit = Bandit(replace(bandit.recipe, limits=[LOAD]))
+    for t in range(1, 13):
+        X = SITES.X[[t, 20 - t]]
+        bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
+    alone = policies.adaptive_gp_ucb(SITES, None, LOAD.noise_variance)
+    for x, t, y in zip(
+        *(vars(bandit.state.outcomes["load"].rewards)[k] for k in "Xty"), strict=True
+    ):
+        alone.tell(x[None], [y], t)
+    mean, deviation = bandit.predict(SITES.X, 20, outcome="load")
+    assert mean == pytest.approx(alone.predict(SITES.X, 20)[0], rel=1e-6, abs=1e-8)
+    assert deviation == pytest.approx(alone.predict(SITES.X, 20)[1], rel=1e-6)
+
+
+def test_an_outcome_that_was_not_read_is_told_as_nan_or_not_at_all() -> None:
+    bandit = limited()
+    for outcomes in ({"load": [np.nan]}, {}, None):
+        X = bandit.ask()
+        assert X.tolist() == SAFE[:1]
+        bandit.tell(X, [0.5], outcomes=outcomes)
+    assert len(bandit.state.rewards) == 3
+    assert len(bandit.state.outcomes["load"].rewards) == 0
+
+
+def test_without_a_start_it_says_that_it_guesses() -> None:
+    bandit = limited(safe=())
+    with pytest.warns(LimitWarning, match="nothing is known of load yet.*give safe="):
+        bandit.ask(1)
+
+
+def test_where_no_point_is_known_to_hold_the_likeliest_is_played() -> None:
+    bandit = limited()
+    bandit.tell(SITES.X, reward(SITES.X), 1, outcomes={"load": 5.0 + 0.1 * SITES.X[:, 0]})
+    with pytest.warns(LimitWarning, match="no point is known.*likeliest .load"):
+        X = bandit.ask(2)
+    assert X[0, 0] < 3.0
+    with pytest.warns(LimitWarning, match="likeliest"):
+        assert len(bandit.ask(2, n=3)) == 3
+
+
+def test_what_is_available_is_kept_to_as_well() -> None:
+    bandit = limited()
+    played(bandit, 25)
+    X = bandit.ask(26, among=lambda X: X[:, 0] > 2.0)
+    assert 2.0 < X[0, 0] < 7.0
+    with pytest.raises(NothingAvailableError):
+        bandit.ask(26, among=lambda X: X[:, 0] > 99.0)
+
+
+def test_points_that_are_out_spread_a_batch_and_make_nothing_safer() -> None:
+    bandit = limited()
+    played(bandit, 25)
+    X = bandit.ask(26, n=4)
+    assert len(np.unique(X)) == 4
+    assert (load_of(X, 26) <= 0.3).all()
+    before = bandit.predict(SITES.X, 26, outcome="load")[1]
+    assert before == pytest.approx(bandit.predict(SITES.X, 26, outcome="load")[1])
+
+
+def test_recommended_is_a_point_where_the_limit_holds() -> None:
+    bandit = limited()
+    played(bandit, 25)
+    assert load_of(bandit.recommend(26)[None], 26)[0] <= 0.0
+
+
+def test_a_box_has_limits_too() -> None:
+    box = Box([(0.0, 10.0)])
+    bandit = Bandit(Recipe(box, RBF(2.0), 0.01, limits=[LOAD], safe=SAFE), seed=0)
+    X = played(bandit, 15)
+    assert (X[:, 0] > 6.0).sum() <= 1
+    assert X[:, 0].max() > 3.0
+
+
+def test_history_has_readings_and_violations() -> None:
+    bandit = limited()
+    bandit.tell([[0.0], [9.0]], [0.1, np.nan], 1, outcomes={"load": [-3.0, 2.0]})
+    bandit.tell([[1.0]], [0.1], 2)
+    bandit.ask(3)
+    table = bandit.history
+    assert table["violations"].tolist() == [0, 1, 0, 0]
+    assert table["load"].tolist()[:2] == [-3.0, 2.0]
+    assert table["load"].isna().tolist() == [False, False, True, True]
+
+
+def test_it_goes_on_bit_for_bit(tmp_path: object) -> None:
+    bandit = limited()
+    played(bandit, 6)
+    bandit.save(tmp_path / "bandit")  # type: ignore[operator]
+    others = [
+        load(tmp_path / "bandit"),  # type: ignore[operator]
+        pickle.loads(pickle.dumps(bandit)),
+        Bandit.from_state(bandit.recipe, bandit.state),
+    ]
+    expected = played(bandit, 6, start=7)
+    for other in others:
+        assert played(other, 6, start=7).tolist() == expected.tolist()
+        assert other.state == bandit.state
+
+
+def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
+    bandit = limited()
+    played(bandit, 3)
+    before = bandit.state
+    for outcomes, says in (
+        ({"weight": [1.0]}, "no limit on 'weight'; there are limits on load"),
+        ({"load": [1.0, 2.0]}, "load must have shape"),
+        ({"load": [np.inf]}, "load"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            bandit.tell([[0.0]], [0.2], 4, outcomes=outcomes)
+    with pytest.raises(ValueError, match="no limit on 'weight'"):
+        bandit.predict(SITES.X, 4, outcome="weight")
+    assert bandit.state == before
+
+
+@pytest.mark.parametrize(
+    ("limits", "safe", "says"),
+    [
+        ([LOAD, LOAD], (), "different outcomes"),
+        (["load"], (), "each of limits must be a Limit"),
+        ([replace(LOAD, name="x0")], (), "as a column is, got x0"),
+        ([], SAFE, "safe points are for limits"),
+        ([LOAD], [[99.0]], "safe"),
+    ],
+)
+def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        limited(limits=limits, safe=safe)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "needs at_most or at_least"),
+        ({"at_most": 1.0, "at_least": 2.0}, "the latter below the former"),
+        ({"at_most": np.nan}, "at_most"),
+        ({"at_most": 1.0, "probability": 1.0}, "probability"),
+        ({"at_most": 1.0, "noise_variance": 0.0}, "noise_variance"),
+        ({"at_most": 1.0, "name": "two words"}, "must be a word"),
+    ],
+)
+def test_limits_refuse_what_is_no_bound(given: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Limit(**({"name": "load"} | given))  # type: ignore[arg-type]
+
+
+def test_readings_are_corrected_and_taken_back_with_their_plays() -> None:
+    bandit, twin, less = (limited() for _ in range(3))
+    for each, load_there in ((bandit, 99.0), (twin, -4.0)):
+        each.tell([[0.0]], [0.1], 1, outcomes={"load": [-5.0]})
+        each.tell([[1.0]], [0.3], 2, outcomes={"load": [load_there]})
+    less.tell([[0.0]], [0.1], 1, outcomes={"load": [-5.0]})
+    bandit.correct([[1.0]], outcomes={"load": [-4.0]})
+    assert bandit.state.outcomes == twin.state.outcomes
+    bandit.correct([[1.0]], to=3)
+    assert bandit.state.outcomes["load"].rewards.t.tolist() == [1.0, 3.0]
+    bandit.retract([[1.0]])
+    assert bandit.state.outcomes == less.state.outcomes
+
+
+def test_no_warning_where_points_are_known() -> None:
+    bandit = limited()
+    played(bandit, 25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bandit.ask(26)

@@ -1,0 +1,71 @@
+"""What becomes of a state when it is told rewards, or other ones than before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from tvbandits.bandit.inference import Model
+from tvbandits.bandit.recipe import Recipe, first_state
+from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.told import Told, ToldReadings, calibrated, noted, still_out, visited_with
+
+
+def with_rewards(
+    recipe: Recipe, model: Model, state: State, told: Told, rng: np.random.Generator
+) -> State:
+    """The state once it knows what was told."""
+    rewards = model.known(state, told.rewards)
+    errors = model.errors if model.speaks_jointly(state) else None
+    calibration = calibrated(recipe, state, rewards, model.expected, errors)
+    spent = state.spent + model.information(state, rewards)
+    state = model.reset_at_events(state, rewards, rng)
+    before = len(state.rewards)
+    visited = visited_with(state.visited, told.X)
+    before_ask = recipe.consult == "before ask"
+    known = noted(state, told)
+    state = replace(
+        state,
+        **known,
+        visited=visited,
+        spent=spent,
+        calibration=calibration,
+        questions=replace(
+            state.questions,
+            pool=model.members(state, visited),
+            due=state.questions.due or before_ask,
+        ),
+        info=replace(state.info, told=len(known["rewards"]), failed=len(known["failed"])),
+    )
+    return model.learned(state, before)
+
+
+def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
+    """The state that these readings lead to."""
+    rng = generator_of(state.random)
+    made, known = first_state(recipe, rng), 0
+    about = np.maximum.accumulate(state.answers.t)
+    side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
+    # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
+    decides = state.posterior is not None or (
+        state.model.learned is None and state.model.scaling.estimated_at > 0
+    )
+    for told in readings.in_turn():
+        known = max(known, int(np.searchsorted(about, told.latest, side)))
+        made = replace(made, answers=state.answers.take(slice(known)))
+        if decides and (made.time is None or told.latest >= made.time):
+            made = model.conditioned(made, told.latest, rng)
+        made = with_rewards(recipe, model, made, told, rng)
+    made = replace(made, answers=state.answers)
+    out = still_out(state.asked_for, made.time)
+    if decides and out is not None:
+        made = model.conditioned(made, out, rng)
+    info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
+    questions = replace(state.questions, pool=made.questions.pool)
+    return replace(
+        made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
+        outcomes=state.outcomes, expert=state.expert,
+        info=replace(info, told=len(made.rewards), failed=len(made.failed)),
+    )  # fmt: skip

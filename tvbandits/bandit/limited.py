@@ -1,0 +1,316 @@
+"""Where the limits hold at the time of a decision, and what a look at the edge of that could open.
+
+A point may be played where every limit holds with its probability (SafeOpt, Sui et al. 2015). Its
+expanders, points at the edge whose readings would open others, have a value here: with the chance that a
+reading at x makes it known that z may be played, and upper bounds u of the reward, what is played is
+
+    argmax_x u(x) + OPEN_FOR * max_z chance(x, z) * (u(z) - u(best point known to hold)).
+
+Points that are out make no point safer, since nobody knows yet what comes of them; while one is out, no
+other look is made for what it could open.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.acquisition.rules import Acquisition, Decision, chosen
+from tvbandits.bandit.consulting import joint_beliefs
+from tvbandits.bandit.inference import Model
+from tvbandits.bandit.learning import retold, with_rewards
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.told import Told, ToldReadings, checked_told
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
+from tvbandits.core.limits import Limit, LimitWarning
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.predictions import View
+
+OPEN_FOR = 5.0
+"""So many decisions are taken to profit from what a look opens."""
+
+FEW = 5
+"""Of fewer places the unit of an outcome is not known."""
+
+POOL = 512
+"""Points that are compared as looks and as what they could open, where there are more."""
+
+
+@dataclass(frozen=True)
+class OutcomeBeliefs:
+    """What is believed of an outcome at the time of a decision.
+
+    Attributes
+    ----------
+    limit : Limit
+    domain : Domain
+    seen : Observations
+        Its readings.
+    view : View
+    joint : callable
+        Beliefs about points (m, d) together.
+    """
+
+    limit: Limit
+    domain: Domain
+    seen: Observations
+    view: View
+    joint: Callable[[Array], JointPosterior]
+
+    @cached_property
+    def places(self) -> int:
+        """How many points have been read."""
+        return len(np.unique(self.seen.X, axis=0))
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's distribution: the unit of the outcome is learned, too."""
+        return float(max(self.places - 1, 1))
+
+    @cached_property
+    def unit(self) -> float:
+        """Factor on deviations: few places, which may be alike, do not tell the unit of an outcome.
+
+        Until some are read, half of the largest deviation reaches from their mean to the limit.
+        """
+        if self.places >= FEW:
+            return 1.0
+        low, high = self.limit.bounds
+        mean = float(self.seen.y.mean())
+        widest = float(self.view.reward(points_of(self.domain, np.random.default_rng(0)))[1].max())
+        reached = 0.5 * widest * float(stdtrit(self.degrees, self.limit.probability))
+        return max(1.0, min(high - mean, mean - low) / reached)
+
+    def probability(self, X: Array) -> Array:
+        """Probability (m,) that the limit holds at points (m, d)."""
+        mean, deviation = self.view.reward(X)
+        return self.limit.probability_of(mean, self.unit * deviation, self.degrees)
+
+    def opening(self, X: Array, looks: Index, closed: Index) -> Array:
+        """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
+        joint, unit = self.joint(X), self.unit
+        moves, variance = joint.answers(closed.tolist())
+        noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
+        covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
+        moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
+        return self.limit.probability_after(
+            joint.mean[closed], unit * joint.deviation[closed], unit * moved, self.degrees
+        )
+
+
+def share(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
+    """Probability over what it must be, of the limit with the least of it, at points (m, d)."""
+    shares = [each.probability(X) / each.limit.probability for each in outcomes]
+    return np.asarray(np.min(shares, axis=0))
+
+
+def points_of(domain: Domain, rng: np.random.Generator) -> Array:
+    """All points of a domain, or many of them at random."""
+    if isinstance(domain, Candidates) and len(domain) <= POOL:
+        return domain.X
+    return domain.sample(POOL, rng)
+
+
+def where_limits_hold(
+    domain: Domain,
+    free: Available | None,
+    outcomes: Sequence[OutcomeBeliefs],
+    own: np.random.Generator,
+) -> tuple[Available | None, Array, bool]:
+    """What may be played of what is available, where limits are likeliest to hold, and if they do."""
+    allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
+    likeliest = allowed.best(lambda X: share(outcomes, X), own)[None]
+    holds = bool(share(outcomes, likeliest)[0] >= 1.0)
+    within = narrowed(domain, free, lambda X: share(outcomes, X) >= 1.0) if holds else free
+    return within, likeliest, holds
+
+
+def play_within(
+    rule: Acquisition,
+    decision: Decision,
+    outcomes: Sequence[OutcomeBeliefs],
+    start: Array,
+    rng: np.random.Generator,
+    own: np.random.Generator,
+) -> tuple[Array, int]:
+    """As `rule.choose`, among the points that are known to satisfy all limits.
+
+    Parameters
+    ----------
+    rule : Acquisition
+    decision : Decision
+    outcomes : sequence of OutcomeBeliefs
+    start : array of shape (s, d)
+        Points to start from that were not played yet: they come first.
+    rng, own : numpy.random.Generator
+        Of the rule, and of what is looked for here.
+    """
+    count = 1 if decision.n is None else decision.n
+    if len(start):
+        return start[np.arange(count) % len(start)], 0
+    unread = [each.limit.name for each in outcomes if len(each.seen) == 0]
+    if unread:
+        warnings.warn(
+            f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points to "
+            "start from, or tell readings",
+            LimitWarning,
+            stacklevel=6,
+        )
+        return chosen(rule, decision, rng)
+
+    free = decision.available
+    within, likeliest, holds = where_limits_hold(decision.domain, free, outcomes, own)
+    if not holds:
+        chances = ", ".join(
+            f"{each.limit.name} {each.probability(likeliest)[0]:.2g}" for each in outcomes
+        )
+        warnings.warn(
+            f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
+            f"probability: the play is where it is likeliest ({chances})",
+            LimitWarning,
+            stacklevel=6,
+        )
+        return np.repeat(likeliest, count, axis=0), 0
+    try:
+        X, looks = chosen(rule, replace(decision, available=within), rng)
+    except NothingAvailableError:  # there is so little of it that points at random miss it
+        return np.repeat(likeliest, count, axis=0), 0
+    if within is not free and len(X) == 1 and len(decision.pending) == 0:
+        X = look_at_the_edge(decision, outcomes, X, own)
+    return X, looks
+
+
+def look_at_the_edge(
+    decision: Decision, outcomes: Sequence[OutcomeBeliefs], best: Array, own: np.random.Generator
+) -> Array:
+    """The point (1, d) to play instead of `best` (1, d) for what it could open; or `best`."""
+    domain, free = decision.domain, decision.available
+    X = points_of(domain, own)
+    if isinstance(domain, Candidates) and X is domain.X:
+        row = int(domain.index(best)[0])
+    else:
+        X, row = np.concatenate([best, X]), 0
+    upper = decision.view.upper_bound(X, decision.beta)
+    chances = [(each.probability(X), each.limit.probability) for each in outcomes]
+    available = np.ones(len(X), dtype=bool) if free is None else free(X)
+    known = available & np.all([chance >= least for chance, least in chances], axis=0)
+    may = available & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
+    gain = upper - upper[row]
+    known[row] = True
+    looks, closed = np.flatnonzero(known), np.flatnonzero(may & ~known & (gain > 0))
+    if len(closed) == 0:
+        return best
+    opened = np.prod([each.opening(X, looks, closed) for each in outcomes], axis=0)
+    worth = gain[looks] + OPEN_FOR * (opened * gain[closed]).max(axis=1)
+    here = int(np.flatnonzero(looks == row)[0])
+    there = int(worth.argmax())
+    return best if worth[there] <= worth[here] else X[looks[there]][None]
+
+
+Change = Callable[[str, ToldReadings, Index, NDArray[np.bool_]], ToldReadings]
+"""Readings of an outcome with others in some rows, for those of the points that are marked."""
+
+
+class Outcomes:
+    """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of the bandit.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        made = ((limit, recipe.of_outcome(limit)) for limit in recipe.limits)
+        self._parts = {limit.name: (limit, part, Model(part)) for limit, part in made}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def check(self, name: str) -> None:
+        """Raise a `ValueError` if there is no limit on such an outcome."""
+        if name not in self._parts:
+            known = ", ".join(self._parts) or "nothing"
+            raise ValueError(f"there is no limit on {shown(name)}; there are limits on {known}")
+
+    def told(
+        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
+    ) -> Mapping[str, State]:
+        """Their states once what was read of the points told is known."""
+        known = dict(state.outcomes)
+        for name, values in outcomes.items():
+            self.check(name)
+            _, recipe, model = self._parts[name]
+            before = known[name]
+            usual = recipe.domain, recipe.noise_variance, before.pending, 1.0
+            read = checked_told(*usual, told.X, values, told.t, None, name)
+            rng = generator_of(before.random)
+            after = with_rewards(recipe, model, before, read, rng)
+            known[name] = replace(after, random=rng.bit_generator.state)
+        return known
+
+    def retold(
+        self, known: Mapping[str, State], X: Array, t: Array, change: Change
+    ) -> Mapping[str, State]:
+        """Their states, with other readings where something was read of points (n, d) at times (n,)."""
+        made = dict(known)
+        for name, (_, recipe, model) in self._parts.items():
+            read = ToldReadings.of(made[name], recipe.noise_variance)
+            plays = np.column_stack([read.X, read.t])
+            same = (np.column_stack([X, t])[:, None] == plays).all(axis=2)
+            which = same.any(axis=1)
+            if which.any():
+                rows = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
+                changed = change(name, read, rows, which)
+                made[name] = retold(recipe, model, made[name], changed)
+        return made
+
+    def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
+        """Mean and deviation of an outcome at points (m, d)."""
+        self.check(name)
+        known, model = state.outcomes[name], self._parts[name][2]
+        conditioned = model.conditioned(known, now, generator_of(known.random))
+        return model.view(conditioned, now).reward(X)
+
+    def believed(
+        self, state: State, now: float
+    ) -> tuple[State, list[OutcomeBeliefs], np.random.Generator]:
+        """The state with outcomes conditioned, what is believed of them, and their generator."""
+        known, found = {}, []
+        for name, (limit, recipe, model) in self._parts.items():
+            rng = generator_of(state.outcomes[name].random)
+            inner = model.conditioned(state.outcomes[name], now, rng)
+            own = np.random.default_rng(rng.integers(2**62))
+            known[name] = replace(inner, random=rng.bit_generator.state)
+            joint = partial(_joint, model, inner, now)
+            view = model.view(inner, now)
+            found.append(OutcomeBeliefs(limit, recipe.domain, inner.rewards, view, joint))
+        return replace(state, outcomes=known), found, own
+
+    def start(self, state: State, free: Available | None) -> Array:
+        """Points to start from that are available, with an outcome not read there, shape (s, d)."""
+        start = np.array(self._recipe.safe).reshape(-1, self._recipe.domain.dimension)
+        read = [each.rewards.X for each in state.outcomes.values()]
+        known = [(start[:, None] == X).all(axis=2).any(axis=1) for X in read]
+        out = (start[:, None] == state.pending.X).all(axis=2).any(axis=1)
+        start = start[~(np.all(known, axis=0) | out)]
+        left: Array = start if free is None or not len(start) else start[free(start)]
+        return left
+
+
+def _joint(model: Model, state: State, now: float, X: Array) -> JointPosterior:
+    """What is believed of points (m, d) together, and of readings at once."""
+    return joint_beliefs(model, state, X, now, now)

@@ -1,0 +1,112 @@
+"""Limits on what a play brings besides its reward, and when a belief says that they hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core.arrays import Array, finite_number, noise_variance_number
+from tvbandits.core.coercion import shown, text
+
+
+class LimitWarning(UserWarning):
+    """No point is known to satisfy the limits: what is played is a guess."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What an outcome may be: at most, at least, or between two numbers.
+
+    Parameters
+    ----------
+    name : str
+        Of the outcome, by which it is told.
+    at_most, at_least : float, optional
+        One of them, or both; in the unit of the outcome.
+    probability : float
+        With which a point must satisfy it at the time of a play; of all such points, not of all plays.
+    noise_variance : float, optional
+        Of a reading of the outcome (its unit squared); learned where it is not given.
+
+    Raises
+    ------
+    ValueError
+        If there is no bound, the lower one is not below the upper one, or a number cannot be used.
+
+    Examples
+    --------
+    >>> from tvbandits import Limit
+    >>> print(Limit("noise_level", at_most=60).holds([55.0, 61.0]))
+    [ True False]
+    """
+
+    name: str
+    at_most: float | None = None
+    at_least: float | None = None
+    probability: float = 0.95
+    noise_variance: float | None = None
+
+    def __post_init__(self) -> None:
+        text("name", self.name)
+        if not self.name.isidentifier():
+            raise ValueError(f"the name of a limit must be a word, got {shown(self.name)}")
+        for name in ("at_most", "at_least"):
+            if getattr(self, name) is not None:
+                finite_number(name, getattr(self, name))
+        low, high = self.bounds
+        if not low < high or (self.at_most is None and self.at_least is None):
+            raise ValueError(
+                f"a limit needs at_most or at_least, the latter below the former, got {self!r}"
+            )
+        finite_number("probability", self.probability, low=0.5, below=1.0)
+        if self.noise_variance is not None:
+            noise_variance_number("noise_variance", self.noise_variance)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the most that it may be, infinite where there is no bound."""
+        low = -math.inf if self.at_least is None else self.at_least
+        return low, math.inf if self.at_most is None else self.at_most
+
+    def holds(self, values: Array) -> NDArray[np.bool_]:
+        """Which of the values (n,) satisfy it; what was not read (NaN) breaks nothing."""
+        low, high = self.bounds
+        return ~((np.asarray(values) < low) | (np.asarray(values) > high))
+
+    def probability_of(self, mean: Array, deviation: Array, degrees: float) -> Array:
+        """Probability (n,) of it where an outcome has these means and deviations.
+
+        Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
+        """
+        from scipy.special import stdtr  # who only tells needs no scipy
+
+        low, high = self.bounds
+        deviation = np.clip(deviation, 1e-300, 1e300)
+        return np.asarray(
+            stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
+        )
+
+    def probability_after(
+        self, mean: Array, deviation: Array, moves: Array, degrees: float
+    ) -> Array:
+        """Probability (k, m) that a look makes it known to hold where it may.
+
+        Parameters
+        ----------
+        mean, deviation : arrays of shape (m,)
+            Of the outcome there, now.
+        moves : array of shape (k, m)
+            Deviation of that mean after each of k looks, before anybody has looked.
+        degrees : float
+            As for `probability_of`.
+        """
+        from scipy.special import ndtr, stdtrit
+
+        low, high = self.bounds
+        moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
+        left = stdtrit(degrees, self.probability) * np.sqrt(deviation**2 - moves**2)
+        known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
+        return np.asarray(np.maximum(known, 0.0))
