@@ -680,8 +680,8 @@ class Bandit:
         >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
         >>> info = bandit.tell([[0.0], [1.0]], [0.2, 0.5], 1)
         >>> bandit = bandit.with_candidates([[1.0], [2.0]])
-        >>> print(bandit.recommend(), len(bandit.state.rewards))
-        [1.] 2
+        >>> print(bandit.ask(2), len(bandit.state.rewards))
+        [[2.]] 2
         """
         domain, state = self._recipe.domain, self._whole()
         if type(domain) is not Candidates:
