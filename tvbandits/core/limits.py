@@ -75,38 +75,3 @@ class Limit:
         """Which of the values (n,) satisfy it; what was not read (NaN) breaks nothing."""
         low, high = self.bounds
         return ~((np.asarray(values) < low) | (np.asarray(values) > high))
-
-    def probability_of(self, mean: Array, deviation: Array, degrees: float) -> Array:
-        """Probability (n,) of it where an outcome has these means and deviations.
-
-        Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
-        """
-        from scipy.special import stdtr  # who only tells needs no scipy
-
-        low, high = self.bounds
-        deviation = np.clip(deviation, 1e-300, 1e300)
-        return np.asarray(
-            stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
-        )
-
-    def probability_after(
-        self, mean: Array, deviation: Array, moves: Array, degrees: float
-    ) -> Array:
-        """Probability (k, m) that a look makes it known to hold where it may.
-
-        Parameters
-        ----------
-        mean, deviation : arrays of shape (m,)
-            Of the outcome there, now.
-        moves : array of shape (k, m)
-            Deviation of that mean after each of k looks, before anybody has looked.
-        degrees : float
-            As for `probability_of`.
-        """
-        from scipy.special import ndtr, stdtrit
-
-        low, high = self.bounds
-        moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
-        left = stdtrit(degrees, self.probability) * np.sqrt(deviation**2 - moves**2)
-        known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
-        return np.asarray(np.maximum(known, 0.0))
