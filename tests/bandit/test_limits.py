@@ -218,9 +218,13 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         ({"weight": [1.0]}, "no limit on 'weight'; there are limits on load"),
         ({"load": [1.0, 2.0]}, "load must have shape"),
         ({"load": [np.inf]}, "load"),
+        (3.0, "outcomes must be a mapping"),
+        ({2: [1.0]}, "each name of outcomes must be a text"),
     ):
         with pytest.raises(ValueError, match=says):
-            bandit.tell([[0.0]], [0.2], 4, outcomes=outcomes)
+            bandit.tell([[0.0]], [0.2], 4, outcomes=outcomes)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"no limit|outcomes|load"):
+            bandit.correct([[0.0]], outcomes=outcomes)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no limit on 'weight'"):
         bandit.predict(SITES.X, 4, outcome="weight")
     assert bandit.state == before
@@ -234,6 +238,8 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         ([replace(LOAD, name="x0")], (), "as a column is, got x0"),
         ([], SAFE, "safe points are for limits"),
         ([LOAD], [[99.0]], "safe"),
+        ([LOAD], 3, "safe"),
+        (3, (), "limits must be a sequence"),
     ],
 )
 def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, says: str) -> None:

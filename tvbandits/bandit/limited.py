@@ -32,7 +32,7 @@ from tvbandits.bandit.told import Told, ToldReadings, checked_told
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.limits import Limit, LimitWarning
+from tvbandits.core.limits import Limit, LimitWarning, as_outcomes
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -280,16 +280,16 @@ class Outcomes:
 
     def check(self, name: str) -> None:
         """Raise a `ValueError` if there is no limit on such an outcome."""
-        if name not in self._parts:
+        if not isinstance(name, str) or name not in self._parts:
             known = ", ".join(self._parts) or "nothing"
             raise ValueError(f"there is no limit on {shown(name)}; there are limits on {known}")
 
     def told(
-        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
+        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
         """Their states once what was read of the points told is known."""
         known = dict(state.outcomes)
-        for name, values in outcomes.items():
+        for name, values in as_outcomes(outcomes).items():
             self.check(name)
             _, recipe, model = self._parts[name]
             before = known[name]

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, finite_number, noise_variance_number
-from tvbandits.core.coercion import shown, text
+from tvbandits.core.coercion import of_kind, shown, text
 
 
 class LimitWarning(UserWarning):
     """No point is known to satisfy the limits: what is played is a guess."""
+
+
+def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike]:
+    """What else was read, by name; a `ValueError` unless it is a mapping of names, or None."""
+    if outcomes is None:
+        return {}
+    of_kind("outcomes", outcomes, Mapping, "a mapping of names to values, or None")
+    for name in outcomes:
+        of_kind("each name of outcomes", name, str, "a text")
+    return dict(outcomes)
 
 
 @dataclass(frozen=True)
