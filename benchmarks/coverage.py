@@ -13,8 +13,8 @@ random points. It is conditioned on all that the bandit was told, by dense algeb
 
     python -m benchmarks.coverage --unasked --seeds 5
 
-plays what has no expert: `adaptive_gp_ucb` as it is by default (an ensemble of both kinds of models on
-up to 64 candidates, the learned kernel on more) and with `posterior="ensemble"`. The row of a table has
+plays what has no expert: `adaptive_gp_ucb` as it is by default (an ensemble, of both kinds of models on
+up to 96 candidates) and with `posterior="ensemble"`. The row of a table has
 the share of intervals that hold, in brackets the lowest of a seed, and the mean log density; no model is
 fitted by hand.
 """

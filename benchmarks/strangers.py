@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.days import HOURS, day_network
 from benchmarks.harness import clock
-from tvbandits import Candidates, policies
+from tvbandits import Arms, Candidates, policies, rate
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import TableProblem
@@ -181,8 +181,24 @@ UNLIKE = 1e-4 * RBF(0.3)
 noisy = partial(on_corners, noise_variance=CONVERTING * (1.0 - CONVERTING))
 """Of policies that take a result for a mean and noise."""
 
+
+class Counting(Ours):
+    """One that is told a visit as a rate, near what is known of all."""
+
+    def tell(self, rows: Index, y: Array, t: float) -> None:
+        """What came of it."""
+        self.bandit.tell(self.domain.X[rows], rate(y, 1, around=CONVERTING), t)
+
+
+def on_arms(seed: int) -> Player:
+    """`adaptive_gp_ucb` on banners that have a name and nothing else, a visit at a time."""
+    arms = Arms([f"banner {i}" for i in range(BANNERS)])
+    return Counting(policies.adaptive_gp_ucb(arms, seed=seed), arms)
+
+
 DISCOUNTS = (0.99, 0.995, 0.998, 0.999, 0.9995, 1.0)
 VISITED: dict[str, Make] = {
+    "adaptive_gp_ucb on Arms": on_arms,
     "adaptive_gp_ucb": noisy(policies.adaptive_gp_ucb, kernel=None),
     "w_gp_ucb, 0.999": on_corners(policies.w_gp_ucb, kernel=UNLIKE, discount=0.999),
     "adaptive_gp_ucb, 100 at once": on_corners(policies.adaptive_gp_ucb, 100, kernel=None),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ExpertUnavailableError,
         Problem,
     )
-    from tvbandits.core.space import Space
+    from tvbandits.core.space import Arms, Space
     from tvbandits.gp.fitting.online import Every
     from tvbandits.gp.posteriors.exact import Exact
     from tvbandits.gp.posteriors.expense import ExpensiveWarning
@@ -74,7 +74,7 @@ _HOMES = {
         "ExpertUnavailableError",
         "Problem",
     ),
-    "core.space": ("Space",),
+    "core.space": ("Arms", "Space"),
     "gp.fitting.online": ("Every",),
     "gp.posteriors.exact": ("Exact",),
     "gp.posteriors.expense": ("ExpensiveWarning",),
@@ -87,6 +87,7 @@ _PACKAGES = ("bandit", "datasets", "experts", "plots", "policies", "queries")
 
 __all__ = [
     "Answers",
+    "Arms",
     "Bandit",
     "Box",
     "Campaign",

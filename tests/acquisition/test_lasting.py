@@ -140,7 +140,7 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
         assert bandit(**other).recipe.learn is not None
     assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
-    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(2001.0)[:, None])):
+    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(20_001.0)[:, None])):
         made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
 

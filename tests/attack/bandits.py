@@ -31,6 +31,7 @@ from tests.attack.parts import (
     wrappers,
 )
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
+from tests.helpers.players import deciding
 from tvbandits import Bandit, Box, Candidates, Recipe
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
 from tvbandits.acquisition.confidence import Situation
@@ -319,8 +320,9 @@ def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Ge
         # The prior that the dictionary stands for, whatever it leaves out: the very same numbers.
         right, its = dense
         size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
+        decides = deciding(bandit, X, now + 1.0)
         far = (np.abs(mean - right) > 1e-3 * size) | (
-            np.abs(deviation - its) > 1e-3 * unit + 0.1 * its
+            np.abs(decides - its) > 1e-3 * unit + 0.1 * its
         )
         found.append(("dense", right, far))
     if dense is None or recipe.mean == "online":

@@ -10,7 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding
-from tvbandits import Bandit, Box, policies
+from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.bandit.told import calibrated
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -124,3 +124,17 @@ def test_what_another_kernel_has_missed_does_not_count() -> None:
     assert same.state.calibration == bandit.state.calibration
     other = policies.gp_ucb(SITES, RBF(1.0), NOISE).recipe
     assert Bandit.from_state(other, bandit.state).state.calibration == IntervalCalibration()
+
+
+@pytest.mark.parametrize("posterior", ["ensemble", StateSpace()], ids=["ensemble", "fit"])
+def test_a_place_far_from_all_readings_is_shown_wider_than_it_decides(posterior: Any) -> None:
+    line = Candidates(np.linspace(0.0, 30.0, 100)[:, None])
+    bandit = policies.adaptive_gp_ucb(line, None, NOISE, posterior=posterior)
+    for t in range(1, 21):
+        X = line.X[[t % 5]]
+        bandit.tell(X, np.sin(2.0 * X[:, 0] + t / 9.0), t)
+    ratio = bandit.predict(line.X, 21.0)[1] / deciding(bandit, line.X, 21.0)
+    assert ratio[-1] > 1.1
+    assert ratio[-1] >= ratio[2]
+    bandit.ask(21.0)
+    assert 0.5 <= bandit.info.model.coverage <= 1.0

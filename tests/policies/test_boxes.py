@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers.players import deciding
 from tvbandits import Bandit, Box, policies
 from tvbandits.core.box_search import climb
 from tvbandits.datasets import Lifted
@@ -34,7 +35,7 @@ def test_predictions_are_the_dense_ones() -> None:
     told = state.rewards
     Z, Zs = np.column_stack([told.X, told.t]), np.column_stack([X, np.full(20, 27.0)])
     K = kernel(Z) + np.diag(told.variance) / scaling.scale**2
-    mean, deviation = bandit.predict(X, 27.0)
+    (mean, widened), deviation = bandit.predict(X, 27.0), deciding(bandit, X, 27.0)
     centre = bandit._conditioned_for(27.0)[0].info.model.centre
     expected = centre + kernel(Zs, Z) @ np.linalg.solve(K, told.y - centre)
     np.testing.assert_allclose(mean, expected, atol=1e-7 * scaling.scale)
@@ -42,6 +43,8 @@ def test_predictions_are_the_dense_ones() -> None:
         "ij,ji->i", kernel(Zs, Z), np.linalg.solve(K, kernel(Z, Zs))
     )
     np.testing.assert_allclose(deviation, scaling.scale * np.sqrt(variance), rtol=1e-6)
+    # What is stated has doubts about the prior variance besides, which is learned.
+    assert (widened > deviation).all()
 
 
 @pytest.mark.parametrize("name", ["rosenbrock3", "hartmann6"])

@@ -238,7 +238,15 @@ class ThompsonSampling:
     in O(m A) for m inducing points and A candidates. The residual e is drawn for each candidate on its
     own: every f(x) has exactly the posterior's mean and variance, so candidates that the dictionary does
     not reach are still explored, whereas what their neighbours would share of e is left out.
+
+    Parameters
+    ----------
+    lasting : bool
+        A draw deviates from the mean by the lasting share alone, as that of [LX] does: a change that is
+        forgotten at once is not worth a look.
     """
+
+    lasting: bool = False
 
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if samples at all points of the domain are not possible."""
@@ -259,7 +267,7 @@ class ThompsonSampling:
         count = decision.batching.largest if decision.n is None else decision.n
         allowed = Allowed(domain, decision.available, decision.taken)
         batch: list[Array] = []
-        for sample in samples(decision, count, rng):
+        for sample in samples(decision, count, rng, lasting=self.lasting):
             values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
             batch.append(domain.X[domain.best_of(values, rng)])
             if decision.n is not None:
@@ -267,11 +275,15 @@ class ThompsonSampling:
         return np.array(batch), 0
 
 
-def samples(decision: Decision, count: int, rng: np.random.Generator) -> Array:
+def samples(
+    decision: Decision, count: int, rng: np.random.Generator, *, lasting: bool = False
+) -> Array:
     """`count` samples of the reward at all candidates, their deviations stretched, shape (count, A)."""
     view = decision.view
     assert view.surface is not None  # the candidates
     noise = view.posterior.samples(view.surface, count, rng)
+    if lasting:
+        noise = noise * view.posterior.lasting_share
     return np.asarray(view.mean(view.surface.points) + decision.beta * view.scale * noise)
 
 

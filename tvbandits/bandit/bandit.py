@@ -223,8 +223,9 @@ class Bandit:
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
-        A learned kernel that has missed more than it said shows wider deviations (`Calibration`);
-        decisions take them as they are.
+        A learned kernel that has missed more than it said shows wider deviations
+        (`IntervalCalibration`), and where no reading has tested a learned variance, they are Student's
+        (`View.reward`); decisions take them as they are.
 
         Parameters
         ----------

@@ -34,6 +34,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
@@ -64,7 +65,7 @@ class Recipe:
         is learned (`gp.fitting.noise`), at every doubling of the number of rewards up to 256.
     aging : Aging
         Effective noise variance of an old observation.
-    posterior : Exact, Nystrom, StateSpace or ModelEnsemble
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble or IndependentArms
         How the posterior is computed: exactly, on a dictionary of inducing points, for sums of
         space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble of models
         has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
@@ -123,7 +124,9 @@ class Recipe:
     kernel: Any
     noise_variance: float | None
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact | Nystrom | StateSpace | ModelEnsemble = field(default_factory=Exact)
+    posterior: Exact | Nystrom | StateSpace | ModelEnsemble | IndependentArms = field(
+        default_factory=Exact
+    )
     confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)

@@ -275,14 +275,14 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 
 def has_names(X: object) -> bool:
-    """Whether points come with names: a frame, a row of one, a dictionary, or a sequence of these."""
+    """Whether points have names: a frame, a row of one, a dictionary, or several of these or texts."""
     if isinstance(X, Mapping) or _is_frame(X):
         return True
     if is_series(X):
         return all(isinstance(label, str) for label in X.index)
     if not (isinstance(X, list | tuple) and len(X) > 0):
         return False
-    return isinstance(X[0], Mapping) or is_series(X[0])
+    return isinstance(X[0], Mapping | str) or is_series(X[0])
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:

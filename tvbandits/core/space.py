@@ -414,6 +414,58 @@ class Table(Candidates):
         return super().rows_of(np.concatenate(codes) if codes else [])
 
 
+class Arms(Table):
+    """Arms that have a name and nothing else: no two of them resemble each other.
+
+    Inside, a point is a 1 in the arm's own column and 0 in the others. Outside it is a name: `tell`,
+    `predict` and `encode` take names, and `decode` has a column `arm`.
+
+    Parameters
+    ----------
+    names : sequence of str
+        At least two, all different.
+
+    Raises
+    ------
+    ValueError
+        If they are not; the message shows which.
+
+    Examples
+    --------
+    >>> from tvbandits import Arms
+    >>> arms = Arms(["red", "green", "blue"])
+    >>> print(arms.encode(["blue"]), arms.decode([[0.0, 1.0, 0.0]])["arm"].tolist())
+    [[0. 0. 1.]] ['green']
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        arms = Category(tuple(several("arms", names, "names")))
+        super().__init__(Space(arm=arms), [{"arm": name} for name in arms.levels])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the rows."""
+        return self.space.parameters[0].levels  # type: ignore[union-attr]
+
+    def __repr__(self) -> str:
+        return f"Arms({shown(list(self.names))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Arms, (self.names,)
+
+    def __saved__(self) -> dict[str, Any]:
+        return {"names": self.names}
+
+    @classmethod
+    def __restored__(cls, names: Sequence[str]) -> Arms:  # type: ignore[override]
+        return cls(names)
+
+    def encode(self, points: Named | Sequence[str]) -> Array:
+        """Points (n, A) inside from names, or from what `Space.encode` takes."""
+        names = isinstance(points, list | tuple) and any(isinstance(each, str) for each in points)
+        return super().encode([{"arm": each} for each in points] if names else points)  # type: ignore[arg-type]
+
+
 def space_of(domain: Domain) -> Space | None:
     """The space that a domain's points have names in, if there is one.
 

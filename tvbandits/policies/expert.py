@@ -17,17 +17,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
+from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
-from tvbandits.acquisition.rules import LastingBound
+from tvbandits.acquisition.rules import LastingBound, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import space_of
+from tvbandits.core.space import Arms, space_of
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
+from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
@@ -73,6 +75,10 @@ from tvbandits.queries.plans import (
 MOST_CANDIDATES = 20_000
 """Up to so many candidates an ensemble is the default: it holds a hundred features of each."""
 
+ARMS_WIDTH = 0.5
+"""How far draws on arms deviate, in lasting deviations; chosen, among 0.5, 0.7 and 1, on arms that keep
+their rate, walk, or switch."""
+
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 """Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
 from the points that it plays alone; under a narrower prior it may never find out that one is short."""
@@ -92,6 +98,11 @@ def learned_parts(
         rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
         parts = {"learn": rule, "aging": Window(last=BOX_REWARDS)}
         return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
+    if not asks and isinstance(domain, Arms) and _gives_no_fit(kernel, learn, common):
+        width = ARMS_WIDTH if common.confidence is None else common.confidence
+        common = replace(common, confidence=width, posterior=IndependentArms())
+        parts = {"acquisition": ThompsonSampling(lasting=True), "batching": Batching(largest=1)}
+        return domain.space.kernel(), common, parts
     parts = {}
     if _takes_an_ensemble(domain, kernel, learn, common):
         common = replace(common, posterior=ModelEnsemble("both"))
@@ -112,16 +123,21 @@ def learned_parts(
 def _takes_an_ensemble(
     domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
 ) -> bool:
-    """Whether candidates are plain and not too many, and nothing is given that only a fit has.
+    """Whether candidates are plain and not too many, and nothing is given that only a fit has."""
+    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
+    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
+    return small and _gives_no_fit(kernel, learn, common)
+
+
+def _gives_no_fit(kernel: Any | None, learn: Learn | None, common: Common) -> bool:
+    """Whether nothing is given that only a fit has.
 
     That is a kernel to start from, when to learn, a prior mean, a posterior, or a theorem's width.
     """
     given = (kernel, learn, common.posterior)
     if any(each is not None for each in given) or common.mean != "online":
         return False
-    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
-    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
-    return small and isinstance(width_of(common), Fixed)
+    return isinstance(width_of(common), Fixed)
 
 
 def seasonal_ensemble(posterior: Any, season: Season) -> Any:

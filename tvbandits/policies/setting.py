@@ -37,6 +37,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import check_part, of_kind, shown
 from tvbandits.core.protocols import Domain, Expert
+from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.exact import Exact
@@ -47,7 +48,12 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 
 Width: TypeAlias = Confidence | float | str
 Posterior: TypeAlias = (
-    Exact | Nystrom | StateSpace | ModelEnsemble | Literal["exact", "nystrom", "ensemble"]
+    Exact
+    | Nystrom
+    | StateSpace
+    | ModelEnsemble
+    | IndependentArms
+    | Literal["exact", "nystrom", "ensemble"]
 )
 Mean: TypeAlias = float | Literal["online"]
 Season: TypeAlias = float | Literal["find"] | None
@@ -206,7 +212,9 @@ def width_of(common: Common) -> Confidence:
     return as_confidence(DEFAULT_WIDTH if common.confidence is None else common.confidence)
 
 
-def as_posterior(posterior: Posterior) -> Exact | Nystrom | StateSpace | ModelEnsemble:
+def as_posterior(
+    posterior: Posterior,
+) -> Exact | Nystrom | StateSpace | ModelEnsemble | IndependentArms:
     """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
     if isinstance(posterior, str):
         if posterior not in ("exact", "nystrom", "ensemble"):

@@ -182,7 +182,7 @@ class ModelEnsemble:
             recent, search = known.recent, known.search
         for t in np.unique(fresh.Z[:, -1]):
             at = fresh.Z[:, -1] == t
-            rows = _rows(surface, fresh.Z[at])
+            rows = candidate_rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
             recent, search = seasons.observed(
@@ -191,7 +191,7 @@ class ModelEnsemble:
         return EnsemblePosterior(kernel, surface, self, data, recent, now, search)
 
 
-def _rows(surface: CandidateGrid, Z: Array) -> Index:
+def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
     """Which candidates inputs (n, p), that begin with a point, are."""
     X = Z[:, : surface.points.shape[1]]
     rows = [surface.index(x) for x in X]
@@ -202,7 +202,7 @@ def _rows(surface: CandidateGrid, Z: Array) -> Index:
 
 def _timed(surface: CandidateGrid, data: Data) -> seasons.TimedReadings:
     """Observations of candidates with their times."""
-    rows = _rows(surface, data.Z)
+    rows = candidate_rows(surface, data.Z)
     return seasons.TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
@@ -343,7 +343,7 @@ class EnsemblePosterior:
         believed = self.beliefs(about, beta, noise_variance)
         if len(points) == len(believed):
             return believed
-        return believed.take(_rows(self.surface, points))
+        return believed.take(candidate_rows(self.surface, points))
 
     @property
     def products(self) -> Array:
@@ -368,7 +368,7 @@ class EnsemblePosterior:
         mean, variance = self.on_surface()
         reach, left = self._reach(Z[:, : self.surface.points.shape[1]])
         if reach is None:
-            rows = _rows(self.surface, Z)
+            rows = candidate_rows(self.surface, Z)
             return mean[rows], variance[rows]
         everyone = range(len(mean))
         covariance = self._now.among(everyone, everyone)
@@ -380,12 +380,17 @@ class EnsemblePosterior:
         d = self.surface.points.shape[1]
         (one, _), (other, _) = self._reach(Z1[:, :d]), self._reach(Z2[:, :d])
         if one is None and other is None:
-            among = _rows(self.surface, Z1).tolist(), _rows(self.surface, Z2).tolist()
+            among = (
+                candidate_rows(self.surface, Z1).tolist(),
+                candidate_rows(self.surface, Z2).tolist(),
+            )
             return self._now.among(*among)
         everyone = range(len(self.surface.points))
         covariance = self._now.among(everyone, everyone)
-        left = covariance[_rows(self.surface, Z1)] if one is None else one @ covariance
-        return np.asarray(left[:, _rows(self.surface, Z2)] if other is None else left @ other.T)
+        left = covariance[candidate_rows(self.surface, Z1)] if one is None else one @ covariance
+        return np.asarray(
+            left[:, candidate_rows(self.surface, Z2)] if other is None else left @ other.T
+        )
 
     def shrunk(
         self,
@@ -396,7 +401,7 @@ class EnsemblePosterior:
         """The same with more readings of candidates `Z` (k, p), their values unknown."""
         readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
         readings, _ = Groups.of(Z).merge(readings)
-        rows = _rows(self.surface, readings.Z)
+        rows = candidate_rows(self.surface, readings.Z)
         spread = np.zeros(len(self.surface.points))
         spread[rows] = readings.variance
         known = replace(self._now, noise_variance=spread).after(*rows.tolist())

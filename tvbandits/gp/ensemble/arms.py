@@ -1,0 +1,414 @@
+"""Arms that share a level and nothing else: scalar filters side by side, weighted by their evidence.
+
+The small sister of `ModelEnsemble`: a step costs a few operations on arrays of models x arms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.ensemble.rule import candidate_rows
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.protocol import FAINT, Posterior
+
+SCALES = 10.0 ** np.arange(2.0, 5.0, 0.5)
+"""Steps in which a difference between arms is forgotten, up to 1/e."""
+
+SMALLEST = -6
+"""The smallest variance of a difference is 4 to this power of the noise variance."""
+
+FIRST = 16
+"""From so many first readings the noise variance and the step are taken that the models are made for."""
+
+KEPT = 16
+"""So many past filters are kept: a late reading goes back to the one before its time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArmFilters:
+    """M models of y = level + difference of the arm + noise, filtered up to one time.
+
+    A difference is an Ornstein-Uhlenbeck process of its own at every arm. The level is the same for all
+    and always, with a flat prior: each filter follows what it would say at level 0, and how much of a
+    level it would explain (`share`), so that level and evidence are exact sums.
+
+    Attributes
+    ----------
+    time : float
+    signal, scale : arrays of shape (M,)
+        Variance and time scale of the differences.
+    mean, share, variance : arrays of shape (M, A)
+    precision, product : arrays of shape (M,)
+        Of the level: it is product / precision, with the variance 1 / precision.
+    evidence : array of shape (M,)
+        Log density of what was read at level 0, and the log prior weight.
+    """
+
+    time: float
+    signal: Array
+    scale: Array
+    mean: Array
+    share: Array
+    variance: Array
+    precision: Array
+    product: Array
+    evidence: Array
+
+    @classmethod
+    def of(cls, arms: int, noise: float, largest: int, step: float) -> ArmFilters:
+        """Before any reading: all time scales with variances of 4^SMALLEST to 4^largest of the noise.
+
+        A model's prior weight is proportional to 1 / deviation and to the root of its time scale: that
+        arms hardly differ, and hardly change, is believed until readings say otherwise.
+        """
+        powers = 4.0 ** np.arange(SMALLEST, largest + 1)
+        signal, scale = (each.ravel() for each in np.meshgrid(noise * powers, step * SCALES))
+        none = np.zeros((len(signal), arms))
+        prior = 0.5 * np.log(scale / step) - 0.5 * np.log(signal / noise)
+        variance = np.repeat(signal[:, None], arms, axis=1)
+        zero = np.zeros(len(signal))
+        return cls(-math.inf, signal, scale, none, none, variance, zero, zero, prior)
+
+    def moved(self, t: float) -> ArmFilters:
+        """At a later time."""
+        if not self.time < t:
+            return self
+        if not math.isfinite(self.time):
+            return replace(self, time=t)
+        kept = np.exp((self.time - t) / self.scale)[:, None]
+        fresh = self.signal[:, None] * (1.0 - kept**2)
+        return replace(
+            self,
+            time=t,
+            mean=kept * self.mean,
+            share=kept * self.share,
+            variance=kept**2 * self.variance + fresh,
+        )
+
+    def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
+        """With readings (n,) of some arms at a time that is not before that of the filters."""
+        now = self.moved(t)
+        total = np.bincount(rows, 1.0 / noise, now.mean.shape[1])
+        arms = np.flatnonzero(total)
+        # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
+        value = np.bincount(rows, y / noise, len(total))[arms] / total[arms]
+        off, unexplained = value - now.mean[:, arms], 1.0 - now.share[:, arms]
+        spread = now.variance[:, arms] + 1.0 / total[arms]
+        gain = now.variance[:, arms] / spread
+        mean, share, variance = now.mean.copy(), now.share.copy(), now.variance.copy()
+        mean[:, arms] += gain * off
+        share[:, arms] += gain * unexplained
+        variance[:, arms] *= 1.0 - gain
+        return replace(
+            now,
+            mean=mean,
+            share=share,
+            variance=variance,
+            precision=now.precision + (unexplained**2 / spread).sum(axis=1),
+            product=now.product + (unexplained * off / spread).sum(axis=1),
+            evidence=now.evidence - 0.5 * (np.log(spread) + off**2 / spread).sum(axis=1),
+        )
+
+    @cached_property
+    def weights(self) -> Array:
+        """Of the models, (M,), of sum 1; the level is integrated out."""
+        log = self.evidence + 0.5 * (self.product**2 / self.precision - np.log(self.precision))
+        weights = np.exp(log - log.max())
+        return np.asarray(weights / weights.sum())
+
+    @cached_property
+    def means(self) -> Array:
+        """Of the rewards under each model, (M, A)."""
+        return self.mean + (1.0 - self.share) * (self.product / self.precision)[:, None]
+
+    @cached_property
+    def level_variances(self) -> Array:
+        """What the doubt about the level adds to the variances, (M, A)."""
+        return np.asarray((1.0 - self.share) ** 2 / self.precision[:, None])
+
+    def covariance(self, kept: Array | float = 1.0) -> Array:
+        """Between the arms (A, A), over all models; `kept` (M,) of the differences to another time."""
+        weights, unexplained = self.weights, 1.0 - self.share
+        apart = self.means - weights @ self.means
+        shared = (unexplained * (weights / self.precision)[:, None]).T @ unexplained
+        shared += (apart * weights[:, None]).T @ apart
+        return shared + np.diag((weights * kept) @ self.variance)
+
+    def lasting(self, noise: float, step: float) -> Array:
+        """Variances (A,) of what rewards of every later step would tell about the next reward.
+
+        Steps later, the difference f' = k f + sqrt(q) e is read with some noise v. These readings say as
+        much about f as one of the precision J = k^2 a / (1 + q a) with a = J + 1/v.
+        """
+        kept2, g = np.exp(-2.0 * step / self.scale), 1.0 / noise
+        fresh = self.signal * (1.0 - kept2)
+        b = 1.0 + fresh * g - kept2
+        J = 2.0 * kept2 * g / (b + np.sqrt(b**2 + 4.0 * fresh * kept2 * g))
+        told = self.variance**2 / (self.variance + 1.0 / J[:, None])
+        return np.asarray(self.weights @ (told + self.level_variances))
+
+
+@dataclass(frozen=True)
+class IndependentArms:
+    """The rule: arms that resemble each other not at all, with differences of learned size and pace.
+
+    Examples
+    --------
+    >>> from tvbandits import Arms, policies
+    >>> arms = Arms(["red", "green", "blue"])
+    >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01)
+    >>> for t in range(1, 41):
+    ...     name = arms.decode(bandit.ask(t))["arm"].tolist()
+    ...     info = bandit.tell(name, [float(name == ["green"])], t)
+    >>> print(arms.decode(bandit.recommend())["arm"].tolist())
+    ['green']
+    """
+
+    self_learning: ClassVar[bool] = True
+    fixed_features: ClassVar[bool] = False
+    joint_draws: ClassVar[bool] = False
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: CandidateGrid | None = None,
+        now: float = 0.0,
+        previous: Posterior | None = None,
+        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
+        noise_variance: float = 0.0,  # noqa: ARG002 - readings say it of themselves
+    ) -> ArmsPosterior | ExactPosterior:
+        """Condition on `data`, of which `previous` has observed the first or some.
+
+        `kernel` is what arms share before the first reading; the rest is as `ModelEnsemble.condition`.
+        """
+        if surface is None:
+            raise ValueError("arms are candidates: there are none")
+        if len(data) and (np.diff(data.Z[:, -1]) < 0).any():
+            order = np.argsort(data.Z[:, -1], kind="stable")
+            data = Data(data.Z[order], data.Y[order], data.variance[order])
+        if len(data) == 0 or now < data.Z[0, -1]:
+            none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
+            return Factored().condition(kernel, none, surface=surface, now=now)
+        made_for = _made_for(data)
+        past: tuple[ArmFilters, ...] = ()
+        if isinstance(previous, ArmsPosterior) and previous.made_for == made_for:
+            fresh = data.beyond(previous.data)
+            if fresh is not None:
+                first = float(fresh.Z[:, -1].min(initial=math.inf))
+                past = tuple(each for each in previous.past if each.time < first)
+        if not past:
+            past = (ArmFilters.of(len(surface.points), *made_for),)
+        start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
+        times, rest = data.Z[start:, -1], data.rows(start)
+        rows = candidate_rows(surface, rest.Z) if len(rest) else np.empty(0, np.int64)
+        for t in np.unique(times):
+            at = times == t
+            past += (past[-1].observed(float(t), rows[at], rest.Y[at, 0], rest.variance[at]),)
+            past = past[-KEPT:]
+        if now < past[-1].time:  # a look at the past, without what was read later
+            before = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
+            looked = self.condition(kernel, before, surface=surface, now=now)
+            assert isinstance(looked, ArmsPosterior)  # it has a reading
+            return replace(looked, data=data, past=past, made_for=made_for)
+        return ArmsPosterior(kernel, surface, data, now, made_for, past, past[-1].moved(now))
+
+
+def _made_for(data: Data) -> tuple[float, int, float]:
+    """Noise variance, power of the largest difference, and step that models are made for."""
+    noise = float(np.median(data.variance[:FIRST]))
+    spread = float(np.ptp(data.Y[:, 0])) ** 2
+    largest = 0 if spread <= noise else math.ceil(math.log(spread / noise, 4.0))
+    gaps = np.diff(np.unique(data.Z[:, -1])[: FIRST + 1])
+    return noise, largest, float(np.median(gaps)) if len(gaps) else 1.0
+
+
+@dataclass(frozen=True)
+class ArmsPosterior:
+    """What the filters say at one time: a `Posterior` of `gp.posteriors.protocol`.
+
+    Means have one column, variances are in the unit of reward squared.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    surface : CandidateGrid
+    data : Data
+        All that was read, in order of time.
+    now : float
+        The time that it speaks about.
+    made_for : tuple
+        Noise variance, power of the largest difference and step of the models.
+    past : tuple of ArmFilters
+        After each of the latest times.
+    filters : ArmFilters
+        At the time `now`.
+    fantasy : JointPosterior or None
+        About that time, if some points more had been observed.
+    """
+
+    kernel: Any
+    surface: CandidateGrid
+    data: Data
+    now: float
+    made_for: tuple[float, int, float]
+    past: tuple[ArmFilters, ...] = field(repr=False, compare=False)
+    filters: ArmFilters = field(repr=False, compare=False)
+    fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
+
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
+    continued: ClassVar[None] = None
+    jitter: ClassVar[float] = 0.0
+    condition_number: ClassVar[float] = 1.0
+    log_det_ratio: ClassVar[float] = math.nan
+    nugget: ClassVar[float] = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but a fantasy."""
+        names = ("kernel", "surface", "data", "now", "made_for", "past", "filters")
+        return {name: self.__dict__[name] for name in names} | {"fantasy": None}
+
+    @property
+    def size(self) -> int:
+        """Number of readings."""
+        return len(self.data)
+
+    @cached_property
+    def mean(self) -> Array:
+        """Of the rewards (A,)."""
+        return np.asarray(self.filters.weights @ self.filters.means)
+
+    @cached_property
+    def variance(self) -> Array:
+        """Of the rewards (A,), with what the models disagree about."""
+        if self.fantasy is not None:
+            return self.fantasy.deviation**2
+        filters = self.filters
+        each = filters.variance + filters.level_variances + (filters.means - self.mean) ** 2
+        return np.asarray(filters.weights @ each)
+
+    @property
+    def products(self) -> Array:
+        """Not a number (1, 1): the mean is not linear in the values."""
+        return np.full((1, 1), np.nan)
+
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """The level, and the deviation of the differences."""
+        filters, weights = self.filters, self.filters.weights
+        level = float(weights @ (filters.product / filters.precision))
+        return {"centre": level, "scale": math.sqrt(float(weights @ filters.signal))}
+
+    def prior_covariance(self, Z: Array) -> Array:
+        """Of the differences, over all models."""
+        filters, rows = self.filters, candidate_rows(self.surface, Z)
+        lags = np.abs(Z[:, -1, None] - Z[:, -1])
+        part = filters.weights * filters.signal
+        across = np.tensordot(part, np.exp(-lags / filters.scale[:, None, None]), axes=1)
+        return np.asarray(across * (rows[:, None] == rows))
+
+    @cached_property
+    def lasting_share(self) -> Array:
+        """Share (A,) of the deviations that rewards of later steps would tell."""
+        noise, _, step = self.made_for
+        own = self.filters.weights @ (self.filters.variance + self.filters.level_variances)
+        return np.sqrt(self.filters.lasting(noise, step) / own)
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, 1) and variances (A,) of the arms."""
+        return self.mean[:, None], self.variance
+
+    def means_on_surface(self) -> Array:
+        """Means (A, 1) of `on_surface`."""
+        return self.mean[:, None]
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, 1) and variances (n,) of arms [x, t]; of another point nothing is known."""
+        rows = candidate_rows(self.surface, Z)
+        return self.mean[rows, None], self.variance[rows]
+
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""
+        filters = self.filters
+        weights = np.sqrt(filters.weights)[:, None]
+        level = weights * (1.0 - filters.share) / np.sqrt(filters.precision)[:, None]
+        apart = weights * (filters.means - self.mean)
+        own = np.sqrt(filters.weights @ filters.variance)
+        shape = count, len(weights)
+        drawn = own * rng.standard_normal((count, len(own)))
+        return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
+
+    def beliefs(self, about: float, beta: float, noise: Array | float) -> JointPosterior:
+        """About the arms now, and what readings of the time `about` would change."""
+        then = next((each for each in reversed(self.past) if each.time <= about), self.past[0])
+        then = then.moved(about)
+        across = then.covariance(np.exp(-abs(self.now - about) / then.scale))
+        among = then.covariance()
+        return JointPosterior(
+            self.mean, np.sqrt(self.variance), beta, noise,
+            reach=lambda rows: across[list(rows)],
+            among=lambda rows, others: among[np.ix_(list(rows), list(others))],
+            present=np.diagonal(among),
+        )  # fmt: skip
+
+    def lookahead(
+        self, points: Array, about: float, beta: float, noise_variance: float
+    ) -> JointPosterior:
+        """About arms (n, d) now, and what answers of the time `about` would change."""
+        rows = candidate_rows(self.surface, points)
+        return self.beliefs(about, beta, noise_variance).take(rows)
+
+    @cached_property
+    def _joint(self) -> Array:
+        return self.filters.covariance()
+
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (n1, n2) of arms [x, t], all at the time `now`."""
+        one, other = candidate_rows(self.surface, Z1), candidate_rows(self.surface, Z2)
+        return self._joint[np.ix_(one, other)]
+
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> ArmsPosterior:
+        """The same with more readings of arms `Z` (k, p), their values unknown."""
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise))
+        readings, _ = Groups.of(Z).merge(readings)
+        rows = candidate_rows(self.surface, readings.Z)
+        spread = np.ones(len(self.mean))
+        spread[rows] = readings.variance
+        known = self.beliefs(self.now, 1.0, spread) if self.fantasy is None else self.fantasy
+        known = replace(known, noise_variance=spread).after(*rows.tolist())
+        return replace(self, fantasy=known)
+
+    def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+        """With what noise (n,) values seen some ages ago speak about the time `now`."""
+        filters = self.filters
+        part = filters.weights * filters.signal
+        total = part.sum()
+        r2 = (np.exp(-np.asarray(ages)[:, None] / filters.scale) @ part / total) ** 2
+        with np.errstate(divide="ignore", over="ignore"):
+            found = (total * (1.0 - r2) + noise) / r2
+        return np.asarray(np.where(found <= FAINT * (total + noise), found, np.inf))
+
+    def expansion(self, worst: float) -> None:
+        """None: it is no sum of kernel rows."""
+
+    def effective_dimension(self) -> float:
+        """Not a number, as `log_det_ratio`."""
+        return math.nan
