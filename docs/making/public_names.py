@@ -23,7 +23,12 @@ def public_modules() -> dict[str, ModuleType]:
     for info in pkgutil.walk_packages(package.__path__, "tvbandits."):
         if any(part.startswith("_") for part in info.name.split(".")):
             continue
-        module = importlib.import_module(info.name)
+        try:
+            module = importlib.import_module(info.name)
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").startswith("tvbandits"):
+                raise
+            continue  # its extra is not installed
         if getattr(module, "__all__", None):
             found[info.name] = module
     return found

@@ -26,6 +26,7 @@ ROOMS = """
 
 INSIDE = frozenset(
     """
+    forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
     acquisition.batch_rules.BatchStep acquisition.batch_rules.FixedSize
     acquisition.batch_rules.LocalShares acquisition.confidence.Situation experts.Calibration
     experts.Doubt experts.Finding experts.Outcome experts.Report experts.Spent

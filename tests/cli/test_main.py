@@ -304,10 +304,11 @@ def test_lists(command: Command) -> None:
 def test_lists_tell_the_parameters(command: Command) -> None:
     policies = dict(zip(POLICIES, command("policies").out.splitlines(), strict=True))
     assert policies["sw-gp-ucb"].endswith(
-        "  window, confidence=2.0, posterior=exact, mean=online, minimise=false"
+        "  noise_variance, window, confidence=2.0, posterior=exact, mean=online, minimise=false"
     )
     assert policies["bkb"].endswith(
-        "  oversampling=2.0, keep=true, confidence=2.0, posterior, mean=online, minimise=false"
+        "  noise_variance, oversampling=2.0, keep=true, confidence=2.0, posterior, mean=online, "
+        "minimise=false"
     )
     assert policies["uniform"].endswith("  minimise=false")
     starts = {line.index("confidence=") for line in policies.values() if "confidence=" in line}

@@ -356,7 +356,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"policies": ["nope"]}, 'unknown policy "nope"; there are: uniform, gp-ucb, '),
         (
             {"policies": ["ui-gp-ucb:x=1"]},
-            '"ui-gp-ucb:x=1": unknown parameter "x"; its parameters: rate, growth',
+            '"ui-gp-ucb:x=1": unknown parameter "x"; its parameters: noise_variance, rate, growth',
         ),
         (
             {"policies": ["gp-ucb", "uniform:x=1"]},

@@ -139,6 +139,7 @@ class Model:
         view = self._view(state, now)
         learned = {"centre": view.centre, "scale": view.scale, "widening": view.widening}
         learned["coverage"] = state.calibration.coverage
+        gain = posterior.log_det_ratio / 2
         about: ModelInfo = replace(state.info.model, **(learned | dict(posterior.learned)))
         info = replace(
             state.info,
@@ -146,7 +147,7 @@ class Model:
                 in_use,
                 seen - in_use,
                 effective_size,
-                information_gain=posterior.log_det_ratio / 2,
+                information_gain=math.nan if math.isnan(gain) else gain,  # one NaN equals itself
                 jitter=posterior.jitter,
                 condition=posterior.condition_number,
                 dictionary_size=posterior.dictionary_size,
