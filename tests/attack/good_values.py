@@ -287,7 +287,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,
-    "tvbandits.Bandit.with_limits.limits": lambda: [Limit("load", at_most=1.0)],
     "tvbandits.Limit.name": lambda: "load",
     **{
         f"tvbandits.{kind}.{verb}.X": lambda: asking().state.rewards.X[:1]
