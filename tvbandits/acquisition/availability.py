@@ -88,7 +88,8 @@ def available(
         neither says what the context is.
     """
     chooses = isinstance(domain, Candidates) and bool(domain.context) and not any_context
-    if among is None and context is None and not chooses:
+    retires = isinstance(domain, Candidates) and bool(domain.retired)
+    if among is None and context is None and not chooses and not retires:
         return None
     if not isinstance(domain, Candidates):
         if context is not None:
@@ -104,6 +105,7 @@ def available(
         in_context = np.zeros(len(domain), dtype=bool)
         in_context[domain.rows_of(context)] = True
         mask = mask & in_context
+    mask[list(domain.retired)] = False
     if not mask.any():
         where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
         raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")

@@ -39,6 +39,7 @@ from tvbandits.bandit.told import (
     values_and_variance,
 )
 from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
@@ -654,6 +655,42 @@ class Bandit:
         )
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
+
+    @in_turn
+    def with_candidates(self, X: ArrayLike) -> Bandit:
+        """A bandit that goes on with other candidates: some are added, some are retired.
+
+        What was told of retired ones still tells about the others, and readings of those that are out
+        are welcome; what is added is as if it had been there from the start. Kernel, unit and pace stay
+        as they were learned. This bandit stays as it is; both have the expert.
+
+        Parameters
+        ----------
+        X : array of shape (A, d)
+            What may be played from now on; `among=` goes by its rows.
+
+        Raises
+        ------
+        ValueError
+            If the domain is not made of candidates without names, or these are no such candidates.
+
+        Examples
+        --------
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+        >>> info = bandit.tell([[0.0], [1.0]], [0.2, 0.5], 1)
+        >>> bandit = bandit.with_candidates([[1.0], [2.0]])
+        >>> print(bandit.ask(2), len(bandit.state.rewards))
+        [[2.]] 2
+        """
+        domain, state = self._recipe.domain, self._whole()
+        if type(domain) is not Candidates:
+            raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
+        offered = Candidates(as_points(X, domain.dimension), domain.context)
+        known = np.concatenate([state.visited, state.pending.X, state.answers.X])
+        recipe = replace(self._recipe, domain=offered.with_retired(known))
+        return Bandit.from_state(recipe, state)
 
     @in_turn
     def drop(self, X: ArrayLike) -> None:

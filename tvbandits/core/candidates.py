@@ -33,6 +33,8 @@ class Candidates:
         The candidates: at least one, no two of them equal. A read-only copy is kept.
     context : sequence of int, optional
         Columns that are given by the world when a point is to be chosen, not chosen with it.
+    retired : sequence of int, optional
+        Rows that are not played any more; what was read there still tells about the others.
 
     Raises
     ------
@@ -50,6 +52,7 @@ class Candidates:
 
     X: Array
     context: Sequence[int] = ()
+    retired: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         X = as_points(self.X, name="candidates") + 0.0  # turns -0.0 into 0.0: equal sets hash alike
@@ -65,7 +68,10 @@ class Candidates:
             )
         X.setflags(write=False)
         object.__setattr__(self, "X", X)
-        object.__setattr__(self, "context", _as_context(self.context, X.shape[1]))
+        context = _as_numbers("context", self.context, X.shape[1], "column", "to choose")
+        object.__setattr__(self, "context", context)
+        retired = _as_numbers("retired", self.retired, len(X), "row", "to play")
+        object.__setattr__(self, "retired", retired)
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
@@ -96,7 +102,8 @@ class Candidates:
 
     def __repr__(self) -> str:
         context = f", context={list(self.context)}" if self.context else ""
-        return f"Candidates({len(self)} points, d={self.dimension}{context})"
+        retired = f", {len(self.retired)} of them retired" if self.retired else ""
+        return f"Candidates({len(self)} points, d={self.dimension}{context}{retired})"
 
     def __len__(self) -> int:
         return len(self.X)
@@ -104,13 +111,18 @@ class Candidates:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
-        return self.context == other.context and np.array_equal(self.X, other.X)
+        same = self.context == other.context and self.retired == other.retired
+        return same and np.array_equal(self.X, other.X)
 
     def __hash__(self) -> int:
-        return hash((self.X.shape, self.X.tobytes(), self.context))
+        return hash((self.X.shape, self.X.tobytes(), self.context, self.retired))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Candidates, (self.X, self.context)  # the search tree is rebuilt where it is needed
+        return Candidates, (
+            self.X,
+            self.context,
+            self.retired,
+        )  # the search tree is rebuilt where it is needed
 
     @cached_property
     def _extent(self) -> Array:
@@ -152,6 +164,13 @@ class Candidates:
                 f"the nearest candidate is {self.X[nearest[row]].tolist()}"
             )
         return np.asarray(nearest, dtype=np.int64)
+
+    def with_retired(self, X: Array) -> Candidates:
+        """These candidates, and behind them those of `X` (n, d) that are none, each once, as retired."""
+        apart, _ = self._tree.query(X / self._extent, p=np.inf)
+        gone = np.unique(X[np.asarray(apart) > TOLERANCE], axis=0)
+        rows = range(len(self), len(self) + len(gone))
+        return Candidates(np.concatenate([self.X, gone]), self.context, (*self.retired, *rows))
 
     def rows_of(self, context: ArrayLike) -> Index:
         """Rows of the candidates of a context, in their order, shape (m,) with m >= 1.
@@ -215,23 +234,19 @@ def _counts(points_per_axis: object) -> NDArray[Any]:
         return np.empty((0, 0))
 
 
-def _as_context(context: object, dimension: int) -> tuple[int, ...]:
-    """Different columns out of `dimension`, not all of them."""
-    several = isinstance(context, Sequence) or (
-        isinstance(context, np.ndarray) and context.ndim > 0
-    )
-    columns: tuple[Any, ...] = tuple(context) if several else (context,)  # type: ignore[arg-type]
-    for column in columns:
-        whole = isinstance(column, int | np.integer) and not isinstance(
-            column, bool | np.timedelta64
-        )
-        if not whole or not 0 <= column < dimension:
+def _as_numbers(name: str, given: object, count: int, kind: str, purpose: str) -> tuple[int, ...]:
+    """Different columns or rows out of `count`, not all of them."""
+    several = isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim > 0)
+    parts: tuple[Any, ...] = tuple(given) if several else (given,)  # type: ignore[arg-type]
+    for part in parts:
+        whole = isinstance(part, int | np.integer) and not isinstance(part, bool | np.timedelta64)
+        if not whole or not 0 <= part < count:
             raise ValueError(
-                f"context must be column numbers from 0 to {dimension - 1}, got {shown(column)}"
+                f"{name} must be {kind} numbers from 0 to {count - 1}, got {shown(part)}"
             )
-    numbers = tuple(map(int, columns))
+    numbers = tuple(map(int, parts))
     if len(set(numbers)) < len(numbers):
-        raise ValueError(f"context must be different columns, got {list(numbers)}")
-    if len(numbers) == dimension:
-        raise ValueError(f"context must leave a column to choose, got all {dimension} of them")
+        raise ValueError(f"{name} must be different {kind}s, got {list(numbers)}")
+    if len(numbers) == count:
+        raise ValueError(f"{name} must leave a {kind} {purpose}, got all {count} of them")
     return numbers

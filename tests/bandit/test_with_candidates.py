@@ -1,0 +1,104 @@
+"""Arms that come and go: what is added was there from the start, what is retired still informs."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Box, Candidates, NothingAvailableError, load, policies
+
+OLD = np.array([[0.0], [1.0], [2.5], [4.0], [7.0]])
+NEW = np.array([[1.0], [9.0], [4.0], [5.5]])
+UNION = np.array([[1.0], [9.0], [4.0], [5.5], [0.0], [2.5], [7.0]])
+RETIRED = (4, 5, 6)
+
+MAKERS: dict[str, Any] = {
+    "gp_ucb": lambda domain: policies.gp_ucb(domain, RBF(2.0), 0.05),
+    "w_gp_ucb": lambda domain: policies.w_gp_ucb(domain, RBF(2.0), 0.05, discount=0.9),
+    "tv_gp_ucb": lambda domain: policies.tv_gp_ucb(domain, RBF(2.0), 0.05, epsilon=0.1),
+    "fit": lambda domain: policies.adaptive_gp_ucb(domain, RBF(2.0), 0.05),
+    "ensemble": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05),
+}
+
+
+def taught(bandit: Any, t: int) -> Any:
+    """Six readings, each point of the old ones at least once."""
+    rng = np.random.default_rng(0)
+    for step in range(1, t + 1):
+        X = OLD[[step % 5]]
+        bandit.tell(X, np.sin(X[:, 0]) + 0.2 * rng.standard_normal(1), step)
+    return bandit
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+def test_what_is_added_was_there_from_the_start(make: Any) -> None:
+    other = taught(make(Candidates(OLD)), 6).with_candidates(NEW)
+    always = taught(make(Candidates(UNION, retired=RETIRED)), 6)
+    assert other.recipe.domain == always.recipe.domain
+    for mine, its in zip(other.predict(UNION, 8), always.predict(UNION, 8), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-8, atol=1e-8)
+    for t in range(7, 11):
+        X = other.ask(t)
+        np.testing.assert_array_equal(X, always.ask(t))
+        assert X[0] in NEW
+        for each in (other, always):
+            each.tell(X, np.cos(X[:, 0]), t)
+
+
+def test_a_reading_of_a_retired_arm_that_is_out_is_welcome() -> None:
+    bandit = taught(MAKERS["gp_ucb"](Candidates(OLD)), 6)
+    bandit.tell(OLD[[3]], [5.0], 7)
+    X = bandit.ask(8, among=[4])
+    went = bandit.with_candidates(NEW)
+    np.testing.assert_array_equal(went.pending, X)
+    mean, _ = went.predict([[5.5]])
+    went.tell(X, [9.0], 8)
+    assert went.predict([[5.5]])[0] > mean
+    assert len(bandit.state.rewards) == 7  # the one before stays as it was
+
+
+def test_arms_that_come_back_may_be_played_again(tmp_path: Path) -> None:
+    bandit = taught(MAKERS["gp_ucb"](Candidates(OLD)), 6)
+    back = bandit.with_candidates(NEW).with_candidates(OLD)
+    assert back.recipe.domain == Candidates(OLD)
+    for mine, its in zip(back.predict(OLD), bandit.predict(OLD), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-12)
+    went = bandit.with_candidates(NEW)
+    assert pickle.loads(pickle.dumps(went.recipe.domain)) == went.recipe.domain
+    went.save(tmp_path / "kept")
+    again: Any = load(tmp_path / "kept")
+    assert again.recipe.domain.retired == RETIRED
+    np.testing.assert_array_equal(again.ask(7), went.ask(7))
+
+
+def test_only_what_is_offered_is_played_recommended_and_shared() -> None:
+    went = taught(MAKERS["gp_ucb"](Candidates(OLD)), 6).with_candidates(NEW)
+    assert went.recommend()[0] in NEW
+    assert set(went.ask(7, n=50)[:, 0]) <= set(NEW[:, 0])
+    assert sorted(went.ask(8, n=4)[:, 0]) == sorted(NEW[:, 0])
+    np.testing.assert_array_equal(went.ask(9, among=[1]), NEW[[1]])
+    with pytest.raises(NothingAvailableError, match="none of the 7 candidates is available"):
+        went.ask(9, among=[5])
+
+
+def test_what_is_wrong_is_named() -> None:
+    bandit = taught(MAKERS["gp_ucb"](Candidates(OLD)), 2)
+    with pytest.raises(ValueError, match="candidates must differ"):
+        bandit.with_candidates([[1.0], [1.0]])
+    with pytest.raises(ValueError, match=r"X must have shape \(n, 1\)"):
+        bandit.with_candidates([[1.0, 2.0]])
+    on_box = policies.gp_ucb(Box([(0, 1)]), RBF(0.3), 0.05)
+    with pytest.raises(ValueError, match="with_candidates needs a domain of Candidates, got Box"):
+        on_box.with_candidates([[0.5]])
+    for retired, said in (
+        ([5], "retired must be row numbers from 0 to 4, got 5"),
+        ([1, 1], "retired must be different rows"),
+        (range(5), "retired must leave a row to play, got all 5"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Candidates(OLD, retired=retired)  # type: ignore[arg-type]
