@@ -287,6 +287,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,
+    "tvbandits.Limit.name": lambda: "load",
     **{
         f"tvbandits.{kind}.{verb}.X": lambda: asking().state.rewards.X[:1]
         for kind in ("Bandit", "Campaign")
@@ -326,6 +327,7 @@ TOGETHER: dict[str, Mapping[str, Any]] = {
     "forgetting.aging.Window": {"last": 5},
     "experts.CachedLogExpert.from_sql": {"points": ["x0", "x1"]},
     "tvbandits.Space": {"a": (0.0, 1.0)},
+    "tvbandits.Limit": {"at_most": 1.0},
     "datasets.fetch_ozone": {"base_url": "http://127.0.0.1:9/"},
     "datasets.abalone": {"files": at("abalone.csv")()},
     "datasets.california": {"files": at("california.csv")()},

@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.oracles.limits import plain_trajectory
 from tvbandits import Bandit, Box, Candidates, Limit, LimitWarning, Recipe, load, policies
 from tvbandits.acquisition.availability import NothingAvailableError
+from tvbandits.bandit.limited import probability_after, probability_of
 from tvbandits.gp.posteriors.state_space import StateSpace
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
@@ -93,7 +94,7 @@ def test_probabilities_are_students(low: float | None, high: float | None) -> No
     mean, deviation = np.array([0.3, -2.0]), np.array([0.5, 1e-9])
     ends = [np.inf if high is None else high, -np.inf if low is None else low]
     above, below = (stats.t(7).cdf((end - mean) / deviation) for end in ends)
-    assert limit.probability_of(mean, deviation, 7.0) == pytest.approx(above - below)
+    assert probability_of(limit, mean, deviation, 7.0) == pytest.approx(above - below)
 
 
 def test_the_chance_to_open_is_that_of_readings_drawn() -> None:
@@ -101,8 +102,10 @@ def test_the_chance_to_open_is_that_of_readings_drawn() -> None:
     mean, deviation = 0.4, 0.8
     left = np.sqrt(deviation**2 - moves**2)
     drawn = mean + moves * rng.standard_normal(200_000)
-    known = LOAD.probability_of(drawn, np.full(len(drawn), left), 9.0) >= LOAD.probability
-    said = LOAD.probability_after(np.array([mean]), np.array([deviation]), np.array([[moves]]), 9.0)
+    known = probability_of(LOAD, drawn, np.full(len(drawn), left), 9.0) >= LOAD.probability
+    said = probability_after(
+        LOAD, np.array([mean]), np.array([deviation]), np.array([[moves]]), 9.0
+    )
     assert said[0, 0] == pytest.approx(known.mean(), abs=0.003)
 
 
@@ -215,9 +218,13 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         ({"weight": [1.0]}, "no limit on 'weight'; there are limits on load"),
         ({"load": [1.0, 2.0]}, "load must have shape"),
         ({"load": [np.inf]}, "load"),
+        (3.0, "outcomes must be a mapping"),
+        ({2: [1.0]}, "each name of outcomes must be a text"),
     ):
         with pytest.raises(ValueError, match=says):
-            bandit.tell([[0.0]], [0.2], 4, outcomes=outcomes)
+            bandit.tell([[0.0]], [0.2], 4, outcomes=outcomes)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"no limit|outcomes|load"):
+            bandit.correct([[0.0]], outcomes=outcomes)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no limit on 'weight'"):
         bandit.predict(SITES.X, 4, outcome="weight")
     assert bandit.state == before
@@ -231,6 +238,8 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         ([replace(LOAD, name="x0")], (), "as a column is, got x0"),
         ([], SAFE, "safe points are for limits"),
         ([LOAD], [[99.0]], "safe"),
+        ([LOAD], 3, "safe"),
+        (3, (), "limits must be a sequence"),
     ],
 )
 def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, says: str) -> None:

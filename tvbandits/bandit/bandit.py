@@ -43,7 +43,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
-from tvbandits.core.limits import Limit
+from tvbandits.core.limits import Limit, as_outcomes
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
@@ -478,7 +478,8 @@ class Bandit:
         0   1.0  0.0         40.0           0
         1   2.0  1.0         41.0           0
         """
-        return Bandit.from_state(replace(self._recipe, limits=tuple(limits), safe=safe), self.state)
+        kept: Any = limits  # the recipe makes a tuple of them
+        return Bandit.from_state(replace(self._recipe, limits=kept, safe=safe), self.state)
 
     @in_turn
     def tell(
@@ -534,7 +535,7 @@ class Bandit:
             t,
             variance,
         )
-        read = self._outcomes.told(before, told, outcomes or {})
+        read = self._outcomes.told(before, told, outcomes)
         rng = self._generator(before)
         state = with_rewards(recipe, self._model, before, told, rng)
         state = replace(state, outcomes=read)
@@ -600,7 +601,7 @@ class Bandit:
         """
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
         before, points, rows = readings_at(self._recipe, self._state, X, t)
-        right = dict(outcomes or {})
+        right = as_outcomes(outcomes)
         for name, values in right.items():
             self._outcomes.check(name)
             right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
+from scipy.special import ndtr, stdtr, stdtrit
 
 from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.acquisition.rules import Acquisition, Decision, chosen
@@ -32,7 +32,7 @@ from tvbandits.bandit.told import Told, ToldReadings, checked_told
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.limits import Limit, LimitWarning
+from tvbandits.core.limits import Limit, LimitWarning, as_outcomes
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -46,6 +46,40 @@ FEW = 5
 
 POOL = 512
 """Points that are compared as looks and as what they could open, where there are more."""
+
+
+def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) -> Array:
+    """Probability (n,) that a limit holds where the outcome has these means and deviations.
+
+    Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
+    """
+    low, high = limit.bounds
+    deviation = np.clip(deviation, 1e-300, 1e300)
+    return np.asarray(
+        stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
+    )
+
+
+def probability_after(
+    limit: Limit, mean: Array, deviation: Array, moves: Array, degrees: float
+) -> Array:
+    """Probability (k, m) that a look makes a limit known to hold where it may.
+
+    Parameters
+    ----------
+    mean, deviation : arrays of shape (m,)
+        Of the outcome there, now.
+    moves : array of shape (k, m)
+        Deviation of that mean after each of k looks, before anybody has looked.
+    degrees : float
+        As for `probability_of`.
+    """
+    low, high = limit.bounds
+    deviation = np.maximum(deviation, 1e-150)
+    moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
+    left = stdtrit(degrees, limit.probability) * np.sqrt(deviation**2 - moves**2)
+    known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
+    return np.asarray(np.maximum(known, 0.0))
 
 
 @dataclass(frozen=True)
@@ -96,7 +130,7 @@ class OutcomeBeliefs:
     def probability(self, X: Array) -> Array:
         """Probability (m,) that the limit holds at points (m, d)."""
         mean, deviation = self.view.reward(X)
-        return self.limit.probability_of(mean, self.unit * deviation, self.degrees)
+        return probability_of(self.limit, mean, self.unit * deviation, self.degrees)
 
     def opening(self, X: Array, looks: Index, closed: Index) -> Array:
         """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
@@ -105,8 +139,12 @@ class OutcomeBeliefs:
         noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
         covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
         moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
-        return self.limit.probability_after(
-            joint.mean[closed], unit * joint.deviation[closed], unit * moved, self.degrees
+        return probability_after(
+            self.limit,
+            joint.mean[closed],
+            unit * joint.deviation[closed],
+            unit * moved,
+            self.degrees,
         )
 
 
@@ -242,16 +280,16 @@ class Outcomes:
 
     def check(self, name: str) -> None:
         """Raise a `ValueError` if there is no limit on such an outcome."""
-        if name not in self._parts:
+        if not isinstance(name, str) or name not in self._parts:
             known = ", ".join(self._parts) or "nothing"
             raise ValueError(f"there is no limit on {shown(name)}; there are limits on {known}")
 
     def told(
-        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
+        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
         """Their states once what was read of the points told is known."""
         known = dict(state.outcomes)
-        for name, values in outcomes.items():
+        for name, values in as_outcomes(outcomes).items():
             self.check(name)
             _, recipe, model = self._parts[name]
             before = known[name]

@@ -206,7 +206,8 @@ class Recipe:
         columns = {f"x{j}" for j in range(self.domain.dimension)} | COLUMNS
         if taken := set(names) & (columns | set(getattr(self.domain, "names", ()))):
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
-        safe = [] if len(self.safe) == 0 else self.domain.check(self.safe, "safe").tolist()
+        none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
+        safe = [] if none else self.domain.check(self.safe, "safe").tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
         object.__setattr__(self, "limits", limits)

@@ -48,6 +48,7 @@ from tvbandits.core.coercion import check_part, of_kind
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import from_bytes
+from tvbandits.core.limits import as_outcomes
 from tvbandits.core.protocols import Expert, state_of
 
 if TYPE_CHECKING:
@@ -529,6 +530,5 @@ def _check_options(trusted: object, who: object, patience: object, snapshot_ever
 
 def _read(outcomes: Outcomes) -> dict[str, Any]:
     """What else was read, as it is written down; nothing where nothing was."""
-    if not outcomes:
-        return {}
-    return {"outcomes": {str(name): as_floats(y, name).tolist() for name, y in outcomes.items()}}
+    read = {name: as_floats(y, name).tolist() for name, y in as_outcomes(outcomes).items()}
+    return {"outcomes": read} if read else {}

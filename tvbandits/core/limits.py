@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, finite_number, noise_variance_number
-from tvbandits.core.coercion import shown, text
+from tvbandits.core.coercion import of_kind, shown, text
 
 
 class LimitWarning(UserWarning):
     """No point is known to satisfy the limits: what is played is a guess."""
+
+
+def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike]:
+    """What else was read, by name; a `ValueError` unless it is a mapping of names, or None."""
+    if outcomes is None:
+        return {}
+    of_kind("outcomes", outcomes, Mapping, "a mapping of names to values, or None")
+    for name in outcomes:
+        of_kind("each name of outcomes", name, str, "a text")
+    return dict(outcomes)
 
 
 @dataclass(frozen=True)
@@ -75,38 +86,3 @@ class Limit:
         """Which of the values (n,) satisfy it; what was not read (NaN) breaks nothing."""
         low, high = self.bounds
         return ~((np.asarray(values) < low) | (np.asarray(values) > high))
-
-    def probability_of(self, mean: Array, deviation: Array, degrees: float) -> Array:
-        """Probability (n,) of it where an outcome has these means and deviations.
-
-        Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
-        """
-        from scipy.special import stdtr  # who only tells needs no scipy
-
-        low, high = self.bounds
-        deviation = np.clip(deviation, 1e-300, 1e300)
-        return np.asarray(
-            stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
-        )
-
-    def probability_after(
-        self, mean: Array, deviation: Array, moves: Array, degrees: float
-    ) -> Array:
-        """Probability (k, m) that a look makes it known to hold where it may.
-
-        Parameters
-        ----------
-        mean, deviation : arrays of shape (m,)
-            Of the outcome there, now.
-        moves : array of shape (k, m)
-            Deviation of that mean after each of k looks, before anybody has looked.
-        degrees : float
-            As for `probability_of`.
-        """
-        from scipy.special import ndtr, stdtrit
-
-        low, high = self.bounds
-        moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
-        left = stdtrit(degrees, self.probability) * np.sqrt(deviation**2 - moves**2)
-        known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
-        return np.asarray(np.maximum(known, 0.0))
