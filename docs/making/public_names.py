@@ -69,7 +69,12 @@ def parts_named() -> dict[str, list[str]]:
     }
     found: dict[str, set[str]] = {}
     for said in _said():
-        value = pkgutil.resolve_name(said)
+        try:
+            value = pkgutil.resolve_name(said)
+        except (ModuleNotFoundError, AttributeError):
+            if said.startswith("tvbandits.integrations"):
+                continue  # its extra is not installed
+            raise
         if inspect.ismodule(value):
             continue
         module = importlib.import_module(getattr(value, "__module__", said.rpartition(".")[0]))

@@ -34,7 +34,8 @@ def recipes() -> dict[str, Callable[..., Any]]:
 
 
 def test_every_policy_is_a_function_and_every_function_a_policy() -> None:
-    assert {name.replace("-", "_") for name in POLICIES} == set(recipes())
+    # For rewards in [0, 1] alone, which few problems of a comparison have.
+    assert {name.replace("-", "_") for name in POLICIES} == set(recipes()) - {"discounted_thompson"}
     for name, policy in POLICIES.items():
         assert policy.name == name
         assert policy.recipe is getattr(policies, name.replace("-", "_"))
