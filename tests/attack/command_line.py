@@ -157,6 +157,10 @@ def run(line: Line, folder: Path) -> Ended:
     return in_a_child(call, seconds=SECONDS, memory=MEMORY)
 
 
+OTHERS = ("Missing option", "No such option", "has no model of the reward")
+"""What is refused for another reason than the word that is tried."""
+
+
 def wrong_with(line: Line, ended: Ended) -> tuple[str, str]:
     """The fault, and what shows it; empty if there is none."""
     said = ended.err.strip()
@@ -187,6 +191,8 @@ def wrong_with(line: Line, ended: Ended) -> tuple[str, str]:
     }
     words |= {each.casefold() for each in words}
     shown = line.word.strip()[:12]
+    if any(each in said for each in OTHERS):
+        return "", ""
     if not any(each in said.casefold() for each in words) and (not shown or shown not in said):
         return "not named", said[-160:]
     return "", ""

@@ -53,6 +53,7 @@ from tvbandits import (
 from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import Problem
+from tvbandits.forgetting.aging import Wiener
 from tvbandits.gp.fitting.online import Every
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.asking import Asking
@@ -70,6 +71,8 @@ WELCOME = (
     r".*\((among|points|context|ids|labels)=(array of .*|categorical|Series of NA)\)",
     # A number is a width, and a name of one.
     r".*Recipe\(confidence=.*",
+    # A number is a point of a line.
+    r"experts\.Station\(coordinates=.*",
 )
 """Calls that are documented as welcome though the annotation does not say so."""
 
@@ -134,7 +137,9 @@ def use_as_a_part(made: Any) -> None:
     """A part of a recipe, a domain or an expert, by its kind or by what it can do."""
     for kind, name in PARTS:
         if isinstance(made, kind):
-            play(Bandit(Recipe(line(), RBF(1.5), 0.01, **{name: made})))
+            # What is learned is the pace of an aging map, say.
+            others = {"aging": Wiener(0.1)} if name == "learn" else {}
+            play(Bandit(Recipe(line(), RBF(1.5), 0.01, **{name: made}, **others)))
             return
     if hasattr(made, "maximise") and hasattr(made, "dimension"):
         bandit = Bandit(Recipe(made, RBF(1.5), 0.01))

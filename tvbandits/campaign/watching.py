@@ -226,6 +226,7 @@ class Watching:
         """A time as people write it."""
         if t is None:
             return "no time yet"
+        t = as_time(t)
         return f"t = {t:.15g}" if self.clock is None else self.clock.text(t)
 
     @property

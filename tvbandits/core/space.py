@@ -439,7 +439,10 @@ class Arms(Table):
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        arms = Category(tuple(several("arms", names, "names")))
+        given = tuple(several("arms", names, "names"))
+        if len(given) < 2:
+            raise ValueError(f"names must be at least two different texts, got {shown(names)}")
+        arms = Category(given)
         super().__init__(Space(arm=arms), [{"arm": name} for name in arms.levels])
 
     @property
