@@ -44,6 +44,14 @@ def played(bandit: Bandit, steps: int, start: int = 1) -> np.ndarray:
     return np.array(rows)
 
 
+def test_candidates_come_and_go_under_limits() -> None:
+    domain = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
+    bandit = policies.gp_ucb(domain, RBF(1.0), 0.01)
+    bandit = bandit.with_limits([Limit("q", at_most=60.0)], safe=domain.X[9:14])
+    bandit = bandit.with_candidates(np.linspace(5.0, 15.0, 21)[:, None])
+    assert 5.0 <= bandit.ask(1)[0, 0] <= 6.5  # of the safe ones, those that are left
+
+
 def test_what_is_known_to_hold_is_played_and_comes_near_to_the_limit() -> None:
     X = played(limited(), 30)[:, 0]
     assert X[:2].tolist() == [0.0, 1.0]

@@ -96,7 +96,13 @@ def test_the_command_line(
     assert forecast.startswith("A: 5")
     history = command("history", "c.db").out
     assert history.splitlines()[0].endswith("noise_level,violations")
-    for said, why in (("noise_level", "name=value"), ("weight=3", "no limit on weight")):
+    Path("slip.csv").write_text("site,time,reward,noise_levl\nB,4,0.3,61\n")
+    slip = command(*tell, "--csv", "slip.csv")
+    assert slip.status == 2
+    assert "there is no outcome 'noise_levl': did you mean \"noise_level\"?" in slip.err
+    Path("word.csv").write_text("site,time,reward\nB,4,0.3\nA,4,three\n")
+    assert "word.csv: row 2: could not convert" in command(*tell, "--csv", "word.csv").err
+    for said, why in (("noise_level", "name=number"), ("weight=3", "no limit on weight")):
         wrong = command(*tell, "--site", "A", "--reward", "1", "--outcome", said)
         assert wrong.status == 2
         assert why in wrong.err

@@ -62,8 +62,8 @@ def test_a_bandit_is_told_names(make: Any) -> None:
 def test_what_is_wrong_is_named() -> None:
     for names, said in (
         (["a", "a"], "categories must differ, got 'a' twice"),
-        (["a"], "at least two categories"),
-        (["a", 1], "categories must be texts, got 1"),
+        (["a"], "names must be at least two different texts"),
+        (["a", 1], "names must be at least two different texts"),
         ("ab", "arms must be names"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def numbered(trial: Any) -> float:
 
 
 def sampler(**options: Any) -> TVSampler:
-    return TVSampler(quick, **{"time": numbered, **options})
+    return TVSampler(**{"policy": quick, "time": numbered, **options})
 
 
 KINDS = {
@@ -185,6 +186,23 @@ def study_of(n: int) -> Any:
     study = optuna.create_study(sampler=sampler())
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=n)
     return study
+
+
+def test_other_policies_get_the_kernel_of_the_space() -> None:
+    study = optuna.create_study(sampler=sampler(policy=partial(policies.sw_gp_ucb, window=5)))
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
+    assert study.sampler.bandit.recipe.aging.last == 5
+    study.sampler = sampler(policy=lambda space, *_, **__: policies.uniform(space))
+    with pytest.raises(TypeError, match="policy must make a Bandit, got <Uniform"):
+        study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
+
+
+def test_an_infinite_value_is_no_reading() -> None:
+    study = optuna.create_study(sampler=sampler())
+    study.optimize(
+        lambda trial: [0.5, np.inf, 0.2, 0.1][trial.number] + trial.suggest_float("x", 0, 1), 4
+    )
+    assert len(study.sampler.bandit.state.failed) == 1
 
 
 def test_it_goes_on_from_a_pickle() -> None:

@@ -689,6 +689,8 @@ class Bandit:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
         known = np.concatenate([state.visited, state.pending.X, state.answers.X])
+        if self._recipe.safe:
+            known = np.concatenate([known, np.array(self._recipe.safe)])
         recipe = replace(self._recipe, domain=offered.with_retired(known))
         return Bandit.from_state(recipe, state)
 

@@ -5,6 +5,7 @@ One that looks like a slip of the pen is asked about before it is told.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -182,7 +183,17 @@ def table(path: Path, sites: Sites) -> list[Brought]:
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
         limits = [limit.name for limit in sites.campaign.ledger.outcomes]
-        return [_reading(row, value, sites.names, limits) for _, row in frame.iterrows()]
+        for column in frame.columns:
+            near = difflib.get_close_matches(column, limits, n=1)
+            if near and column != near[0].lower():
+                raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
+        readings = []
+        for number, (_, row) in enumerate(frame.iterrows(), start=1):
+            try:
+                readings.append(_reading(row, value, sites.names, limits))
+            except ValueError as error:
+                raise ValueError(f"row {number}: {error}") from error
+        return readings
 
 
 def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -211,7 +222,7 @@ def _outcomes(said: list[str] | None) -> dict[str, list[float]]:
         try:
             found[name.strip()] = [float(value)]
         except ValueError:
-            raise ValueError(f'--outcome must be name=value, got "{text}"') from None
+            raise ValueError(f'--outcome must be name=number, got "{text}"') from None
     return found
 
 

@@ -440,7 +440,7 @@ class Arms(Table):
 
     def __init__(self, names: Sequence[str]) -> None:
         given = tuple(several("arms", names, "names"))
-        if len(given) < 2:
+        if len(given) < 2 or not all(isinstance(each, str) for each in given):
             raise ValueError(f"names must be at least two different texts, got {shown(names)}")
         arms = Category(given)
         super().__init__(Space(arm=arms), [{"arm": name} for name in arms.levels])

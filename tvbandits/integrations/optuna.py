@@ -6,6 +6,7 @@ that a study may go on for weeks while what is good drifts.
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array, as_time
+from tvbandits.core.arrays import LARGEST_VALUE, Array, as_time
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import Integer
@@ -109,7 +110,8 @@ class Run:
             return
         X = np.concatenate([self.coded.encode(each.params) for each in new])
         read = [each.value if each.state == TrialState.COMPLETE else None for each in new]
-        y = [np.nan if value is None else value for value in read]
+        # What diverged is no reading either.
+        y = [v if v is not None and abs(v) <= LARGEST_VALUE else np.nan for v in read]
         self.bandit.tell(X, y, [times[each.number] for each in new])
         self.told.update(each.number for each in new)
 
@@ -139,7 +141,8 @@ class TVSampler(optuna.samplers.BaseSampler):
     Parameters
     ----------
     policy : callable, optional
-        A recipe of a `Bandit` for a `Space`, by default `policies.adaptive_gp_ucb`.
+        A recipe of a `Bandit`, by default `policies.adaptive_gp_ucb`; `partial(policies.sw_gp_ucb,
+        window=30)` gives options. Who learns no kernel gets that of the space.
     time : str or callable, optional
         The name of a user attribute that holds the time of a trial, set before its first `suggest`; or a
         function of a `FrozenTrial`. By default seconds since the first trial of the study began.
@@ -225,7 +228,17 @@ class TVSampler(optuna.samplers.BaseSampler):
             if self._run is None or self._run.coded.distributions != search_space:
                 coded = Coded(search_space)
                 minimise = study.direction == optuna.study.StudyDirection.MINIMIZE
-                made = self._policy(coded.space, None, None, minimise=minimise, seed=self._seed)
+                kernel = inspect.signature(self._policy).parameters.get("kernel")
+                learns = kernel is not None and kernel.default is None
+                made = self._policy(
+                    coded.space,
+                    None if learns else coded.space.kernel(),
+                    None,
+                    minimise=minimise,
+                    seed=self._seed,
+                )
+                if not isinstance(made, Bandit):
+                    raise TypeError(f"policy must make a Bandit, got {shown(made)}")
                 self._run = Run(coded, made)
             usable = [each for each in trials if self._run.coded.has(each)]
             times = {each.number: self._time_of(each, origin) for each in usable}

@@ -65,7 +65,10 @@ class NoiseEstimate:
     def __str__(self) -> str:
         if self.low == self.high:
             return f"{self.variance:g}"
-        return f"{self.variance:.2g} ({self.low:.2g} to {self.high:.2g}), learned"
+        interval = f"{self.variance:.2g} ({self.low:.2g} to {self.high:.2g})"
+        if not self.readings:
+            return f"{interval}, before any reading"
+        return f"{interval}, from {self.readings} reading{'s' if self.readings > 1 else ''}"
 
 
 def due(before: int, now: int) -> bool:
@@ -93,7 +96,7 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     >>> y = np.random.default_rng(0).normal(5.0, 0.5, 100)
     >>> seen = Observations.checked(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
     >>> print(estimated_noise(RBF(1.0), seen))
-    0.24 (0.18 to 0.32), learned
+    0.24 (0.18 to 0.32), from 100 readings
     """
     rows = readings_for_noise(seen)
     X, t, y = seen.X[rows], seen.t[rows], seen.y[rows]
