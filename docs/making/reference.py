@@ -156,6 +156,12 @@ TOPICS = (
         ("tvbandits.campaign.campaign", "tvbandits.campaign"),
     ),
     Topic(
+        "integrations",
+        "In other packages",
+        "A sampler of Optuna and a generator of Xopt.",
+        ("tvbandits.integrations",),
+    ),
+    Topic(
         "files",
         "Files",
         "Saved bandits, and the limits on every file that is read.",
