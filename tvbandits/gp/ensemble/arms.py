@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.rule import candidate_rows
+from tvbandits.gp.ensemble.rule import candidate_rows, in_order_of_time
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups
@@ -196,9 +196,7 @@ class IndependentArms:
         """
         if surface is None:
             raise ValueError("arms are candidates: there are none")
-        if len(data) and (np.diff(data.Z[:, -1]) < 0).any():
-            order = np.argsort(data.Z[:, -1], kind="stable")
-            data = Data(data.Z[order], data.Y[order], data.variance[order])
+        data = in_order_of_time(data)
         if len(data) == 0 or now < data.Z[0, -1]:
             none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
             return Factored().condition(kernel, none, surface=surface, now=now)

@@ -162,8 +162,7 @@ class ModelEnsemble:
         """
         if surface is None:
             raise ValueError("an ensemble of models needs candidates")
-        order = np.argsort(data.Z[:, -1], kind="stable")
-        data = Data(data.Z[order], data.Y[order], data.variance[order])
+        data = in_order_of_time(data)
         if len(data) == 0 or now < data.Z[0, -1]:
             none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
             return Factored().condition(kernel, none, surface=surface, now=now)
@@ -189,6 +188,14 @@ class ModelEnsemble:
                 recent, search, float(t), readings, partial(_timed, surface, earlier)
             )
         return EnsemblePosterior(kernel, surface, self, data, recent, now, search)
+
+
+def in_order_of_time(data: Data) -> Data:
+    """The same observations, the earlier first; itself where they are so already."""
+    if (np.diff(data.Z[:, -1]) >= 0).all():
+        return data
+    order = np.argsort(data.Z[:, -1], kind="stable")
+    return Data(data.Z[order], data.Y[order], data.variance[order])
 
 
 def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
@@ -305,7 +312,7 @@ class EnsemblePosterior:
         """As the model of the largest weight has it, of static differences and drift."""
         heaviest = int(self.ensemble.weights.argmax())
         points, times = self.surface.points, Z[:, -1]
-        extent = float(np.ptp(points, axis=0).max()) or 1.0
+        extent = extent_of(points)
         steps = np.abs(times[:, None] - times)
         if math.isfinite(self.ensemble.step):
             steps = steps / self.ensemble.step
