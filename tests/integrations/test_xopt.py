@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,13 @@ def test_the_example_follows_the_machine(tmp_path: Path) -> None:
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "xopt_run.py"))
     assert example["main"](tmp_path) < 0.072  # a fifth of what points at random lose
     assert (tmp_path / "xopt_run.png").stat().st_size > 0
+
+
+def test_what_diverged_is_no_reading_and_other_policies_get_a_kernel() -> None:
+    vocs = xopt.VOCS(variables={"x": [0.0, 1.0]}, objectives={"y": "MINIMIZE"})
+    policy = partial(policies.sw_gp_ucb, window=5)
+    generator = TVGenerator(vocs=vocs, clock=lambda: 3.0, policy=policy)
+    generator.add_data(pd.DataFrame({"x": [0.1, 0.2], "y": [np.inf, 1.0], "time": [1.0, 2.0]}))
+    generator.generate(1)
+    assert len(generator.bandit.state.failed) == 1
+    assert len(generator.bandit.state.rewards) == 1

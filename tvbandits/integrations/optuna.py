@@ -6,12 +6,11 @@ that a study may go on for weeks while what is good drifts.
 
 from __future__ import annotations
 
-import inspect
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import optuna
@@ -25,14 +24,12 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_VALUE, Array, as_time
+from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import Integer
 from tvbandits.core.space import Space
-
-Maker: TypeAlias = Callable[..., Bandit]
-"""`maker(space, None, None, minimise=..., seed=...)`: a recipe, or a function like one."""
+from tvbandits.integrations.playing import Maker, asked, bandit_on, readings
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
@@ -110,9 +107,8 @@ class Run:
             return
         X = np.concatenate([self.coded.encode(each.params) for each in new])
         read = [each.value if each.state == TrialState.COMPLETE else None for each in new]
-        # What diverged is no reading either.
-        y = [v if v is not None and abs(v) <= LARGEST_VALUE else np.nan for v in read]
-        self.bandit.tell(X, y, [times[each.number] for each in new])
+        y = [np.nan if value is None else value for value in read]
+        self.bandit.tell(X, readings(y), [times[each.number] for each in new])
         self.told.update(each.number for each in new)
 
     def wait_for(self, running: Sequence[FrozenTrial], times: Mapping[int, float]) -> None:
@@ -126,8 +122,7 @@ class Run:
 
     def ask(self, t: float) -> dict[str, Any]:
         """Parameters at a time, or at the latest that was told."""
-        latest = self.bandit.state.time
-        (x,) = self.bandit.ask(t if latest is None else max(t, latest))
+        (x,) = asked(self.bandit, t)
         return self.coded.decode(x)
 
 
@@ -228,17 +223,7 @@ class TVSampler(optuna.samplers.BaseSampler):
             if self._run is None or self._run.coded.distributions != search_space:
                 coded = Coded(search_space)
                 minimise = study.direction == optuna.study.StudyDirection.MINIMIZE
-                kernel = inspect.signature(self._policy).parameters.get("kernel")
-                learns = kernel is not None and kernel.default is None
-                made = self._policy(
-                    coded.space,
-                    None if learns else coded.space.kernel(),
-                    None,
-                    minimise=minimise,
-                    seed=self._seed,
-                )
-                if not isinstance(made, Bandit):
-                    raise TypeError(f"policy must make a Bandit, got {shown(made)}")
+                made = bandit_on(self._policy, coded.space, minimise=minimise, seed=self._seed)
                 self._run = Run(coded, made)
             usable = [each for each in trials if self._run.coded.has(each)]
             times = {each.number: self._time_of(each, origin) for each in usable}

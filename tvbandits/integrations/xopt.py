@@ -21,6 +21,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import Integer
 from tvbandits.core.space import Space
+from tvbandits.integrations.playing import asked, bandit_on, readings
 
 
 class TVGenerator(Generator):
@@ -80,10 +81,9 @@ class TVGenerator(Generator):
             **{name: _parameter(each) for name, each in self.vocs.variables.items()}
         )
         (objective,) = self.vocs.objectives.values()
-        self._bandit = self.policy(
+        self._bandit = bandit_on(
+            self.policy,
             self._space,
-            None,
-            None,
             minimise=type(objective).__name__ == "MinimizeObjective",
             seed=self.seed,
         )
@@ -99,9 +99,7 @@ class TVGenerator(Generator):
         now = float(self.clock()) + self.added_time
         if self._origin is None:
             self._origin = now
-        latest = self._bandit.state.time
-        t = now - self._origin
-        X = self._bandit.ask(t if latest is None else max(t, latest), n=n_candidates)
+        X = asked(self._bandit, now - self._origin, n_candidates)
         return [self._decoded(row) for row in self._space.decode(X).to_dict("records")]
 
     def _tell(self) -> None:
@@ -121,7 +119,7 @@ class TVGenerator(Generator):
             self._origin = float(times[0])
         (objective,) = self.vocs.objectives
         y = pd.to_numeric(new[objective]).to_numpy(dtype=float, na_value=np.nan)
-        self._bandit.tell(self._encoded(new), y, times - self._origin)
+        self._bandit.tell(self._encoded(new), readings(y), times - self._origin)
         self._told = len(data)
 
     def _encoded(self, rows: pd.DataFrame) -> Array:
