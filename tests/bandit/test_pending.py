@@ -28,7 +28,7 @@ from tests.helpers.players import (
     wave,
 )
 from tests.oracles.dense import Dense
-from tvbandits import Bandit, Candidates, Recipe, policies
+from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
 from tvbandits.acquisition.batch_rules import Batching, One
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
@@ -37,9 +37,6 @@ from tvbandits.datasets import DriftingBump
 from tvbandits.experts import SimulatorExpert
 from tvbandits.forgetting.aging import Exponential, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.policies import POLICIES
 
 FEW = Candidates(np.array([[0.0], [1.0], [4.0]]))

@@ -16,8 +16,7 @@ from tests.oracles.plain import Plain
 from tvbandits import Answers, Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import DriftingBump
-from tvbandits.queries.plans import KDPP, LogSchedule
-from tvbandits.queries.pool import Choice, Pool
+from tvbandits.queries import KDPP, Choice, LogSchedule, Pool
 
 STEPS = 130
 Mean = float | Literal["online"]

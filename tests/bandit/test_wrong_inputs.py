@@ -19,9 +19,8 @@ from tvbandits.acquisition.batch_rules import Batching, One
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import Window
+from tvbandits.queries import KDPP, Choice, Pool
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import KDPP
-from tvbandits.queries.pool import Choice, Pool
 
 NAN, INF = math.nan, math.inf
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from tvbandits import Bandit, Recipe, policies
+from tvbandits import Bandit, Problem, Recipe, policies
 from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
     BBKBWidth,
@@ -21,7 +21,6 @@ from tvbandits.acquisition.confidence import (
 )
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.protocols import Problem
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import SimulatorExpert
 from tvbandits.forgetting import aging
@@ -29,8 +28,8 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import POLICIES, Setting, theory
 from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.ruled import PolicyAdapter
+from tvbandits.queries import KDPP, LogSchedule
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import KDPP, LogSchedule
 
 BUMP = DriftingBump(candidates=101, horizon=150)
 PARTS: tuple[Any, Any, float] = (BUMP.domain, RBF(3.5), 0.01)

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Arms, load, policies, rate
+from tvbandits import Arms, Observations, load, policies, rate
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec

@@ -14,17 +14,14 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles import loops
-from tvbandits import Bandit, Candidates, policies
+from tvbandits import Bandit, Candidates, Every, Exact, Observations, StateSpace, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting import online
 from tvbandits.gp.fitting.evidence import Evidence
-from tvbandits.gp.fitting.online import Every, Learned, at_step, refit, step_of
+from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import same_form
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.state_space import StateSpace
 
 # --- when -----------------------------------------------------------------------------------------
 

@@ -23,9 +23,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits import Box, Candidates, policies
+from tvbandits import Box, Candidates, Observations, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting import evidence
 from tvbandits.gp.kernels import structure

@@ -18,15 +18,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tests.helpers.discovery import classes_with
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
+from tvbandits import Exact, Nystrom, StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data, Groups
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior, PosteriorRule
-from tvbandits.gp.posteriors.state_space import StateSpace
 
 KERNELS: dict[str, Kernel] = {
     "smooth": 2.0 * RBF([0.35, 0.6]),

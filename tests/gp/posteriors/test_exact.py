@@ -14,18 +14,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tests.oracles.cases import random_case
 from tests.oracles.dense import Dense
-from tvbandits import Candidates
+from tvbandits import Candidates, Exact, Observations
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.observations import Observations
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs, space_time
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data
-from tvbandits.gp.posteriors.exact import FEW, LARGEST_SPAN, Exact, spanning, spanning_state
+from tvbandits.gp.posteriors.exact import FEW, LARGEST_SPAN, spanning, spanning_state
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 

@@ -14,16 +14,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Candidates, policies
+from tvbandits import Bandit, Candidates, Nystrom, Recipe, policies
 from tvbandits.acquisition.batch_rules import Batching, GlobalRatio
 from tvbandits.acquisition.confidence import BBKBWidth
-from tvbandits.bandit.recipe import Recipe
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.nystrom import Nystrom, leverage_dictionary, leverage_scores
+from tvbandits.gp.posteriors.nystrom import leverage_dictionary, leverage_scores
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 UNLUCKY = np.nextafter(1.0, 0.0)

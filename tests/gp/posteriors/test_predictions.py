@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import Dense
-from tvbandits import Answers, Bandit, Box, Candidates, Recipe
+from tvbandits import Answers, Bandit, Box, Candidates, Exact, Nystrom, Recipe
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.space_kernel import PerParameter
@@ -22,9 +22,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.predictions import (
     Bound,
     SmoothPosterior,
@@ -32,8 +30,8 @@ from tvbandits.gp.posteriors.predictions import (
     independent_readings,
     students_factor,
 )
+from tvbandits.queries import Choice, Pool
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.pool import Choice, Pool
 
 KERNEL = Matern(0.4, nu=2.5)
 RNG = np.random.default_rng(0)

@@ -13,8 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tests.oracles.states import fingerprint
+from tvbandits import Exact, Nystrom, Observations
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
@@ -22,8 +22,6 @@ from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)

@@ -13,19 +13,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tests.oracles import loops
 from tests.oracles.dense import Dense
-from tvbandits import policies
-from tvbandits.bandit.bandit import Bandit
+from tvbandits import Bandit, Candidates, Exact, Nystrom, StateSpace, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.kalman import ROUNDING
-from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.state_space import STRIDE, StateSpace, StateSpacePosterior
+from tvbandits.gp.posteriors.state_space import STRIDE, StateSpacePosterior
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 
