@@ -399,28 +399,6 @@ def test_late_rewards_still_explore(make: Any, seeds: int) -> None:
     assert late <= 1.5 * at_once
 
 
-def test_without_knowing_what_is_out_late_rewards_cost_more() -> None:
-    """A reward that stands still, a wide domain: who forgets what is out plays everything five times."""
-
-    def regret(known: bool) -> float:
-        grid = Candidates.grid([(0.0, 5.0), (0.0, 5.0)], [21, 21])
-        value = np.exp(-((grid.X - [4.0, 1.0]) ** 2).sum(axis=1))
-        bandit = policies.gp_ucb(grid, RBF(1.0), NOISE, mean=0.0, seed=1)
-        waiting, lost = [], 0.0
-        for t in map(float, range(1, 61)):
-            x = bandit.ask(t)
-            if not known:
-                bandit.drop(x)
-            y = float(value[grid.index(x)[0]])
-            lost += 1.0 - y
-            waiting.append((x, [y], t))
-            if len(waiting) > 4:
-                bandit.tell(*waiting.pop(0))
-        return lost
-
-    assert regret(True) < 0.7 * regret(False)
-
-
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom()])
 def test_one_batch_rule_is_one_point_whatever_is_out(posterior: Any) -> None:
     recipe = Recipe(LINE, KERNEL, NOISE, posterior=posterior, batching=Batching(One()))

@@ -400,7 +400,6 @@ def test_tokens(command: Command, place: Path) -> None:
 
 # --- what is refused
 
-DATED = "2024-01-01 01:00"
 
 WRONG: dict[str, tuple[str, str]] = {
     "no campaign": ("status none.db", r"none\.db: there is no campaign"),

@@ -468,26 +468,6 @@ def test_a_comparison_wears_each_run_by_itself() -> None:
             left[i] *= 0.8
 
 
-def test_to_play_what_is_best_now_is_optimal_where_arms_wear() -> None:
-    fresh, loss = [0.9, 0.8, 0.3], 0.3
-
-    def best_total(left: list[float], plays: int) -> float:
-        if plays == 0:
-            return 0.0
-        totals = []
-        for i, value in enumerate(left):
-            after = [*left[:i], value * (1 - loss), *left[i + 1 :]]
-            totals.append(value + best_total(after, plays - 1))
-        return max(totals)
-
-    left, greedy = list(fresh), 0.0
-    for _ in range(6):
-        i = int(np.argmax(left))
-        greedy += left[i]
-        left[i] *= 1 - loss
-    assert greedy == pytest.approx(best_total(fresh, 6))
-
-
 # --- the command line -------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import MISTAKES
-from tvbandits.experts import BackOff, Budgeted, Calibrated, Retrying, Spent
+from tvbandits.experts import BackOff, Budgeted, Retrying, Spent
 from tvbandits.experts.retrying import is_mistake
 
 X = np.arange(10.0)[:, None]
@@ -284,51 +284,6 @@ def test_two_trials_never_run_at_once() -> None:
     slow.go.set()
     first.join()
     assert expert.query(X, 1.0).answered.sum() == 2
-
-
-def test_threads_never_overspend() -> None:
-    expert = Budgeted(Meter(), per_step=40, total=100)
-    threads = [
-        threading.Thread(target=lambda t=t: [expert.query(X, float(t)) for _ in range(20)])
-        for t in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (expert.spent.asked, expert.spent.refused) == (100, 700)
-
-
-class Shaky:
-    """Every other call fails."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def query(self, points: Array, t: float) -> Answers:
-        self.calls += 1
-        if self.calls % 2:
-            raise OSError("no line")
-        return Answers(points[:, 0] + t, 0.5)
-
-
-def test_attempts_are_counted_inside_and_questions_outside() -> None:
-    inside = Budgeted(Shaky(), total=100)
-    Retrying(inside, sleep=lambda _: None).query(X, 1.0)
-    assert (inside.spent.queries, inside.spent.asked) == (2, 20)
-    outside = Budgeted(Retrying(Shaky(), sleep=lambda _: None), total=100)
-    outside.query(X, 1.0)
-    assert (outside.spent.queries, outside.spent.asked) == (1, 10)
-
-
-def test_a_probe_is_paid_for_inside() -> None:
-    meter = Meter()
-    budget = Budgeted(meter, per_step=11)
-    expert = Calibrated(budget, probe=True)
-    expert.observe(Observations([[99.0]], [1.0], [2.0], [0.1]))  # type: ignore[arg-type]
-    assert expert.query(X, 1.0).answered.all()
-    assert budget.spent.asked == 11
-    assert expert.report().pairs == 1
 
 
 def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:

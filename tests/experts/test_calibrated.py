@@ -15,15 +15,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import chi2, norm
 
-from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations, policies
+from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Source
 from tvbandits.core.protocols import MISTAKES
-from tvbandits.datasets import DriftingBump
-from tvbandits.experts import SimulatorExpert, calibrated
+from tvbandits.experts import calibrated
 from tvbandits.experts.calibrated import Calibrated, Calibration, estimate
-from tvbandits.experts.ensemble import DISAGREEMENT, Ensemble
+from tvbandits.experts.ensemble import Ensemble
 
 RNG = np.random.default_rng
 
@@ -359,24 +358,6 @@ def test_the_probe_is_not_needed_always() -> None:
     assert len(off.asked[-1][0]) == 2
 
 
-def test_the_probe_makes_pairs_in_a_real_run() -> None:
-    problem = DriftingBump(candidates=101, horizon=40)
-
-    def pairs(probe: bool) -> tuple[int, int]:
-        noise = problem.noise_variance
-        expert = Calibrated(SimulatorExpert(problem), probe=probe)
-        bandit = policies.sparq_gp_ucb(
-            problem.domain, problem.kernel, noise, expert=expert, confidence=2.0, seed=0
-        )
-        for t in range(1, 41):
-            x = bandit.ask(float(t))
-            bandit.tell(x, problem.value(x, t) + 0.1 * keyed_normal(0, 1, x, float(t)))
-        return expert.report().pairs, bandit.info.queries.total_asked
-
-    assert pairs(True)[0] == 39  # no question is asked after the first reward
-    assert pairs(False)[0] <= 39
-
-
 # --- the rest -------------------------------------------------------------------------------------
 
 
@@ -497,18 +478,6 @@ def test_it_agrees_with_a_plain_mean(table: list[list[tuple[float, float]]], inf
     np.testing.assert_allclose(said.values, [value for value, _ in expected], atol=1e-12)
     np.testing.assert_allclose(said.variance, [variance for _, variance in expected])
     assert said.cost == 0.5 * len(table)
-
-
-def test_the_variance_it_states_is_true() -> None:
-    rng = np.random.default_rng(0)
-    n = 20_000
-    variances = (1.0, 0.25, 4.0)
-    experts = [Says(rng.normal(0, math.sqrt(v), n), v) for v in variances]
-    said = Ensemble(experts).query(np.zeros((n, 1)), 1.0)
-    stated = 1 / (1 + 4 + 0.25)
-    assert (said.values**2).mean() == pytest.approx(stated, rel=4.5 * math.sqrt(2 / n))
-    inflated = (said.variance > 1.000001 * stated).mean()  # false alarms, as often as is said
-    assert abs(inflated - DISAGREEMENT) < 4.5 * math.sqrt(DISAGREEMENT / n)
 
 
 def test_experts_that_disagree_are_believed_less() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
-import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.discovery import classes_with, is_wrapper
-from tvbandits import Answers, Bandit, Expert, ExpertUnavailableError, Observations, policies
+from tvbandits import Answers, Expert, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Stateful, restored, state_of
 from tvbandits.datasets import DriftingBump, GPDrift, ozone_network
@@ -57,63 +55,6 @@ def remarks(report: Report) -> dict[str, str]:
 
 
 # --- ours -----------------------------------------------------------------------------------------
-
-WRAPPERS: dict[str, Callable[[Expert], Expert]] = {
-    "budgeted": lambda expert: Budgeted(expert, total=10_000, cost=1e6, price=1.0),
-    "retrying": lambda expert: Retrying(expert, time_out=60.0, refusals=True),
-    "calibrated": lambda expert: Calibrated(expert, probe=True),
-    "ensemble": lambda expert: Ensemble([expert, CallableExpert(BUMP.value, 0.1)]),
-}
-
-
-@pytest.mark.parametrize("outer", WRAPPERS)
-@pytest.mark.parametrize("inner", WRAPPERS)
-def test_wrappers_keep_to_it_in_every_order(outer: str, inner: str) -> None:
-    expert = WRAPPERS[outer](WRAPPERS[inner](SIMULATOR))
-    report = check_expert(expert, X, 5.0, deterministic=True)
-    outcomes = {f.sentence: f.outcome for f in report.findings}
-    pickling = outcomes.pop("can be pickled")
-    assert pickling is Outcome.OK
-    assert set(outcomes.values()) == {Outcome.OK}
-    assert "counts rewards once that are shown twice" in outcomes
-
-
-class Flaky:
-    """Fails on some of the days, refuses some of the points; no state, so that a copy goes on."""
-
-    def query(self, points: Array, t: float) -> Answers:
-        if t % 7 in (3, 4):
-            raise ExpertUnavailableError("no line")
-        said = SIMULATOR.query(points, t)
-        return Answers(np.where(points[:, 0] < -20, np.nan, said.values), 0.05, said.cost)
-
-
-def test_a_bandit_with_all_of_it_can_be_saved_and_goes_on() -> None:
-    budget = Budgeted(Flaky(), per_step=6, total=150)
-    inner = Calibrated(Retrying(budget, sleep=operator.abs, attempts=2), probe=True)
-    expert = Ensemble([inner, CallableExpert(BUMP.value, 0.5)])
-
-    def played(bandit: Bandit, first: int, last: int) -> Bandit:
-        for t in range(first, last + 1):
-            x = bandit.ask(float(t))
-            bandit.tell(x, BUMP.value(x, float(t)), float(t))
-        return bandit
-
-    bandit = policies.sparq_gp_ucb(
-        BUMP.domain, BUMP.kernel, 0.01, expert=expert, confidence=2.0, seed=0
-    )
-    played(bandit, 1, 20)
-    again = pickle.loads(pickle.dumps(bandit))
-    first, second = played(bandit, 21, 40), played(again, 21, 40)
-    np.testing.assert_array_equal(first.state.rewards.X, second.state.rewards.X)
-    np.testing.assert_array_equal(first.state.answers.y, second.state.answers.y)
-    assert first.info.queries.notes == second.info.queries.notes
-    assert first.info.queries.failures == 0  # the other one of the ensemble was there
-    assert inner.report().pairs > 10
-    assert budget.spent.asked == 150
-    copied = second.recipe.asking.expert
-    assert isinstance(copied, Ensemble)
-    assert repr(copied.experts[0].expert.expert.spent) == repr(budget.spent)  # type: ignore[attr-defined]
 
 
 def test_a_budget_that_runs_out_is_a_remark() -> None:
@@ -724,16 +665,6 @@ def test_another_state_is_refused_and_changes_nothing(
     with pytest.raises(ValueError, match="the state is of an expert that keeps nothing"):
         restored(expert, None)
     assert state_of(expert) == before
-
-
-def test_the_budget_of_a_resumed_run_is_one_budget() -> None:
-    first = Budgeted(Tiring(), total=20)
-    play(first, 0, 5)
-    second = Budgeted(Tiring(), total=20)
-    restored(second, state_of(first))
-    play(second, 5, 10)
-    assert second.spent.asked == 20
-    assert second.spent.refused == 10
 
 
 def test_who_keeps_nothing_says_so() -> None:

@@ -19,15 +19,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.gaussian_process.kernels import RBF
 from sqlalchemy import create_engine
 
-from tvbandits import Answers, Candidates, Expert, ExpertError, policies
+from tvbandits import Answers, Expert, ExpertError
 from tvbandits.comparison.setup import REWARD_NOISE, SAMPLE_NOISE
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump, GPDrift
-from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert, check_expert
+from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert
 from tvbandits.forgetting.aging import (
     Ages,
     Aging,
@@ -161,15 +160,6 @@ def test_batches_of_any_size_make_the_same_log(seed: int, duplicates: str) -> No
 
 
 # --- what the rules mean ----------------------------------------------------------------------------
-
-
-def test_a_log_is_an_expert() -> None:
-    frame = table(*((float(x), 5.0, x**0.5, 0.1) for x in range(6)))
-    expert = CachedLogExpert(frame)
-    assert isinstance(expert, Expert)
-    check_expert(expert, np.arange(6.0)[:, None], 5.0, deterministic=True)
-    check_expert(expert, np.arange(-3.0, 6.0)[:, None], 5.0, deterministic=True)
-    assert len(expert.query(np.empty((0, 1)), 5.0)) == 0
 
 
 def test_the_future_is_not_told() -> None:
@@ -509,22 +499,6 @@ except ImportError as error:
 # --- with a bandit ----------------------------------------------------------------------------------
 
 
-def test_a_bandit_asks_a_log() -> None:
-    points = np.linspace(0, 1, 6)[:, None]
-    frame = pd.DataFrame(
-        [(x, t, math.sin(6 * x + t / 9), 0.01) for x in points[:, 0] for t in range(0, 30, 2)],
-        columns=["x0", "t", "value", "variance"],
-    )
-    expert = CachedLogExpert(frame, staleness=1.0, aging=Wiener(0.01))
-    bandit = policies.sparq_gp_ucb(
-        Candidates(points), RBF(0.3), 0.01, expert=expert, confidence=2.0
-    )
-    for t in range(20):
-        bandit.tell(bandit.ask(t), math.sin(t / 9), t)
-    assert bandit.info.queries.total_asked > 0
-    assert bandit.info.queries.total_refused == 0
-
-
 def test_an_error_of_the_database_names_the_parameters(tmp_path: Path) -> None:
     as_sqlite(tmp_path).close()
     place = tmp_path / "log.db"
@@ -611,12 +585,6 @@ class CallableProblem:
 def test_costs_add_up() -> None:
     assert SimulatorExpert(BUMP, cost=2.5).query(X, 1.0).cost == 2.5 * len(X)
     assert SimulatorExpert(BUMP).query(X, 1.0).cost == 0.0
-
-
-def test_experts_can_be_pickled() -> None:
-    expert = SimulatorExpert(BUMP, seed=4)
-    again = pickle.loads(pickle.dumps(expert))
-    np.testing.assert_array_equal(again.query(X, 3.0).values, expert.query(X, 3.0).values)
 
 
 @pytest.mark.parametrize("variance", [0.0, -1.0, math.nan, math.inf])

@@ -22,17 +22,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.killed_recordings import kill_often
 from tests.attack.recordings import EDITS, POINTS, Never, attack, changed, make
 from tests.attack.report import Count
-from tvbandits import Answers, Bandit, Candidates, Expert, ExpertError, policies
+from tvbandits import Answers, ExpertError
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import ExpertUnavailableError, Observer
-from tvbandits.experts import CallableExpert, DamagedRecordingError, check_expert, verify_recording
+from tvbandits.core.protocols import ExpertUnavailableError
+from tvbandits.experts import CallableExpert, DamagedRecordingError, verify_recording
 from tvbandits.experts.records.log import CachedLogExpert
 from tvbandits.experts.records.recording import APPLICATION, SCHEMA, Recording, recorded
 
@@ -76,17 +75,6 @@ def path(tmp_path: Path) -> Path:
 
 
 # --- what is kept -----------------------------------------------------------------------------------
-
-
-def test_a_recording_is_an_expert(path: Path) -> None:
-    with Recording(CallableExpert(lambda X, t: X[:, 0] + t, 0.1), path) as expert:
-        assert isinstance(expert, Expert)
-        assert isinstance(expert, Observer)
-        check_expert(expert, np.arange(5.0)[:, None], 3.0, deterministic=True)
-        assert len(expert.query(np.empty((0, 1)), 3.0)) == 0
-    with Recording(Counting(), path, reuse=True) as expert:
-        # With reuse even an expert that never says the same twice does.
-        check_expert(expert, np.arange(5.0)[:, None], 4.0, deterministic=True)
 
 
 def journal(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -313,22 +301,6 @@ def test_answers_that_cannot_be_written_stop_the_run(path: Path) -> None:
     assert expert.query([[1.0]], 5.0).answered.all()
 
 
-def test_a_bandit_stops_where_its_recording_does(path: Path) -> None:
-    expert = Recording(Counting(), path, timeout=0.0)
-    domain = Candidates([[0.0], [1.0]])
-    bandit = policies.sparq_gp_ucb(domain, RBF(), 0.1, expert=expert, confidence=2.0)
-    bandit.tell([[0.0], [1.0]], [0.0, 1.0], 1.0)
-    state = bandit.state
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(ExpertError, match="cannot read the recording"):
-            bandit.tell([[1.0]], [1.0], 2.0)
-    assert bandit.state is state
-    bandit.tell([[1.0]], [1.0], 2.0)
-    assert bandit.info.queries.total_answered > 0
-    assert expert.expert.seen == [2, 1, 1]  # type: ignore[attr-defined]
-
-
 def foreign_database(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE answers (x0 REAL)")
@@ -438,25 +410,6 @@ def test_a_pickled_recording_goes_on(
     again.query([[2.0]], 1.0)
     assert len(again.expert.asked) == 2
     assert repr(again) == f"Recording({again.expert!r}, {str(path)!r}, reuse=True)"
-
-
-def test_a_resumed_bandit_pays_nothing_twice(path: Path) -> None:
-    inner = Counting()
-    domain = Candidates(np.linspace(0, 1, 9)[:, None])
-    bandit = policies.sparq_gp_ucb(
-        domain, RBF(0.3), 0.1, expert=Recording(inner, path), confidence=2.0
-    )
-    for t in range(1, 8):
-        bandit.tell(bandit.ask(), math.sin(t))
-    stored = pickle.dumps((bandit.recipe, bandit.state))
-    bandit.tell(bandit.ask(), 0.5)
-    asked = len(inner.asked)
-    resumed = Bandit.from_state(*pickle.loads(stored))
-    resumed.tell(resumed.ask(), 0.5)
-    assert bandit.state.answers.y.tobytes() == resumed.state.answers.y.tobytes()
-    assert resumed.info.queries.cost == 0.0 < bandit.info.queries.cost
-    before = resumed.recipe.asking.expert.expert  # type: ignore[union-attr]
-    assert len(before.asked) < asked == len(inner.asked)
 
 
 def test_threads_pay_once(path: Path) -> None:

@@ -13,13 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, kstest
-from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Answers, Candidates, Expert, ExpertError, policies
+from tvbandits import Answers, ExpertError
 from tvbandits.core.arrays import Array
-from tvbandits.core.protocols import ExpertDownWarning, ExpertUnavailableError
-from tvbandits.experts import check_expert
-from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
+from tvbandits.core.protocols import ExpertUnavailableError
+from tvbandits.experts.sensors.expert import SensorExpert, Station, stations_at
 from tvbandits.experts.sensors.readings import Reading
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.forgetting.aging import Aging, Constant, Exponential, Linear, Wiener, Window
@@ -114,20 +112,6 @@ def test_nobody_is_asked_for_nothing() -> None:
     assert len(expert.query(np.empty((0, 2)), 5.0)) == 0
     assert not expert.query(np.array([[9.0, 9.0]]), 5.0).answered.any()
     assert transport.asked == []
-
-
-def test_it_is_an_expert() -> None:
-    table = StubTransport(np.ones((9, 3)), ["A", "B", "C"], noise_variance=0.1)
-    assert isinstance(table, Transport)
-    expert = SensorExpert(STATIONS, table, tolerance=0.5)
-    assert isinstance(expert, Expert)
-    points = np.array([*PLACES, [0.2, 0.3], [7.0, 7.0]])
-    assert check_expert(expert, points, 5.0, deterministic=True).passed
-    again = pickle.loads(pickle.dumps(expert))
-    np.testing.assert_array_equal(again.query(points, 4.0).values, expert.query(points, 4.0).values)
-    assert repr(expert) == (
-        "<SensorExpert: 3 stations through <StubTransport: 3 stations x 9 times, seed 0>>"
-    )
 
 
 # --- points and stations without an answer ----------------------------------------------------------
@@ -286,22 +270,6 @@ def test_mistakes_stay_mistakes(error: Exception) -> None:
 def test_a_transport_returns_readings(wrong: Any) -> None:
     with pytest.raises(TypeError, match="the transport must return Readings, got "):
         SensorExpert(STATIONS, Says(wrong)).query(np.array(PLACES), 5.0)
-
-
-def test_a_bandit_goes_on_without_its_stations() -> None:
-    transport = Says(ConnectionError("no route"))
-    X = np.array(PLACES)
-    bandit = policies.sparq_gp_ucb(
-        Candidates(X), RBF(1.0), 0.1, expert=SensorExpert(STATIONS, transport), seed=1
-    )
-    bandit.tell(X[:1], [1.0], t=0.0)  # the schedule has no questions for the first decision
-    with pytest.warns(ExpertDownWarning, match="3 stations cannot be reached: Connect"):
-        bandit.tell(X, [1.0, 2.0, 3.0], t=1.0)
-    assert "ConnectionError: no route" in bandit.info.queries.notes[0]
-    transport.readings = [good("A", time=2.0), good("B", math.nan, time=2.0)]
-    info = bandit.tell(X[:1], [1.0], t=2.0)
-    assert (info.queries.asked, info.queries.answered, info.queries.failures) == (3, 1, 1)
-    assert info.queries.notes[1] == "no answer from 'C'"
 
 
 # --- parameters -------------------------------------------------------------------------------------

@@ -204,10 +204,6 @@ def test_answers_help() -> None:
 # --- odd problems ---------------------------------------------------------------------------------
 
 
-def constant(X: Array, t: float) -> Array:  # noqa: ARG001
-    return np.full(len(X), 2.0)
-
-
 RNG = np.random.default_rng(0)
 
 ODD: dict[str, dict[str, Any]] = {

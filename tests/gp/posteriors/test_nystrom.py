@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Candidates, Nystrom, Recipe, policies
+from tvbandits import Bandit, Candidates, Nystrom, Recipe
 from tvbandits.acquisition.batch_rules import Batching, GlobalRatio
 from tvbandits.acquisition.confidence import BBKBWidth
 from tvbandits.core import linalg
@@ -91,12 +91,6 @@ def test_inclusion_probabilities_to_the_digit(q: float) -> None:
                 {i} if side < 0 else set()
             )
             assert set(position(data, got.dictionary.rows.Z)) == expected
-
-
-def test_points_of_a_fresh_draw_come_in_order_of_first_appearance() -> None:
-    p, data, probability = case(0.5)
-    got = drawn(Nystrom(0.5, keep=False), data, Numbers(np.zeros(len(probability))), p)
-    assert position(data, got.dictionary.rows.Z) == list(range(12))
 
 
 def count(q: float, draws: int) -> tuple[Array, Array]:
@@ -433,19 +427,3 @@ def test_repeated_inputs_share_their_scores() -> None:
 
 
 # --- where it is used -----------------------------------------------------------------------------
-
-
-def test_a_bandit_that_starts_with_existing_data() -> None:
-    points = np.random.default_rng(1).random((2500, 2))
-    value = np.sin(5 * points[:, 0]) + points[:, 1]
-    bandit = policies.bkb(Candidates(points), RBF(0.3), 0.05, confidence=1.0, seed=2)
-    noise = np.random.default_rng(2).normal(0.0, 0.2, 2000)
-    bandit.tell(points[:2000], value[:2000] + noise, t=0.0)
-    x = bandit.ask(1.0)[0]
-    size = bandit.info.posterior.dictionary_size
-    assert size is not None
-    assert 10 < size < 150
-    assert np.sin(5 * x[0]) + x[1] > value.max() - 0.15
-    mean, deviation = bandit.predict(points)
-    assert np.abs(mean - value).max() < 0.3
-    assert (np.abs(mean - value) < 4 * deviation).mean() > 0.98

@@ -142,20 +142,6 @@ def test_it_says_what_the_posterior_says(now: float, level: float) -> None:
         np.testing.assert_allclose(found[1], variance, atol=1e-10)
 
 
-def test_slopes_are_those_of_differences() -> None:
-    field, X = field_of(posterior(box_kernel(BOX)), 31.0), BOX.sample(9, np.random.default_rng(3))
-    _, _, mean_slopes, variance_slopes = field.slopes(X)
-    bound = Bound(field, field, np.array([1.0, 0.3]), 2.0, 1.5)
-    for j in range(3):
-        h = 1e-5 * np.eye(3)[j]
-        (m1, v1), (m0, v0) = field.predict(X + h), field.predict(X - h)
-        np.testing.assert_allclose(mean_slopes[:, j], (m1 - m0) / 2e-5, atol=1e-7)
-        np.testing.assert_allclose(variance_slopes[:, j], (v1 - v0) / 2e-5, atol=1e-7)
-        np.testing.assert_allclose(
-            bound.slopes(X)[:, j], (bound(X + h) - bound(X - h)) / 2e-5, atol=1e-6
-        )
-
-
 @pytest.mark.parametrize("rule", [Exact(), Nystrom()], ids=["exact", "dictionary"])
 @pytest.mark.parametrize(
     "kernel",

@@ -243,26 +243,6 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
             assert p.settled
 
 
-def test_variances_stay_exact_along_a_long_run() -> None:
-    stream = Stream(SPACE["matern"], 11, aging.Constant(), elsewhere=0.5)
-    part, rng = Nystrom(1.5), np.random.default_rng(1)
-    p: NystromPosterior | None = None
-    grown = 0
-    for _ in range(150):
-        data, now = stream.step()
-        size, before = 0 if p is None else p.dictionary_size, p
-        p = part.condition(
-            stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
-        )
-        assert p.settled
-        grown += p.dictionary_size > size
-        assert_surface_is(p, stream.surface, now)
-        # Nothing of that has touched the posterior it came from.
-        if before is not None:
-            assert_surface_is(before, stream.surface, now)
-    assert grown > 20
-
-
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
     rng = np.random.default_rng(2)
     data = some(rng, ROUGH, 10)

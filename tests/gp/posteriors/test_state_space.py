@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
-from tests.oracles import loops
 from tests.oracles.dense import Dense
-from tvbandits import Bandit, Candidates, Exact, Nystrom, StateSpace, policies
+from tvbandits import Nystrom, StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
@@ -129,17 +127,6 @@ def test_a_point_beyond_the_features_keeps_its_variance() -> None:
     _, variance = made.predict(np.array([[0.0, 0.0, 90.0], [40.0, 40.0, 90.0]]))
     assert variance[1] == pytest.approx(1.0)
     assert 0.0 < variance[0] <= 1.0
-
-
-def test_a_very_long_history_stays_healthy() -> None:
-    kernel, data = KERNELS["all"], sample(2000, 7)
-    now = float(data.Z[:, -1].max())
-    made = StateSpace().condition(kernel, data, surface=CandidateGrid(kernel, POINTS), now=now)
-    means, covariance = dense(kernel, data, at(now))
-    np.testing.assert_allclose(made.on_surface()[1], np.diag(covariance), rtol=1e-3)
-    np.testing.assert_allclose(made.on_surface()[0], means, atol=2e-3)
-    asymmetry = np.abs(made.covariance - made.covariance.T).max()
-    assert asymmetry < 1e-10
 
 
 @pytest.mark.parametrize("name", ["drift", "all"])
@@ -398,21 +385,6 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
 # --- questions ------------------------------------------------------------------------------------
 
 
-def test_a_bandit_speaks_about_the_past() -> None:
-    domain = Candidates(np.linspace(0, 1, 5)[:, None])
-    told = []
-    for part in (Exact(), EVERY_POINT):
-        bandit = policies.tv_gp_ucb(domain, RBF(0.3), 0.1, epsilon=0.1, posterior=part, mean=0.0)
-        bandit.tell(domain.X, np.arange(5.0), t=4.0)
-        bandit.tell(domain.X[:2], [3.0, 1.0], t=6.0)
-        before = bandit.state
-        told.append([*bandit.predict(domain.X, 3.0), *bandit.predict(domain.X, 5.0)])
-        told[-1].append(bandit.recommend(5.0))
-        assert bandit.state is before
-    for mine, theirs in zip(*told, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-7)
-
-
 # --- the dictionary -------------------------------------------------------------------------------
 
 
@@ -444,57 +416,3 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
 
 
 # --- in a bandit ----------------------------------------------------------------------------------
-
-
-def play(bandit: Bandit, steps: int, start: int = 0) -> Array:
-    """Points chosen against a moving reward, with gaps in time."""
-
-    def reward(X: Array, t: float) -> Array:
-        noise = np.random.default_rng((int(t) - 1, 7)).normal(0.0, 0.1, len(X))
-        return 3.0 + 2.0 * np.cos(4.0 * (X[:, 0] - 0.5 - 0.4 * np.sin(0.05 * t))) + noise
-
-    times = [1.0 + step + 0.25 * (step % 3) for step in range(start, start + steps)]
-    return loops.play(bandit, reward, times)
-
-
-LINE = Candidates(np.linspace(0, 1, 41)[:, None])
-
-
-@pytest.mark.parametrize(("mean", "width"), [("online", 2.0), (3.0, "theory")])
-def test_tv_gp_ucb_chooses_the_same_points_on_a_full_dictionary(mean: Any, width: Any) -> None:
-    made = [
-        policies.tv_gp_ucb(
-            LINE,
-            Matern(0.3, nu=1.5),
-            0.01,
-            epsilon=0.05,
-            mean=mean,
-            confidence=width,
-            posterior=part,
-        )
-        for part in (Exact(), Nystrom(oversampling=1e6))
-    ]
-    runs = [play(bandit, 100) for bandit in made]
-    np.testing.assert_array_equal(runs[0], runs[1])
-    assert isinstance(made[1].state.posterior, StateSpacePosterior)
-    assert len(np.unique(runs[0])) > 5
-    for field in ("beta", "posterior.information_gain", "model.centre", "model.scale"):
-        mine, theirs = (attrgetter(field)(bandit.info) for bandit in made)
-        assert mine == pytest.approx(theirs, rel=1e-6), field
-
-
-def test_late_and_batched_rewards_in_a_bandit() -> None:
-    parts: list[Any] = [Exact(), Nystrom(oversampling=1e9, tolerance=1e-12)]
-    told = []
-    for part in parts:
-        bandit = policies.tv_gp_ucb(
-            LINE, Matern(0.3, nu=1.5), 0.01, epsilon=0.05, confidence=2.0, posterior=part
-        )
-        play(bandit, 10)
-        bandit.tell(LINE.X[[3, 30, 8]], [1.0, 2.0, 3.0], t=[20.0, 15.0, 17.0])
-        bandit.tell(LINE.X[[7]], [2.5], t=12.0)
-        bandit.ask(21.0)
-        bandit.tell(LINE.X[[9, 9]], [2.5, 2.6], t=14.0)
-        told.append((bandit.ask(22.0), *bandit.predict(LINE.X, 25.0)))
-    for mine, theirs in zip(told[1], told[0], strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-9)
