@@ -33,9 +33,8 @@ from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior
-from tvbandits.policies import adaptive_gp_ucb, gp_ucb, thompson
+from tvbandits.policies import gp_ucb, thompson
 from tvbandits.policies.ruled import PolicyAdapter
 
 SHARES = st.lists(st.floats(0.0, 1.5), min_size=30, max_size=30)
@@ -359,16 +358,6 @@ def furthest(drawn: Array, mean: Array, covariance: Array) -> float:
 
 
 @pytest.mark.parametrize("width", [1.0, 2.5])
-def test_samples_of_the_exact_posterior_have_its_moments(width: float) -> None:
-    made = player(Exact(), confidence=width)
-    drawn = samples(made, 20_000)
-    assert isinstance(made.state.posterior, ExactPosterior)
-    mean, covariance = dense(None)
-    assert furthest(drawn, mean, width**2 * covariance) < 4.5
-    assert furthest(drawn, mean, 1.1 * width**2 * covariance) > 6.0
-
-
-@pytest.mark.parametrize("width", [1.0, 2.5])
 def test_samples_of_the_sparse_posterior_have_its_moments(width: float) -> None:
     # Few inducing points, so that there is something left of the prior to be drawn.
     made = player(Nystrom(oversampling=0.02), confidence=width)
@@ -553,19 +542,6 @@ def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any)
     often = counts + expected >= 10
     assert chi2_contingency(np.array([counts, expected])[:, often]).pvalue > 1e-3
     assert len(bandit.pending) == 4000
-
-
-def test_a_banner_that_converts_gets_most_of_the_traffic() -> None:
-    """Visits that bought something are told as True; a hundred visits follow what they showed."""
-    banners = Candidates(np.eye(8))
-    rates, rng = np.array([0.02] * 7 + [0.3]), np.random.default_rng(2)
-    bandit = adaptive_gp_ucb(banners, None, 0.1, seed=1)
-    for t in range(1, 9):
-        X = bandit.ask(t, n=100)
-        assert len(X) == 100
-        bought = rng.random(100) < rates[banners.index(X)]
-        bandit.tell(X, bought if t % 2 else bought.tolist(), t)
-    assert (banners.index(X) == 7).sum() > 60
 
 
 @pytest.mark.parametrize(

@@ -546,8 +546,6 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
 
 # --- a folder that holds a comparison: the same is resumed, another is refused
 
-pytestmark = pytest.mark.slow
-
 PROBLEMS = ["drifting-bump:candidates=21", "gp-drift:points_per_axis=3"]
 GIVEN = [
     "compare", *PROBLEMS, "--policy=uniform", "--policy=sparq-gp-ucb", "--horizon=7", "--seeds=3",
@@ -575,6 +573,7 @@ def rows_of(folder: Path) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 5, 8])
 @pytest.mark.parametrize("equally", [False, True])
 def test_a_run_that_was_stopped_is_resumed(
@@ -597,6 +596,7 @@ def test_a_run_that_was_stopped_is_resumed(
     assert json.loads((parts / files.RUN).read_text())["arguments"]["interrupted"] is False
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) -> None:
     assert typed(*GIVEN, "--out", tmp_path)[0] == 0
     before = (tmp_path / files.ROWS).read_bytes()
@@ -607,6 +607,7 @@ def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) 
     assert (tmp_path / files.ROWS).read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -630,6 +631,7 @@ def test_another_run_is_refused(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_rows_without_their_record_are_not_written_over(typed: Command, tmp_path: Path) -> None:
     (tmp_path / files.ROWS).write_text("mine")
     status, _, err = typed(*GIVEN, "--out", tmp_path)
@@ -638,6 +640,7 @@ def test_rows_without_their_record_are_not_written_over(typed: Command, tmp_path
     assert (tmp_path / files.ROWS).read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_request_to_end_keeps_what_is_done(tmp_path: Path) -> None:
     running = OnTerminal(
         "compare", PROBLEMS[0], "--policy=uniform", "--policy=frugal-gp-ucb", "--horizon=4000",
@@ -655,6 +658,7 @@ def test_a_request_to_end_keeps_what_is_done(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "out")["policy"].unique().tolist() == ["uniform"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_modules_are_imported_leaves_no_trace() -> None:
     for wait in (0.25, 0.6, 1.0):
         running = subprocess.Popen(
@@ -669,6 +673,7 @@ def test_an_interrupt_while_modules_are_imported_leaves_no_trace() -> None:
         assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_ascii_alone() -> None:
     said = subprocess.run(
         [

@@ -219,8 +219,6 @@ def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 # --- a width, a problem, a policy and an expert of the user's, each from one file in the current folder
 
-pytestmark = pytest.mark.slow
-
 OURS = '''
 from dataclasses import dataclass, field
 import numpy as np
@@ -333,6 +331,7 @@ def compared(folder: Path, problem: str, *arguments: str, jobs: int = 1) -> list
     return [{k: v for k, v in line.items() if k != "seconds_per_step"} for line in found]
 
 
+@pytest.mark.slow
 def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
     given = [
         "--policy=lab.ours:policy:life=5,confidence=1",
@@ -354,6 +353,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
     assert honest[0]["average_regret"] != one[2]["average_regret"]
 
 
+@pytest.mark.slow
 def test_a_width_is_a_class_an_instance_a_factory_or_a_function(folder: Path) -> None:
     names = ("Shrinking", "narrow", "made", "itself")
     found = [
@@ -366,6 +366,7 @@ def test_a_width_is_a_class_an_instance_a_factory_or_a_function(folder: Path) ->
     assert within["average_regret"] == found[1]["average_regret"]
 
 
+@pytest.mark.slow
 def test_an_expert_is_a_class_too(folder: Path) -> None:
     given = ["--policy=sparq-gp-ucb", "--expert=lab.ours:flat"]
     of_class = [given[0], "--expert=lab.ours:Flat"]
@@ -374,6 +375,7 @@ def test_an_expert_is_a_class_too(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -678,8 +678,6 @@ def test_none_is_taken_at_its_word() -> None:
 
 # --- workers of a comparison end with it, however it ends
 
-pytestmark = pytest.mark.slow
-
 PROGRAM = """
 import os, sys, time
 from functools import partial
@@ -705,6 +703,7 @@ def alive(process: int) -> bool:
     return state not in "ZX"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to look into")
 def test_no_worker_outlives_a_killed_comparison(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)])

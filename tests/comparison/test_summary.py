@@ -337,8 +337,6 @@ def test_what_stands_still_between_steps_is_charged_as_at_plays(problem: Any) ->
 
 # --- report
 
-pytest.importorskip("plotly", reason="no plotly: no report")
-
 ARGUMENTS = {
     "command": "compare",
     "problems": ["drifting-bump:candidates=31"],
@@ -373,6 +371,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def text(folder: Path) -> str:
+    pytest.importorskip("plotly", reason="no plotly: no report")
     return comparison_report(folder)
 
 

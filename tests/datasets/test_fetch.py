@@ -23,6 +23,7 @@ import pooch
 import pytest
 
 from tests.attack.servers import Script, redirect
+from tests.attack.servers import serving as scripted
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
 from tvbandits.core.files.reading import ReadLimits, current_limits
@@ -592,7 +593,7 @@ SERVERS: dict[str, tuple[Script, DownloadLimits, str]] = {
 @pytest.mark.parametrize("case", SERVERS)
 def test_hostile_servers(case: str, tmp_path: Path) -> None:
     script, limits, match = SERVERS[case]
-    with serving(lambda *_: script) as (url, _), pytest.raises(OSError, match=match):
+    with scripted(lambda *_: script) as (url, _), pytest.raises(OSError, match=match):
         fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
     assert list(tmp_path.iterdir()) == []
 
@@ -611,7 +612,7 @@ def test_https_from_the_same_host_unless_told_otherwise(tmp_path: Path) -> None:
             strict.check(url, here)
     DownloadLimits(anywhere=True).check("http://10.0.0.1/file", here)
     with (
-        serving(lambda *_: redirect(b"http://169.254.169.254/latest/meta-data")) as (url, _),
+        scripted(lambda *_: redirect(b"http://169.254.169.254/latest/meta-data")) as (url, _),
         pytest.raises(OSError, match=r"127\.0\.0\.1.*: not https"),
     ):
         fetch_ozone(2008, cache=tmp_path, base_url=url)
