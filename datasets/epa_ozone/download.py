@@ -9,7 +9,6 @@ import contextlib
 import http.client
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
