@@ -7,7 +7,8 @@ from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
-from tvbandits.datasets.exoskeleton import Exoskeleton
+from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
+from tvbandits.datasets.fields import Field
 from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
@@ -24,6 +25,7 @@ __all__ = [
     "DownloadLimits",
     "DriftingBump",
     "Exoskeleton",
+    "Field",
     "GPDrift",
     "GeneralisedMovingPeaks",
     "HeatPump",
@@ -35,6 +37,7 @@ __all__ = [
     "Switching",
     "SwitchingArms",
     "TableProblem",
+    "TimedParabola",
     "WearingArms",
     "abalone",
     "california",

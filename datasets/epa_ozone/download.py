@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -75,10 +76,10 @@ def ended_at(deadline: float) -> Iterator[requests.Session]:
             each.close()
 
 
-try:
+HAS_LOCKS = sys.platform not in {"win32", "emscripten"}
+
+if HAS_LOCKS:
     import fcntl
-except ImportError:  # Windows, browsers
-    fcntl = None  # type: ignore[assignment]
 
 
 Progress = Callable[[str, int, int | None], None]
@@ -208,7 +209,7 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
     browsers, some network disks), nobody is kept out.
     """
-    if fcntl is None:
+    if not HAS_LOCKS:
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
