@@ -9,7 +9,6 @@ import contextlib
 import http.client
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -76,8 +75,10 @@ def ended_at(deadline: float) -> Iterator[requests.Session]:
             each.close()
 
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows, browsers
+    fcntl = None  # type: ignore[assignment]
 
 
 Progress = Callable[[str, int, int | None], None]
@@ -205,9 +206,9 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; waits for who is in it.
 
     The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
-    some network disks), nobody is kept out.
+    browsers, some network disks), nobody is kept out.
     """
-    if sys.platform == "win32":
+    if fcntl is None:
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
