@@ -47,7 +47,6 @@ class Budget(Protocol):
 
     def __call__(self, told: int, asked: int) -> int:
         """In the `told`-th decision, after `asked` questions so far."""
-        ...
 
 
 @dataclass(frozen=True)
