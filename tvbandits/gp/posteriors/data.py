@@ -30,17 +30,20 @@ class Data:
         Value columns.
     variance : array of shape (n,)
         Finite positive noise variances.
+    levels : integer array of shape (n,), optional
+        Numbers: rows of one number share a level that nobody knows, and that is none of what is learned.
     """
 
     Z: Array
     Y: Array
     variance: Array
+    levels: Index | None = None
     room: Room | None = field(default=None, init=False, repr=False, compare=False)
     """Storage behind the columns, where it has room for more."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Only the rows are stored."""
-        return Data, (self.Z, self.Y, self.variance)
+        return Data, (self.Z, self.Y, self.variance, self.levels)
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -99,7 +102,34 @@ def without_negligible(kernel: Any, data: Data) -> Data:
     heard = data.variance <= NEGLIGIBLE * float(np.max(kernel.diag(data.Z)))
     if heard.all():
         return data
-    return Data(data.Z[heard], data.Y[heard], data.variance[heard])
+    levels = None if data.levels is None else data.levels[heard]
+    return Data(data.Z[heard], data.Y[heard], data.variance[heard], levels)
+
+
+WIDE = 1e6
+"""Prior variance of a level beyond that of what is read; its mean is taken off before."""
+
+
+def level_noise(levels: Index, variance: Array, prior: float) -> Array:
+    """What levels that nobody knows add to the noise covariance (n, n) of readings.
+
+    Parameters
+    ----------
+    levels : integer array of shape (n,)
+    variance : array of shape (n,)
+    prior : float
+        Variance of what is read.
+    """
+    known = np.bincount(levels, 1.0 / variance)[levels]
+    return np.where(levels[:, None] == levels, WIDE * (prior + 1.0 / known), 0.0)
+
+
+def without_levels(groups: Array, values: Array, variance: Array) -> Array:
+    """Values (n,) less their mean by precision over those of their group, such as their time."""
+    _, levels = np.unique(groups, return_inverse=True)
+    precision = 1.0 / variance
+    mean = np.bincount(levels, precision * values) / np.bincount(levels, precision)
+    return np.asarray(values - mean[levels])
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,8 @@ class Exact:
 
         Parameters and errors are those of `tvbandits.gp.posteriors.cholesky.Factored.condition`.
         """
+        if data.levels is not None:  # of a time that goes on, they change with every reading
+            return factor(kernel, without_negligible(kernel, data), surface, now)
         state = _state(data, surface)
         if state is not None:
             return filtered(kernel, data, surface, now, previous, lambda: state)
