@@ -787,7 +787,10 @@ class Bandit:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
         known = np.concatenate([state.visited, state.pending.X, state.answers.X])
-        for kept in (self._recipe.safe, [self._recipe.control] * (self._recipe.control is not None)):
+        for kept in (
+            self._recipe.safe,
+            [self._recipe.control] * (self._recipe.control is not None),
+        ):
             if len(kept):
                 known = np.concatenate([known, np.array(kept)])
         recipe = replace(self._recipe, domain=offered.with_retired(known))

@@ -218,7 +218,7 @@ class Model:
             return Data(np.column_stack([seen.X, seen.t]), seen.y[:, None], effective)
         if self._beside:
             noise = state.model.scaling.in_prior_units(effective)
-            y = without_levels(seen.t, seen.y, noise)[:, None]
+            y = without_levels(seen.t, seen.y[:, None], noise)
             _, levels = np.unique(seen.t, return_inverse=True)
             return Data(self.inputs(state, seen.X, seen.t), y, noise, levels)
         values = np.ones((len(seen.y), 2))

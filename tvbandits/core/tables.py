@@ -110,7 +110,9 @@ def history_of(
     """
     import pandas as pd
 
-    return pd.DataFrame(history_columns(domain, rewards, answers, failed, pending, outcomes, control))
+    return pd.DataFrame(
+        history_columns(domain, rewards, answers, failed, pending, outcomes, control)
+    )
 
 
 def history_columns(
@@ -154,7 +156,7 @@ def history_columns(
 
 def _level(rewards: Observations, control: ArrayLike, times: Array) -> Array:
     """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
-    mine = (rewards.X == np.asarray(control)).all(axis=1)
+    mine = (np.asarray(control) == rewards.X).all(axis=1)
     known, which = np.unique(rewards.t[mine], return_inverse=True)
     if len(known) == 0:
         return np.full(len(times), np.nan)

@@ -273,8 +273,8 @@ def _made_for(data: Data, *, beside: bool) -> tuple[float, int, float]:
     Beside a control, differences are those of one time.
     """
     noise = float(np.median(data.variance[:FIRST]))
-    y = data.Y[:, 0]
-    spread = float(np.ptp(without_levels(data.Z[:, -1], y, data.variance) if beside else y)) ** 2
+    Y = without_levels(data.Z[:, -1], data.Y, data.variance) if beside else data.Y
+    spread = float(np.ptp(Y[:, 0])) ** 2
     largest = 0 if spread <= noise else math.ceil(math.log(spread / noise, 4.0))
     gaps = np.diff(np.unique(data.Z[:, -1])[: FIRST + 1])
     return noise, largest, float(np.median(gaps)) if len(gaps) else 1.0

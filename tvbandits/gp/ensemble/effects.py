@@ -100,7 +100,9 @@ class EffectFilters:
         grid = np.meshgrid(noise * powers, step * SCALES, np.arange(len(lengths)), indexing="ij")
         signal, scale = grid[0].ravel(), grid[1].ravel()
         apart = distances(points, points) / extent_of(points)
-        among = [np.exp(-0.5 * (apart / each) ** 2) if each else np.eye(len(points)) for each in lengths]
+        among = [
+            np.exp(-0.5 * (apart / each) ** 2) if each else np.eye(len(points)) for each in lengths
+        ]
         beside = [S - S[control] - S[:, [control]] + S[control, control] for S in among]
         prior = signal[:, None, None] * np.array(beside)[grid[2].ravel()]
         weight = 0.25 * np.log(scale * noise / (step * signal))  # as of `ArmFilters.of`
@@ -129,7 +131,9 @@ class EffectFilters:
         across = C @ now.covariances[:, arms]
         spread = across[:, :, arms] @ C.T + np.eye(len(C))
         off = (value - now.means[:, arms]) @ C.T
-        root, solved = linalg.whitened_each(spread, np.concatenate([across, off[:, :, None]], axis=2))
+        root, solved = linalg.whitened_each(
+            spread, np.concatenate([across, off[:, :, None]], axis=2)
+        )
         reach, whitened = solved[:, :, :-1], solved[:, :, -1]
         size = np.log(np.einsum("mii->mi", root)).sum(axis=1)
         return replace(
@@ -175,7 +179,9 @@ class EffectFilters:
         """As `ArmFilters.lasting`; a later reading is held against one of the control."""
         kept2 = np.exp(-2.0 * step / self.scale)[:, None]
         fresh = np.einsum("maa->ma", self.prior) * (1.0 - kept2)
-        told = self.variance**2 / (self.variance + 1.0 / precision_of_later(kept2, fresh, 2.0 * noise))
+        told = self.variance**2 / (
+            self.variance + 1.0 / precision_of_later(kept2, fresh, 2.0 * noise)
+        )
         return np.asarray(self.weights @ told)
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:

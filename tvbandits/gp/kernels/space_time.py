@@ -222,10 +222,11 @@ class Beside(Kernel):  # type: ignore[misc]
 
     def _controls(self, X: Array) -> tuple[Array, Index]:
         """The control at the times of inputs (n, p), each once, and which of them is whose."""
-        there = np.array(X)
-        there[:, : len(self.control)] = self.control
-        rows, which = np.unique(there, axis=0, return_inverse=True)
-        return rows, which.reshape(-1)
+        control = np.array([self.control])
+        if X.shape[1] == control.shape[1]:
+            return control, np.zeros(len(X), dtype=np.int64)
+        times, which = np.unique(X[:, -1], return_inverse=True)
+        return np.column_stack([np.repeat(control, len(times), axis=0), times]), which
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix (n, m)."""

@@ -210,11 +210,8 @@ class Factored:
 
 
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
-    """Condition from scratch; rows with levels are not merged, since those of one input may differ."""
-    if data.levels is None:
-        rows, merged_log_density = Groups.of(data.Z).merge(data)
-    else:
-        rows, merged_log_density = data, np.zeros(data.Y.shape[1])
+    """Condition from scratch."""
+    rows, merged_log_density = Groups.of(data.apart).merge(data)
     K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
     noise = float(np.log(rows.variance).sum())
     if rows.levels is not None and len(rows):

@@ -79,6 +79,11 @@ class Data:
                 left[key] -= 1
         return None if left.total() else Data(self.Z[fresh], self.Y[fresh], self.variance[fresh])
 
+    @property
+    def apart(self) -> Array:
+        """What tells apart rows that are no repeats (n, p): inputs, and levels."""
+        return self.Z if self.levels is None else np.column_stack([self.Z, self.levels])
+
     def append(self, other: Data) -> Data:
         """These rows and then `other`'s, in storage that is shared where it can be."""
         (Z, Y, variance), room = (self.room or Room(tuple(self))).grown(len(self), tuple(other))
@@ -125,11 +130,11 @@ def level_noise(levels: Index, variance: Array, prior: float) -> Array:
 
 
 def without_levels(groups: Array, values: Array, variance: Array) -> Array:
-    """Values (n,) less their mean by precision over those of their group, such as their time."""
+    """Columns (n, c) less their means by precision over those of their group, such as their time."""
     _, levels = np.unique(groups, return_inverse=True)
-    precision = 1.0 / variance
-    mean = np.bincount(levels, precision * values) / np.bincount(levels, precision)
-    return np.asarray(values - mean[levels])
+    total = np.bincount(levels, 1.0 / variance)
+    means = [np.bincount(levels, column / variance) / total for column in values.T]
+    return np.asarray(values - np.column_stack(means)[levels])
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,8 @@ class Groups:
             Y[:, column] = np.bincount(self.group, precision * y) / total
         misfit = (precision[:, None] * (data.Y - Y[self.group]) ** 2).sum(axis=0)
         constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
-        return Data(data.Z[self.first], Y, 1.0 / total), -0.5 * (misfit + constant)
+        levels = None if data.levels is None else data.levels[self.first]
+        return Data(data.Z[self.first], Y, 1.0 / total, levels), -0.5 * (misfit + constant)
 
 
 _UNGROUPED = Groups(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0, np.int64), {})
