@@ -1,7 +1,12 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
 from tvbandits.core.files.reading import ReadLimits, reading_limits
-from tvbandits.datasets.arms import AutoregressiveArms, SwitchingArms, WearingArms
+from tvbandits.datasets.arms import (
+    AutoregressiveArms,
+    BannersByDay,
+    SwitchingArms,
+    WearingArms,
+)
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.download import DownloadLimits
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
@@ -21,6 +26,7 @@ from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_fr
 
 __all__ = [
     "AutoregressiveArms",
+    "BannersByDay",
     "BumpAndWall",
     "DownloadLimits",
     "DriftingBump",
