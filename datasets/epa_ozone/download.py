@@ -76,7 +76,9 @@ def ended_at(deadline: float) -> Iterator[requests.Session]:
             each.close()
 
 
-if sys.platform != "win32":
+HAS_LOCKS = sys.platform not in {"win32", "emscripten"}
+
+if HAS_LOCKS:
     import fcntl
 
 
@@ -205,9 +207,9 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; waits for who is in it.
 
     The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
-    some network disks), nobody is kept out.
+    browsers, some network disks), nobody is kept out.
     """
-    if sys.platform == "win32":
+    if not HAS_LOCKS:
         yield
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -114,7 +114,6 @@ class Transport(Protocol):
         OSError or any exception that is not in `tvbandits.core.protocols.MISTAKES`
             If nobody can be reached now, as with `ConnectionError`.
         """
-        ...
 
 
 def stations_at(

@@ -26,6 +26,7 @@ from tvbandits.datasets import (
     BumpAndWall,
     DriftingBump,
     Exoskeleton,
+    Field,
     GeneralisedMovingPeaks,
     GPDrift,
     HeatPump,
@@ -34,9 +35,11 @@ from tvbandits.datasets import (
     QuietNetwork,
     Switching,
     SwitchingArms,
+    TimedParabola,
     WearingArms,
 )
 from tvbandits.datasets.arms import autoregression
+from tvbandits.datasets.fields import KINDS
 from tvbandits.datasets.limited import UnderALimit
 from tvbandits.datasets.peaks import reflected
 from tvbandits.datasets.synthetic import bogunovic, mandl
@@ -51,7 +54,23 @@ MADE_UP: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("problem", MADE_UP, ids=lambda problem: problem.name)
+DRIFTING: list[Any] = [
+    MovingPeaks(dimension=2, horizon=100),
+    MovingPeaks(dimension=2, horizon=100, shape="function1"),
+    GeneralisedMovingPeaks(dimension=2, horizon=100),
+    SwitchingArms(horizon=100),
+    AutoregressiveArms(side=4, horizon=400),
+    WearingArms(arms=20, horizon=40),
+    Exoskeleton(),
+    Exoskeleton(candidates=0),
+    TimedParabola(),
+    TimedParabola(candidates=0, horizon=900),
+    *map(Field, KINDS),
+    GPDrift(points_per_axis=5, horizon=20, smoothness="matern52"),
+]
+
+
+@pytest.mark.parametrize("problem", MADE_UP + DRIFTING, ids=lambda problem: problem.name)
 def test_problems_keep_to_the_protocol(problem: Any) -> None:
     assert isinstance(problem, Problem)
     X = problem.domain.sample(20, np.random.default_rng(0))
@@ -61,13 +80,20 @@ def test_problems_keep_to_the_protocol(problem: Any) -> None:
         assert np.isfinite(values).all()
         assert values.max() <= problem.best(t) + 1e-9
         np.testing.assert_array_equal(problem.value(X[::-1], t), values[::-1])
-    assert problem.variation > 0
+    for t in (0.0, problem.horizon + 1.0) if problem in DRIFTING else ():
+        with pytest.raises(ValueError, match="known"):
+            problem.value(X, t)
     assert problem.noise_variance > 0
-    K = problem.kernel(X)
-    assert np.linalg.eigvalsh(K).min() > -1e-9
+    if problem in MADE_UP:
+        assert problem.variation > 0
+        assert np.linalg.eigvalsh(problem.kernel(X)).min() > -1e-9
     again = pickle.loads(pickle.dumps(problem))
     assert again == problem
     np.testing.assert_array_equal(again.value(X, 2.0), problem.value(X, 2.0))
+    if hasattr(problem, "realise"):
+        other = problem.realise(7)
+        assert other.best(1.0) != problem.best(1.0)
+        assert problem.realise(problem.seed) == problem
 
 
 # --- the drifting bump ----------------------------------------------------------------------------
@@ -287,40 +313,10 @@ def test_a_peak_appears() -> None:
 
 # --- problems of the literature: their formulas, their drift, and their optimum by another search
 
-ALL: list[Any] = [
-    MovingPeaks(dimension=2, horizon=100),
-    MovingPeaks(dimension=2, horizon=100, shape="function1"),
-    GeneralisedMovingPeaks(dimension=2, horizon=100),
-    SwitchingArms(horizon=100),
-    AutoregressiveArms(side=4, horizon=400),
-    WearingArms(arms=20, horizon=40),
-    Exoskeleton(),
-    Exoskeleton(candidates=0),
-    GPDrift(points_per_axis=5, horizon=20, smoothness="matern52"),
-]
 
-
-@pytest.mark.parametrize("problem", ALL, ids=lambda problem: problem.name)
-def test_problems_keep_to_the_protocol_drifting(problem: Any) -> None:
-    assert isinstance(problem, Problem)
-    X = problem.domain.sample(20, np.random.default_rng(0))
-    for t in (1.0, 2.0, float(problem.horizon)):
-        values = problem.value(X, t)
-        assert values.shape == (20,)
-        assert values.max() <= problem.best(t) + 1e-9
-        np.testing.assert_array_equal(problem.value(X[::-1], t), values[::-1])
-    for t in (0.0, problem.horizon + 1.0):
-        with pytest.raises(ValueError, match="known"):
-            problem.value(X, t)
-    again = pickle.loads(pickle.dumps(problem))
-    np.testing.assert_array_equal(again.value(X, 2.0), problem.value(X, 2.0))
-    if hasattr(problem, "realise"):
-        other = problem.realise(7)
-        assert other.best(1.0) != problem.best(1.0)
-        assert problem.realise(problem.seed) == problem
-
-
-@pytest.mark.parametrize("problem", [each for each in ALL if not isinstance(each, WearingArms)])
+@pytest.mark.parametrize(
+    "problem", [each for each in DRIFTING if not isinstance(each, WearingArms)]
+)
 def test_the_best_point_moves_where_it_is_said_to(problem: Any) -> None:
     if not hasattr(type(problem), "moves"):
         pytest.skip("says nothing about it")
@@ -332,7 +328,7 @@ def test_the_best_point_moves_where_it_is_said_to(problem: Any) -> None:
     assert (len(best) > 1) == problem.moves
 
 
-@pytest.mark.parametrize("problem", ALL, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("problem", DRIFTING, ids=lambda problem: problem.name)
 def test_nonsense_is_refused(problem: Any) -> None:
     for name, value in (("horizon", 0), ("noise_variance", 0.0), ("seed", -1)):
         if hasattr(problem, name):
@@ -490,12 +486,31 @@ def test_problems_are_known_by_name_and_by_module() -> None:
         "ar-arms",
         "wearing-arms",
         "exoskeleton",
+        "xopt-drift",
     ):
         made = make_problem(name, [], None)
         assert made.name == name
         path = f"tvbandits.datasets:{type(made).__name__}"
         assert make_problem(path, [], None) == made
         assert name in PROBLEMS
+
+
+def test_xopts_parabola_swings_and_wanders_off_after_fifty_seconds() -> None:
+    problem = TimedParabola(candidates=0, horizon=1500)
+    for step in (1, 137, 499, 500, 1400):
+        seconds = step / 10
+        k = 0.25 * np.sin(0.6 * seconds) + 0.001 * seconds
+        if seconds >= 50:
+            k = -0.015 * (seconds - 50)
+        np.testing.assert_allclose(problem.value(np.array([[0.3]]), step), [-((0.3 - k) ** 2)])
+        inside = np.clip(k, -1, 1)
+        assert problem.best(step) == pytest.approx(-((inside - k) ** 2), abs=1e-12)
+
+
+def test_fields_may_be_longer_than_a_hundred_steps() -> None:
+    for name in KINDS:
+        problem = make_problem(f"field-{name}:horizon=250", [], None)
+        assert problem.realise(1).path.shape == (250, len(problem.domain))
 
 
 # --- `best` of every problem of the command line, against a search that knows nothing but `value`

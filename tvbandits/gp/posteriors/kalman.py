@@ -36,15 +36,12 @@ class StateModel(Protocol):
     @property
     def prior(self) -> Array:
         """Prior variances (m,) of the state; its prior covariance is diagonal."""
-        ...
 
     def moved(self, M: Array, h: float) -> Array:
         """F_h times a matrix (m, n) of states, for a time h >= 0."""
-        ...
 
     def advanced(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
         """Mean and covariance of the state after a time h >= 0; infinite: nothing is known yet."""
-        ...
 
 
 @dataclass(frozen=True)
