@@ -217,10 +217,10 @@ def taught(expert: Calibrated, steps: int) -> Calibrated:
 
 
 def test_answers_are_corrected() -> None:
-    expert = taught(Calibrated(Off(bias=2.0, ratio=9.0)), 200)
+    expert = taught(Calibrated(Off(bias=2.0, ratio=9.0)), 120)
     found = expert.report()
     assert found.verdict == "over-confident"
-    assert found.pairs == 200
+    assert found.pairs == 120
     fresh = [expert.query(POINTS, 1000.0 + k) for k in range(100)]
     truth = np.array([10 + POINTS[:, 0] + 1000.0 + k for k in range(100)])
     z = (np.array([s.values for s in fresh]) - truth) / np.sqrt([s.variance for s in fresh])
@@ -233,7 +233,7 @@ def test_answers_are_corrected() -> None:
 
 
 def test_an_honest_expert_is_left_nearly_alone() -> None:
-    expert = taught(Calibrated(Off()), 200)
+    expert = taught(Calibrated(Off()), 120)
     said, plain = expert.query(POINTS, 999.0), Off().query(POINTS, 999.0)
     assert np.abs(said.values - plain.values).max() < 0.15
     np.testing.assert_allclose(said.variance, plain.variance, rtol=0.35)

@@ -75,7 +75,7 @@ def transition_matrix(K: Array, k: int) -> tuple[Array, list[tuple[int, ...]]]:
 # ------------------------------------------------------------------------------------- the laws
 
 
-MIXED = 85  # steps: the distance to the limit is then far below what 4000 draws can show
+MIXED = 85  # steps: the distance to the limit is then far below what 2500 draws can show
 ENOUGH = 1200  # draws: what is wrong is seen, and what is right passes
 
 
@@ -94,7 +94,7 @@ def test_the_chain_has_forgotten_its_start_where_the_law_is_tested() -> None:
     ],
 )
 def test_law_of_all_subsets(sampler: Sampler) -> None:
-    assert p_value_of(sampler, law(KERNEL, 3), SUBSETS, 4000) > 0.01
+    assert p_value_of(sampler, law(KERNEL, 3), SUBSETS, 2500) > 0.01
 
 
 def _never_item_two(rng: np.random.Generator) -> tuple[int, ...]:
@@ -142,7 +142,7 @@ def test_the_right_chain_passes_where_wrong_ones_are_caught() -> None:
     assert p_value_of(mcmc(KERNEL, 3, 8, start=start), after, subsets, ENOUGH) > 0.01
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 7])
+@pytest.mark.parametrize("steps", [1, 3, 7])
 @pytest.mark.parametrize("start", [(0, 1), (1, 4)])
 def test_law_after_a_few_steps_is_a_power_of_the_transition_matrix(
     steps: int, start: tuple[int, ...]
@@ -152,7 +152,7 @@ def test_law_after_a_few_steps_is_a_power_of_the_transition_matrix(
     after = np.linalg.matrix_power(P, steps)[subsets.index(start)]
     reachable = [Z for Z, p in zip(subsets, after, strict=True) if p > 0]
     sampler = mcmc(K, 2, steps, start=start)
-    assert p_value_of(sampler, after[after > 0], reachable, 3000) > 0.005
+    assert p_value_of(sampler, after[after > 0], reachable, 2000) > 0.005
 
 
 # ------------------------------------------------------------------------------------- numerics

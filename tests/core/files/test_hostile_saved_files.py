@@ -31,9 +31,9 @@ def hostile() -> dict[str, bytes]:
 
 def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes]) -> None:
     assert len(set(hostile.values())) == len(hostile)
-    tally = attack(len(hostile) + 40, 5)
+    tally = attack(len(hostile) + 15, 5)
     assert tally.faults == {}, tally.examples
-    assert tally.also == {"refused by name": len(hostile) + 40}
+    assert tally.also == {"refused by name": len(hostile) + 15}
 
 
 SAID = {

@@ -175,7 +175,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
     close: Any = {"rtol": 1e-7, "atol": 1e-8}
     late = end - 0.3 * (end - start) / n
     for now in (start - 2.0, start, 0.5 * (start + end), late, data.Z[-5, -1]):
-        for count in range(5, n + 1, 20):
+        for count in range(5, n + 1, 20 if n < STRIDE else 50):
             some = Data(data.Z[:count], data.Y[:count], data.variance[:count])
             made = rule.condition(kernel, some, surface=surface, now=now, previous=made)
         Z = np.column_stack([FEW, np.full(6, now)])
