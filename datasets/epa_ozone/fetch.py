@@ -14,6 +14,7 @@ import io
 import os
 import re
 import socket
+import sys
 import threading
 import time
 import warnings
@@ -100,10 +101,10 @@ def ended_at(deadline: float) -> Iterator[requests.Session]:
             each.close()
 
 
-try:
+HAS_LOCKS = sys.platform not in {"win32", "emscripten"}
+
+if HAS_LOCKS:
     import fcntl
-except ImportError:  # Windows, browsers
-    fcntl = None  # type: ignore[assignment]
 
 
 Progress = Callable[[str, int, int | None], None]
@@ -233,8 +234,8 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
     browsers, some network disks), nobody is kept out.
     """
-    if fcntl is None:
-        yield  # type: ignore[unreachable]  # where mypy runs there is one
+    if not HAS_LOCKS:
+        yield
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

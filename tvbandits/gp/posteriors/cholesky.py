@@ -30,7 +30,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
-from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.data import Data, Groups, level_noise, without_negligible
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 ROTATE_FROM = 96
@@ -211,8 +211,14 @@ class Factored:
 
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
-    rows, merged_log_density = Groups.of(data.Z).merge(data)
+    rows, merged_log_density = Groups.of(data.apart).merge(data)
     K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
+    noise = float(np.log(rows.variance).sum())
+    if rows.levels is not None and len(rows):
+        shared = level_noise(rows.levels, rows.variance, float(np.max(kernel.diag(rows.Z))))
+        K += shared
+        shared[np.diag_indices_from(K)] += rows.variance
+        noise = linalg.log_determinant(linalg.cholesky(shared, "noise with levels").L)
     K[np.diag_indices_from(K)] += rows.variance
     made = linalg.cholesky(K, "noisy kernel matrix")
     posterior = ExactPosterior(
@@ -221,7 +227,7 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         rows=rows,
         factor=AppendBuffer.of(made.L, square=True),
         weights=AppendBuffer.of(linalg.solve_lower(made.L, rows.Y)),
-        log_det_ratio=linalg.log_determinant(made.L) - float(np.log(rows.variance).sum()),
+        log_det_ratio=linalg.log_determinant(made.L) - noise,
         jitter=made.jitter,
         merged_log_density=merged_log_density,
         surface=None,
