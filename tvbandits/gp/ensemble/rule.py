@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -295,9 +295,9 @@ class ModelEnsemble:
         if surface is None:
             raise ValueError("an ensemble of models needs candidates")
         data = in_order_of_time(data)
-        if len(data) == 0 or now < data.Z[0, -1]:
-            none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
-            return Factored().condition(kernel, none, surface=surface, now=now)
+        prior = before_readings(kernel, data, surface, now)
+        if prior is not None:
+            return prior
         known, fresh = None, None
         if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
             known, fresh = previous, data.beyond(previous.data)
@@ -345,8 +345,99 @@ def _timed(surface: CandidateGrid, data: Data) -> seasons.TimedReadings:
     return seasons.TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
+def before_readings(
+    kernel: Any, data: Data, surface: CandidateGrid, now: float
+) -> ExactPosterior | None:
+    """The prior, if nothing of `data`, which is in order of time, was read by then."""
+    if len(data) and now >= data.Z[0, -1]:
+        return None
+    none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
+    return Factored().condition(kernel, none, surface=surface, now=now)
+
+
+class CandidatePosterior:
+    """What posteriors of candidates answer alike that learn mean and unit of the reward themselves."""
+
+    surface: CandidateGrid
+    data: Data
+    now: float
+    fantasy: JointPosterior | None
+
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
+    continued: ClassVar[None] = None
+    jitter: ClassVar[float] = 0.0
+    condition_number: ClassVar[float] = 1.0
+    log_det_ratio: ClassVar[float] = math.nan
+    """Widths that depend on it belong to theorems about one known kernel."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        kept = {each.name: self.__dict__[each.name] for each in fields(self)}  # type: ignore[arg-type]
+        return kept | {"fantasy": None}
+
+    def beliefs(self, about: float, beta: float, noise_variance: Any = None) -> JointPosterior:
+        """About all candidates at the time `now`, and what readings of the time `about` would change."""
+        raise NotImplementedError
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, 1) and variances (A,) at the candidates."""
+        raise NotImplementedError
+
+    def means_on_surface(self) -> Array:
+        """Means (A, 1) of `on_surface`."""
+        return self.on_surface()[0]
+
+    @property
+    def own_nugget(self) -> float:
+        """Variance of what is new at every place at every time, as the models have it."""
+        return 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of observations."""
+        return len(self.data)
+
+    @property
+    def products(self) -> Array:
+        """Not a number (1, 1): the mean is not linear in the values."""
+        return np.full((1, 1), np.nan)
+
+    def lookahead(
+        self, points: Array, about: float, beta: float, noise_variance: float
+    ) -> JointPosterior:
+        """About candidates (n, d) now, and what answers of the time `about` would change."""
+        believed = self.beliefs(about, beta, noise_variance)
+        if len(points) == len(believed):
+            return believed
+        return believed.take(candidate_rows(self.surface, points))
+
+    @cached_property
+    def _now(self) -> JointPosterior:
+        """About the time `now`, and what readings of that time would change."""
+        return self.beliefs(self.now, 1.0) if self.fantasy is None else self.fantasy
+
+    def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Self:  # noqa: ARG002
+        """The same with more readings of candidates `Z` (k, p), their values unknown."""
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
+        readings, _ = Groups.of(Z).merge(readings)
+        rows = candidate_rows(self.surface, readings.Z)
+        spread = np.zeros(len(self.surface.points))
+        spread[rows] = readings.variance
+        known = replace(self._now, noise_variance=spread).after(*rows.tolist())
+        return replace(self, fantasy=known)  # type: ignore[type-var]  # a dataclass
+
+    def expansion(self, worst: float) -> None:
+        """None: it is no sum of kernel rows."""
+
+    def effective_dimension(self) -> float:
+        """Not a number, as `log_det_ratio`."""
+        return math.nan
+
+
 @dataclass(frozen=True)
-class EnsemblePosterior:
+class EnsemblePosterior(CandidatePosterior):
     """What an ensemble says at one time: a `Posterior` of `gp.posteriors.protocol`.
 
     Means have one column, variances are in the unit of reward squared.
@@ -376,20 +467,6 @@ class EnsemblePosterior:
     search: SeasonSearch | None = None
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
-    dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
-    dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
-    jitter: ClassVar[float] = 0.0
-    condition_number: ClassVar[float] = 1.0
-    log_det_ratio: ClassVar[float] = math.nan
-    """Widths that depend on it belong to theorems about one known kernel."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what can be computed again."""
-        kept = ("kernel", "surface", "rule", "data", "recent", "now", "search")
-        return {name: self.__dict__[name] for name in kept} | {"fantasy": None}
-
     def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
         """Whether it is what a rule makes of readings of such noise."""
         return (self.rule, self.recent.before.noise_variance) == (rule, noise_variance)
@@ -417,17 +494,7 @@ class EnsemblePosterior:
         more = noise_variance - ensemble.noise_variance
         return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
-    @cached_property
-    def _now(self) -> JointPosterior:
-        """About the time `now`, and what readings of that time would change."""
-        return self.beliefs(self.now, 1.0) if self.fantasy is None else self.fantasy
-
     # --- the questions of `Posterior` -----------------------------------------------------------------
-
-    @property
-    def size(self) -> int:
-        """Number of observations."""
-        return len(self.data)
 
     @cached_property
     def own_nugget(self) -> float:
@@ -475,28 +542,10 @@ class EnsemblePosterior:
         """With what noise (n,) values seen some ages ago speak about the time `now`."""
         return faded(self.ensemble, ages, noise)
 
-    def lookahead(
-        self, points: Array, about: float, beta: float, noise_variance: float
-    ) -> JointPosterior:
-        """About candidates (n, d) now, and what answers of the time `about` would change."""
-        believed = self.beliefs(about, beta, noise_variance)
-        if len(points) == len(believed):
-            return believed
-        return believed.take(candidate_rows(self.surface, points))
-
-    @property
-    def products(self) -> Array:
-        """Not a number (1, 1): the mean is not linear in the values."""
-        return np.full((1, 1), np.nan)
-
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of what can be learned, at the candidates."""
         deviation = self.forecast.learnable if self.fantasy is None else self.fantasy.deviation
         return self.forecast.mean[:, None], deviation**2
-
-    def means_on_surface(self) -> Array:
-        """Means (A, 1) of `on_surface`."""
-        return self.forecast.mean[:, None]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, 1) and variances (n,) at inputs [x, t], all at the time `now`.
@@ -531,33 +580,11 @@ class EnsemblePosterior:
             left[:, candidate_rows(self.surface, Z2)] if other is None else left @ other.T
         )
 
-    def shrunk(
-        self,
-        Z: Array,
-        noise: float | Array,
-        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
-    ) -> EnsemblePosterior:
-        """The same with more readings of candidates `Z` (k, p), their values unknown."""
-        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
-        readings, _ = Groups.of(Z).merge(readings)
-        rows = candidate_rows(self.surface, readings.Z)
-        spread = np.zeros(len(self.surface.points))
-        spread[rows] = readings.variance
-        known = replace(self._now, noise_variance=spread).after(*rows.tolist())
-        return replace(self, fantasy=known)
-
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
         everyone = range(len(self.surface.points))
         root = linalg.square_root(self._now.among(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
-
-    def expansion(self, worst: float) -> None:
-        """None: it is no sum of kernel rows."""
-
-    def effective_dimension(self) -> float:
-        """Not a number, as `log_det_ratio`."""
-        return math.nan
 
     def _reach(self, X: Array) -> tuple[Array | None, Array]:
         """How the candidates tell points (n, d), (n, A), and the variance (n,) that they leave.
