@@ -1,4 +1,4 @@
-"""Effects beside a control by dense algebra: readings of a time share a level of which nothing is known."""
+"""Effects beside a control by dense algebra, where readings of a time share a level."""
 
 from __future__ import annotations
 
