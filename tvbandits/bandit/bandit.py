@@ -27,7 +27,13 @@ from tvbandits.bandit import consulting
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
-from tvbandits.bandit.recipe import Recipe, first_state, state_for
+from tvbandits.bandit.recipe import (
+    Recipe,
+    first_state,
+    on_candidates,
+    points_to_keep,
+    state_for,
+)
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     ToldReadings,
@@ -47,6 +53,7 @@ from tvbandits.core.limits import Limit, as_outcomes
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
+from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
@@ -503,8 +510,8 @@ class Bandit:
             return none
         if n == 1:
             raise ValueError(
-                f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, and "
-                "another that is held against it"
+                f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
+                "and another that is held against it"
             )
         count = 1
         if n is not None and isinstance(recipe.domain, Candidates):
@@ -755,7 +762,7 @@ class Bandit:
         return self._state.info
 
     @in_turn
-    def with_candidates(self, X: ArrayLike) -> Bandit:
+    def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
         """A bandit that goes on with other candidates: some are added, some are retired.
 
         What was told of retired ones still tells about the others, and readings of those that are out
@@ -764,13 +771,15 @@ class Bandit:
 
         Parameters
         ----------
-        X : array of shape (A, d)
-            What may be played from now on; `among=` goes by its rows.
+        X : array of shape (A, d), or names
+            What may be played from now on; `among=` goes by its rows. On `Arms`, names: their rows stay
+            as they are, and new ones come last.
 
         Raises
         ------
         ValueError
-            If the domain is not made of candidates without names, or these are no such candidates.
+            If the domain is neither `Arms` nor made of candidates without names, or these are no such
+            candidates.
 
         Examples
         --------
@@ -782,19 +791,19 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        domain, state = self._recipe.domain, self._whole()
+        recipe, state = self._recipe, self._whole()
+        domain = recipe.domain
+        if isinstance(domain, Arms):
+            return self._on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
-        known = np.concatenate([state.visited, state.pending.X, state.answers.X])
-        for kept in (
-            self._recipe.safe,
-            [self._recipe.control] * (self._recipe.control is not None),
-        ):
-            if len(kept):
-                known = np.concatenate([known, np.array(kept)])
-        recipe = replace(self._recipe, domain=offered.with_retired(known))
-        return Bandit.from_state(recipe, state)
+        known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
+        return self._on(offered.with_retired(np.concatenate(known)))
+
+    def _on(self, domain: Candidates) -> Bandit:
+        """The same bandit on other candidates; arms that are new are coordinates more."""
+        return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
     def drop(self, X: ArrayLike) -> None:

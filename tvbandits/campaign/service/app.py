@@ -27,7 +27,7 @@ import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
@@ -162,6 +162,7 @@ class Foretold(_Said):
     points: Points
     t: Time = None
     outcome: Name | None = None
+    relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
 
 
 class Drawn:
@@ -395,7 +396,9 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     @served.post("/predict")
     def predict(said: Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
-        mean, deviation = campaign.predict(said.points, said.t, said.outcome)
+        mean, deviation = campaign.predict(
+            said.points, said.t, said.outcome, relative=said.relative
+        )
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
     @served.get("/history")

@@ -268,7 +268,7 @@ class IndependentArms:
             return ArmFilters.of(len(surface.points), noise, largest, step)
         row = surface.index(np.array(self.control))
         assert row is not None  # a recipe checks it
-        powers = 4.0 ** np.arange(SMALLEST, largest + 1)
+        powers = np.asarray(4.0 ** np.arange(SMALLEST, largest + 1), dtype=np.float64)
         return EffectFilters.of(surface.points, row, self.lengths, noise, powers, step)
 
 
