@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import SITES
-from tests.helpers.players import tides as value
+from tests.helpers.players import SITES, tides as value
 from tvbandits import Bandit, Candidates, Recipe, policies
 from tvbandits.acquisition.rules import LastingBound, UpperConfidenceBound
 from tvbandits.core.arrays import Array

@@ -10,9 +10,12 @@ import typer
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
-    from tvbandits.cli import bringing, serving
-    from tvbandits.cli import campaign_actions as actions
-    from tvbandits.cli import campaign_config as configuring
+    from tvbandits.cli import (
+        bringing,
+        campaign_actions as actions,
+        campaign_config as configuring,
+        serving,
+    )
 else:
     bringing, serving = Later("bringing"), Later("serving")
     actions = Later("campaign_actions")

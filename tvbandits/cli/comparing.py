@@ -24,8 +24,7 @@ from tvbandits.cli.terminal import (
     say,
     write_page,
 )
-from tvbandits.comparison import files
-from tvbandits.comparison import frontier as frontiers
+from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
 from tvbandits.comparison.compare import (
     Cluster,
