@@ -23,6 +23,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values, search_mixed
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import several, shown
+from tvbandits.core.context import AtContext, as_measured
 from tvbandits.core.parameters import (
     Category,
     Named,
@@ -54,6 +55,9 @@ class Space:
 
     Parameters
     ----------
+    context : mapping of str to parameters, optional
+        What is measured before a choice and not chosen, such as `{"outside": (-15, 20)}`: further
+        columns of a point, the last ones.
     **parameters
         An interval `(low, high)` of numbers, `Integer(low, high)`, or a list of texts; all ends belong
         to it. Their order is that of the columns.
@@ -61,7 +65,10 @@ class Space:
     Attributes
     ----------
     names : tuple of str
+        Of all parameters, those of the context last.
     parameters : tuple of Real, Integer or Category
+    context : tuple of str
+        Names of what is not chosen.
 
     Raises
     ------
@@ -84,27 +91,57 @@ class Space:
 
     names: tuple[str, ...]
     parameters: tuple[Parameter, ...]
+    context: tuple[str, ...]
 
-    def __init__(self, /, **parameters: Any) -> None:
+    def __init__(self, /, *, context: Mapping[str, Any] | None = None, **parameters: Any) -> None:
         if not parameters:
             raise ValueError("a space must have a parameter, such as Space(temperature=(10, 80))")
-        made = tuple(as_parameter(given, name) for name, given in parameters.items())
-        object.__setattr__(self, "names", tuple(parameters))
-        object.__setattr__(self, "parameters", made)
+        made = {name: as_parameter(given, name) for name, given in parameters.items()}
+        given = {} if context is None else as_measured(context)
+        if both := [name for name in given if name in made]:
+            raise ValueError(f"{both[0]!r} is either chosen or of the context, and both are given")
+        object.__setattr__(self, "names", (*made, *given))
+        object.__setattr__(self, "parameters", (*made.values(), *given.values()))
+        object.__setattr__(self, "context", tuple(given))
 
     def __repr__(self) -> str:
-        parts = zip(self.names, self.parameters, strict=True)
-        return f"Space({', '.join(f'{name}={part}' for name, part in parts)})"
+        said = [f"{name}={part}" for name, part in self._chosen.items()]
+        given = ", ".join(f"{name!r}: {part}" for name, part in self.measured.items())
+        return f"Space({', '.join([*said, f'context={{{given}}}'] if given else said)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Space.__restored__, (self.names, self.parameters)
+        return Space.__restored__, (self.names, self.parameters, self.context)
 
     def __saved__(self) -> dict[str, Any]:
-        return {"names": self.names, "parameters": self.parameters}
+        own = {"names": self.names, "parameters": self.parameters}
+        return own | ({"context": self.context} if self.context else {})
 
     @classmethod
-    def __restored__(cls, names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
-        return cls(**dict(zip(names, parameters, strict=True)))
+    def __restored__(
+        cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str] = ()
+    ) -> Space:
+        made = dict(zip(names, parameters, strict=True))
+        given = {name: made.pop(name) for name in context}
+        return cls(context=given, **made)
+
+    @property
+    def measured(self) -> Mapping[str, Parameter]:
+        """What the world gives, by name."""
+        return {name: self.parameters[self.names.index(name)] for name in self.context}
+
+    @property
+    def _chosen(self) -> dict[str, Parameter]:
+        count = len(self.names) - len(self.context)
+        return dict(zip(self.names[:count], self.parameters[:count], strict=True))
+
+    @cached_property
+    def chosen(self) -> Space:
+        """What is chosen, without the context."""
+        return Space(**self._chosen) if self.context else self
+
+    def at(self, values: Array) -> AtContext:
+        """All points at one value of the context, as columns (c,)."""
+        return AtContext(self, self.chosen, values)
 
     @cached_property
     def columns(self) -> Mapping[str, slice]:

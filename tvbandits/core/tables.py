@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvbandits.core.context import measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -132,7 +133,8 @@ def history_columns(
         named = decode(points)
         columns |= {str(name): named[name].to_numpy() for name in named.columns}
     else:
-        columns |= {f"x{j}": points[:, j] for j in range(d)}
+        names = [f"x{j}" for j in range(d - len(measured(domain)))]
+        columns |= dict(zip([*names, *measured(domain)], points.T, strict=True))
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
     plays = np.column_stack([points, columns["time"]])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Among, available
+from tvbandits.acquisition.availability import Allowed, Among, at_hand
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import checked_told
@@ -25,6 +25,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.context import Context, completed
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
@@ -125,7 +126,7 @@ class PolicyAdapter:
         t: float | None = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
     ) -> Array:
         """Where to play next, shape (n, d): one point by default.
 
@@ -147,7 +148,7 @@ class PolicyAdapter:
         now = self._next_time() if t is None else as_time(t)
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
         taken = self.out.X[self.out.t == now]
-        allowed = Allowed(self.domain, available(self.domain, among, context), taken)
+        allowed = Allowed(*at_hand(self.domain, among, context), taken)
         out = self.out
         for _ in range(count):
             x = self.rule.choose(now, allowed, out, self.rng)
@@ -163,6 +164,7 @@ class PolicyAdapter:
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
+        context: Context = None,
     ) -> Info:
         """Learn rewards (n,) of points (n, d), asked for or not; NaN: played, and no reading.
 
@@ -176,7 +178,8 @@ class PolicyAdapter:
             outside the domain.
         """
         usual, at = self.noise_variance, self._next_time()
-        told = checked_told(self.domain, usual, self.out, at, X, y, t, variance)
+        points = completed(self.domain, X, context, self.out.X)
+        told = checked_told(self.domain, usual, self.out, at, points, y, t, variance)
         rewards, before = told.rewards, len(self.seen)
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
@@ -199,7 +202,7 @@ class PolicyAdapter:
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
-        points = self.domain.check(X)
+        points = self.domain.check(completed(self.domain, X, None, self.out.X))
         self.out = self.out.dropped(points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
