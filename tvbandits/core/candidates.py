@@ -306,6 +306,13 @@ class CandidatesInContext:
         return max(found, key=lambda each: each[1])
 
 
+def candidates_of(domain: object) -> Candidates | None:
+    """The candidates that are chosen from in a domain, whatever the context; None of any other domain."""
+    if isinstance(domain, CandidatesInContext):
+        return domain.chosen
+    return domain if isinstance(domain, Candidates) else None
+
+
 def _counts(points_per_axis: object) -> NDArray[Any]:
     """What was given as counts; of no shape that is welcome if it is no flat sequence."""
     try:

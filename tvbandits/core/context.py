@@ -50,6 +50,12 @@ def measured(domain: object) -> Mapping[str, Parameter]:
     return getattr(domain, "measured", {})
 
 
+def coordinate_names(domain: Domain) -> list[str]:
+    """x0, x1, ... for the coordinates of points without names, and the names of the context."""
+    parts = measured(domain)
+    return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
+
+
 def context_columns(parts: Mapping[str, Parameter], context: Context) -> Array:
     """The columns (c,) of one value of a context.
 

@@ -20,7 +20,14 @@ from tvbandits.core.arrays import (
     as_points,
 )
 from tvbandits.core.box import Box
-from tvbandits.core.box_search import Acquisition, _argmax, checked_values, search_mixed
+from tvbandits.core.box_search import (
+    Acquisition,
+    Smooth,
+    _argmax,
+    checked_values,
+    climb,
+    search_mixed,
+)
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import several, shown
 from tvbandits.core.context import AtContext, as_measured
@@ -227,6 +234,19 @@ class Space:
         parts = enumerate(self.parameters)
         return self._points(np.column_stack([part.from_unit(U[:, j]) for j, part in parts]))
 
+    def _to_unit(self, X: Array) -> Array:
+        """Points (n, p) of the unit cube from points (n, d)."""
+        codes = zip(self.parameters, self._codes(X).T, strict=True)
+        return np.column_stack([part.to_unit(each) for part, each in codes])
+
+    def _along(self, slopes: Array) -> Array:
+        """Slopes (n, p) along the intervals of the unit cube from slopes (n, d); 0 along the rest."""
+        found = np.zeros((len(slopes), len(self.parameters)))
+        for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
+            if isinstance(part, Real):
+                found[:, j] = part.extent * slopes[:, where.start]
+        return found
+
     # --- what a domain can do --------------------------------------------------------------------
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -241,7 +261,7 @@ class Space:
             best = _argmax(values, rng)
             return every[best].copy(), float(values[best])
         if all(isinstance(part, Real) for part in self.parameters):
-            return Box(self._bounds).maximise(acquisition, rng)
+            return Box(self.bounds).maximise(acquisition, rng)
 
         def evaluate(U: Array) -> Array:
             X = self._from_unit(U)
@@ -249,12 +269,23 @@ class Space:
 
         p = len(self.parameters)
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
+        if isinstance(acquisition, Smooth):
+            found, height = climb(
+                evaluate,
+                lambda U: self._along(acquisition.slopes(self._from_unit(U))),
+                self._to_unit(acquisition.near[-64:]),
+                256,
+                8,
+                rng,
+                kinds,
+            )
+            return self._from_unit(found[None, :])[0], height
         samples = min(256 << p, 16_384)
         found, height = search_mixed(evaluate, kinds, samples, 4 + 4 * p, rng)
         return self._from_unit(found[None, :])[0], height
 
     @property
-    def _bounds(self) -> Array:
+    def bounds(self) -> Array:
         """Lowest and highest value of each column, (d, 2)."""
         rows = [
             [[0.0, 1.0]] * part.width if isinstance(part, Category) else [[part.low, part.high]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.core.context import measured
+from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -125,7 +125,6 @@ def history_columns(
         _rows(answers, "expert", "answer"),
         _rows(pending, "bandit", "pending"),
     ]
-    d = domain.dimension
     columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
     points = np.concatenate([part["X"] for part in parts])
     decode = getattr(domain, "decode", None)
@@ -133,8 +132,7 @@ def history_columns(
         named = decode(points)
         columns |= {str(name): named[name].to_numpy() for name in named.columns}
     else:
-        names = [f"x{j}" for j in range(d - len(measured(domain)))]
-        columns |= dict(zip([*names, *measured(domain)], points.T, strict=True))
+        columns |= dict(zip(coordinate_names(domain), points.T, strict=True))
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
     plays = np.column_stack([points, columns["time"]])

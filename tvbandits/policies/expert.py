@@ -26,7 +26,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Arms, space_of
+from tvbandits.core.space import Arms, Space, space_of
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -185,7 +185,10 @@ def _fitted(
 BOX_RULE = Every(
     10,
     (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55),
+    observations=160,
+    recent=0.5,
     in_steps=True,
+    remembered=200,
 )
 """When a kernel is learned on a box: more often than on candidates, since there is more to learn."""
 
@@ -198,15 +201,15 @@ BOX_REWARDS = 400
 """Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
 
 
-def has_several(domain: Domain) -> TypeGuard[Box]:
+def has_several(domain: Domain) -> TypeGuard[Box | Space]:
     """Whether a domain is a box of several coordinates, for which 96 features are too few.
 
     An interval keeps the sum of fields, which finds narrow peaks that move.
     """
-    return isinstance(domain, Box) and domain.dimension > 1
+    return isinstance(domain, Box | Space) and domain.dimension > 1
 
 
-def box_width(box: Box) -> float:
+def box_width(box: Box | Space) -> float:
     """The width of a decision on a box, where none is given."""
     return BOX_WIDTH / box.dimension
 

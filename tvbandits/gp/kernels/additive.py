@@ -11,6 +11,7 @@ from tvbandits.core.arrays import Array, positive_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.coordinates import Coordinates
@@ -86,6 +87,9 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
     return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
 
 
+Bounded = Box | Space
+"""Domains of several coordinates with bounds."""
+
 BOX_SPACE = 0.3
 """Length scale to start from on a box, as a share of each extent."""
 
@@ -99,7 +103,7 @@ AT_ONCE = 1e-3
 """Time scale, in steps, and length scale, as a share of an extent, of what no forecast can know."""
 
 
-def box_kernel(box: Box) -> Any:
+def box_kernel(box: Bounded) -> Any:
     """A drifting field + a shared level + noise on a box, of a standardised reward.
 
     The field has a length scale for each coordinate and a part that adds up over coordinates
@@ -119,7 +123,7 @@ def box_kernel(box: Box) -> Any:
     )
 
 
-def joint_box_kernel(box: Box) -> Any:
+def joint_box_kernel(box: Bounded) -> Any:
     """A field whose coordinates and time act together + noise on a box, of a standardised reward.
 
     Matern-5/2 over points, with a length scale for each coordinate, and in time: nothing adds up over
@@ -131,13 +135,18 @@ def joint_box_kernel(box: Box) -> Any:
     return _amplitude(1.0) * over_points * _in_time(BOX_TIME, 2.5) + _ripples(box)
 
 
-def _on_box(box: Box) -> tuple[Array, Array]:
+def _on_box(box: Bounded) -> tuple[Array, Array]:
     """Length scales (d,) to start from on a box, and their bounds (d, 2)."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
-    return BOX_SPACE * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
+    scales, bounds = BOX_SPACE * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
+    if isinstance(box, Space):
+        words = [box.columns[name] for name, part in zip(box.names, box.parameters, strict=True) if isinstance(part, Category)]
+        for where in words:
+            scales[where], bounds[where] = 1.0, (0.2, 20.0)
+    return scales, bounds
 
 
-def _ripples(box: Box) -> Any:
+def _ripples(box: Bounded) -> Any:
     """What is different at every place and time of a box."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
     at_a_point = OnSpace(RBF(AT_ONCE * extents, "fixed"))
