@@ -66,9 +66,7 @@ class Available:
     __hash__ = None  # type: ignore[assignment]
 
 
-def at_hand(
-    domain: Domain, among: Among, context: Context
-) -> tuple[Domain, Available | None]:
+def at_hand(domain: Domain, among: Among, context: Context) -> tuple[Domain, Available | None]:
     """The domain of a decision, which is that at a context where one is measured, and what is available.
 
     Raises

@@ -41,7 +41,7 @@ from tvbandits.bandit.told import (
 from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
-from tvbandits.core.context import Context, completed, measured
+from tvbandits.core.context import Context, completed
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit, as_outcomes

@@ -51,9 +51,7 @@ class Names:
         self.given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
         said = json.loads(about.get("coordinates", "[]"))
         self.coordinates: list[str] = (
-            list(domain.names)
-            if isinstance(domain, Space)
-            else said or coordinate_names(domain)
+            list(domain.names) if isinstance(domain, Space) else said or coordinate_names(domain)
         )
 
     @property
@@ -218,8 +216,7 @@ def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
             values[name] = said
         elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
             raise ValueError(
-                f'unknown parameter "{unknown[1]}" in "{text}"; there are: '
-                f"{', '.join(parts)}"
+                f'unknown parameter "{unknown[1]}" in "{text}"; there are: {", ".join(parts)}'
             )
         elif not (number := _numbers(said)):
             raise ValueError(f'"{text}": {name} must be a number, got "{said}"')

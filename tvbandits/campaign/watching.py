@@ -94,9 +94,7 @@ class Watching:
         with self._read() as follower:
             return follower.bandit.predict(self._points_of(X), self._time(t), outcome, context)
 
-    def recommend(
-        self, t: Any = None, among: Among = None, context: Context = None
-    ) -> Array:
+    def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
             rows = self.names.rows(among) if texts(among) else among

@@ -149,6 +149,7 @@ def _refine(
     tolerance: float,
     free: Index | None = None,
     slopes: Acquisition | None = None,
+    turns: int = 40,
 ) -> tuple[Array, Array]:
     """Projected gradient ascent of all starts (S, d) at once, with Barzilai-Borwein steps (1988).
 
@@ -164,7 +165,7 @@ def _refine(
 
     slope = gradients(U)
     size = np.full(len(U), radius)  # length of the next step
-    for turn in range(40):
+    for turn in range(turns):
         if turn == 8:
             size[values < np.quantile(values, 0.75)] = 0.0
         live = np.flatnonzero((size > 1e-6) & slope.any(axis=1))
@@ -252,10 +253,11 @@ def climb(
         return interior[row], float(values[row])
     radius = 0.5 * samples ** (-1.0 / d)
     chosen = _separated(U, values, starts, radius)
-    tolerance = (1e-6 if kinds else 1e-9) * float(np.ptp(values))
+    turns, share = (12, 1e-5) if kinds else (40, 1e-9)
+    tolerance = share * float(np.ptp(values))
 
     def refine(U: Array, heights: Array) -> tuple[Array, Array]:
-        return _refine(evaluate, U, heights, radius, tolerance, None, slopes)
+        return _refine(evaluate, U, heights, radius, tolerance, None, slopes, turns)
 
     found, heights = refine(U[chosen], values[chosen])
     return _with_neighbours(evaluate, refine, cells, found[heights.argmax()], float(heights.max()))

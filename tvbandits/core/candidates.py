@@ -262,7 +262,9 @@ class CandidatesInContext:
         given = as_measured(measured)
         for name, part in given.items():
             if isinstance(part, Category):
-                raise ValueError(f"{name} must be numbers: a Space has contexts of words, got {part}")
+                raise ValueError(
+                    f"{name} must be numbers: a Space has contexts of words, got {part}"
+                )
         object.__setattr__(self, "measured", given)
 
     def __repr__(self) -> str:
@@ -280,7 +282,8 @@ class CandidatesInContext:
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as candidates and contexts, free of rounding."""
         points = as_points(X, self.dimension, name)
-        columns, start = [self.chosen.check(points[:, : self.chosen.dimension], name)], self.chosen.dimension
+        start = self.chosen.dimension
+        columns = [self.chosen.check(points[:, :start], name)]
         for key, part in self.measured.items():
             given = points[:, start : start + part.width]
             columns.append(part.columns(part.codes(given, key)))
@@ -301,13 +304,14 @@ class CandidatesInContext:
         """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
         width = self.dimension - self.chosen.dimension
         found = [
-            self.at(values).maximise(acquisition, rng) for values in self.sample(64, rng)[:, -width:]
+            self.at(values).maximise(acquisition, rng)
+            for values in self.sample(64, rng)[:, -width:]
         ]
         return max(found, key=lambda each: each[1])
 
 
 def candidates_of(domain: object) -> Candidates | None:
-    """The candidates that are chosen from in a domain, whatever the context; None of any other domain."""
+    """The candidates that a domain chooses from, whatever the context; None of any other domain."""
     if isinstance(domain, CandidatesInContext):
         return domain.chosen
     return domain if isinstance(domain, Candidates) else None

@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, as_floats, as_points
 from tvbandits.core.box_search import Acquisition, Smooth
 from tvbandits.core.coercion import of_kind, shown
-from tvbandits.core.parameters import Parameter, ParameterError, as_parameter, has_names, rows_by_name
+from tvbandits.core.parameters import (
+    Parameter,
+    ParameterError,
+    as_parameter,
+    has_names,
+    rows_by_name,
+)
 from tvbandits.core.protocols import Domain
 
 Context = Mapping[str, Any] | ArrayLike | None
@@ -56,14 +62,29 @@ def coordinate_names(domain: Domain) -> list[str]:
     return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
 
 
-def context_columns(parts: Mapping[str, Parameter], context: Context) -> Array:
-    """The columns (c,) of one value of a context.
+def chosen_of(domain: Any) -> Any:
+    """What is chosen of a domain: all of it where it has no measured context."""
+    return domain.chosen if measured(domain) else domain
+
+
+def context_columns(domain: Domain, context: Context) -> Array:
+    """The columns (c,) of one value of the context of a domain.
 
     Raises
     ------
     ValueError
-        If a name is missing or unknown, or a value is not in its range; the message names it.
+        If a name is missing or unknown, or a value is not in its range: the message names it; or if
+        there is no context, or none is given.
     """
+    parts = measured(domain)
+    if not parts:
+        raise ValueError(f"{domain!r} has no measured context, got context={shown(context)}")
+    if context is None:
+        first = next(iter(parts))
+        raise ValueError(
+            f"{domain!r} has a context, which the world gives and nobody chooses: "
+            f"say context={{{first!r}: ...}}"
+        )
     if not isinstance(context, Mapping):
         values = np.atleast_1d(as_floats(context, "context")).tolist()
         if np.ndim(context) > 1 or len(values) != len(parts):
@@ -93,16 +114,9 @@ def opened(domain: Domain, context: Context) -> Domain:
     ValueError
         If it has a measured context and none is given, or not all of it.
     """
-    parts = measured(domain)
-    if not parts:
+    if not measured(domain):
         return domain
-    if context is None:
-        first = next(iter(parts))
-        raise ValueError(
-            f"{domain!r} has a context, which the world gives and nobody chooses: "
-            f"say context={{{first!r}: ...}}"
-        )
-    return domain.at(context_columns(parts, context))  # type: ignore[attr-defined, no-any-return]
+    return domain.at(context_columns(domain, context))  # type: ignore[attr-defined, no-any-return]
 
 
 def completed(domain: Domain, X: Any, context: Context = None, known: Array | None = None) -> Any:
@@ -126,7 +140,7 @@ def completed(domain: Domain, X: Any, context: Context = None, known: Array | No
     parts = measured(domain)
     if not parts:
         if context is not None:
-            raise ValueError(f"{domain!r} has no measured context, got context={shown(context)}")
+            context_columns(domain, context)  # it says so
         return X
     count = sum(part.width for part in parts.values())
     chosen: Any = domain.chosen  # type: ignore[attr-defined]
@@ -142,10 +156,12 @@ def completed(domain: Domain, X: Any, context: Context = None, known: Array | No
         X = X if whole is not None else chosen.check(X)
     if whole is not None:
         if context is not None:
-            raise ValueError(f"the points have a context, and another one is given: {shown(context)}")
+            raise ValueError(
+                f"the points have a context, and another one is given: {shown(context)}"
+            )
         return whole
     if context is not None:
-        return joined(X, context_columns(parts, context))
+        return joined(X, context_columns(domain, context))
     found = np.empty((len(X), count))
     for i, x in enumerate(X):
         there = () if known is None else np.flatnonzero((known[:, :-count] == x).all(axis=1))
@@ -237,4 +253,3 @@ def written(context: Context) -> Any:
             name: each if isinstance(each, str) else float(each) for name, each in context.items()
         }
     return context if context is None else as_floats(context, "context").tolist()
-

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Among, at_hand
+from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import checked_told
@@ -25,7 +26,14 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, shown
-from tvbandits.core.context import Context, completed
+from tvbandits.core.context import (
+    Context,
+    chosen_of,
+    completed,
+    context_columns,
+    joined,
+    measured,
+)
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
@@ -36,6 +44,8 @@ from tvbandits.policies.setting import Mean, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
+
+P = ParamSpec("P")
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""
@@ -148,12 +158,16 @@ class PolicyAdapter:
         now = self._next_time() if t is None else as_time(t)
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
         taken = self.out.X[self.out.t == now]
-        allowed = Allowed(*at_hand(self.domain, among, context), taken)
+        values = np.empty(0)
+        if measured(self.domain):
+            values, context = context_columns(self.domain, context), None
+        chosen, d = chosen_of(self.domain), self.domain.dimension - len(values)
+        allowed = Allowed(chosen, available(chosen, among, context), taken[:, :d])
         out = self.out
         for _ in range(count):
-            x = self.rule.choose(now, allowed, out, self.rng)
+            x = self.rule.choose(now, allowed, Plays(out.X[:, :d], out.t), self.rng)
             allowed.exclude(x)
-            out = out.append(x[None, :], np.array([now]))
+            out = out.append(joined(x[None, :], values), np.array([now]))
         X = out.X[len(self.out) :].copy()
         self.out = out
         return X
@@ -188,7 +202,8 @@ class PolicyAdapter:
             self._learn_noise()
         if len(rewards):
             known = rewards if self.noise is None else rewards.with_noise(self.noise.variance)
-            signed = Observations(known.X, known.t, self.sign * known.y, known.variance)
+            X = known.X[:, : chosen_of(self.domain).dimension]
+            signed = Observations(X, known.t, self.sign * known.y, known.variance)
             self.rule.learn(signed, self.rng)
         self.failed = self.failed.replaced_by(rewards.X, rewards.t)
         self.failed = self.failed.append(told.failed.X, told.failed.t)
@@ -244,6 +259,20 @@ def adapted(
         kernel,
         noise_variance,
     )
+
+
+def heedless(recipe: Callable[P, PolicyAdapter]) -> Callable[P, PolicyAdapter]:
+    """A recipe whose rule is told nothing of a measured context: what it learns holds for all values."""
+
+    @wraps(recipe)
+    def made(*args: P.args, **options: P.kwargs) -> PolicyAdapter:
+        domain: Any = args[0]
+        player = recipe(chosen_of(domain), *args[1:], **options)  # type: ignore[call-arg, arg-type]
+        none = Plays.none(domain.dimension)
+        seen = Observations.empty(domain.dimension)
+        return replace(player, domain=domain, seen=seen, failed=none, out=none)
+
+    return made
 
 
 def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:

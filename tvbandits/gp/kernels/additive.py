@@ -93,6 +93,9 @@ Bounded = Box | Space
 BOX_SPACE = 0.3
 """Length scale to start from on a box, as a share of each extent."""
 
+WORDS = 3.0
+"""Length scale to start from of a category's columns: what differs in a word alone is much alike."""
+
 BOX_NOISE = 0.0005
 """Share of the variance to start from of what is different at every place and time."""
 
@@ -140,9 +143,9 @@ def _on_box(box: Bounded) -> tuple[Array, Array]:
     extents = box.bounds[:, 1] - box.bounds[:, 0]
     scales, bounds = BOX_SPACE * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
     if isinstance(box, Space):
-        words = [box.columns[name] for name, part in zip(box.names, box.parameters, strict=True) if isinstance(part, Category)]
-        for where in words:
-            scales[where], bounds[where] = 1.0, (0.2, 20.0)
+        for name, part in zip(box.names, box.parameters, strict=True):
+            if isinstance(part, Category):
+                scales[box.columns[name]], bounds[box.columns[name]] = WORDS, (0.2, 20.0)
     return scales, bounds
 
 
