@@ -62,6 +62,15 @@ def coordinate_names(domain: Domain) -> list[str]:
     return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
 
 
+def some_context(domain: object) -> dict[str, Any] | None:
+    """A value from the middle of a measured context; None where there is no such context."""
+    middles = {
+        name: part.values(part.from_unit(np.array([0.5])))[0]
+        for name, part in measured(domain).items()
+    }
+    return middles or None
+
+
 def chosen_of(domain: Any) -> Any:
     """What is chosen of a domain: all of it where it has no measured context."""
     return domain.chosen if measured(domain) else domain
@@ -221,6 +230,15 @@ class AtContext:
             sliced = _Sloped(acquisition, self.values)
         x, height = self.chosen.maximise(sliced, rng)
         return np.concatenate([x, self.values]), height
+
+
+def at_values_of(domain: Any, X: Array) -> Array:
+    """The places of points (n, d), each once, at the one value of the context that a domain is at."""
+    if not isinstance(domain, AtContext):
+        return X
+    chosen = X[:, : -len(domain.values)]
+    _, first = np.unique(chosen, axis=0, return_index=True)
+    return joined(chosen[np.sort(first)], domain.values)
 
 
 @dataclass(frozen=True)
