@@ -279,6 +279,14 @@ class CandidatesInContext:
         """Number of coordinates of a point, those of the context included."""
         return self.chosen.dimension + sum(part.width for part in self.measured.values())
 
+    @property
+    def bounds(self) -> Array:
+        """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
+        X = self.chosen.X
+        low, high = X.min(axis=0), X.max(axis=0)
+        ranges = [(part.low, part.high) for part in self.measured.values()]  # type: ignore[union-attr]
+        return np.vstack([np.column_stack([low, np.where(high > low, high, low + 1.0)]), ranges])
+
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as candidates and contexts, free of rounding."""
         points = as_points(X, self.dimension, name)

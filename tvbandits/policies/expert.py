@@ -34,6 +34,7 @@ from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import (
+    Bounded,
     anchors_of,
     box_kernel,
     joint_box_kernel,
@@ -201,17 +202,19 @@ BOX_REWARDS = 400
 """Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
 
 
-def has_several(domain: Domain) -> TypeGuard[Box | Space]:
+def has_several(domain: Domain) -> TypeGuard[Bounded]:
     """Whether a domain is a box of several coordinates, for which 96 features are too few.
 
     An interval keeps the sum of fields, which finds narrow peaks that move.
     """
-    return isinstance(domain, Box | Space) and domain.dimension > 1
+    return isinstance(domain, Bounded) and domain.dimension > 1
 
 
-def box_width(box: Box | Space) -> float:
-    """The width of a decision on a box, where none is given."""
-    return BOX_WIDTH / box.dimension
+def box_width(box: Bounded) -> float:
+    """The width of a decision on a box, where none is given: a context is not explored."""
+    chosen = box.chosen
+    d = len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
+    return min(BOX_WIDTH / d, DEFAULT_WIDTH)
 
 
 # --- the policy ---------------------------------------------------------------------------------

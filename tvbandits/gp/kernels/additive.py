@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core.arrays import Array, positive_number
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
@@ -87,7 +87,7 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
     return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
 
 
-Bounded = Box | Space
+Bounded = Box | Space | CandidatesInContext
 """Domains of several coordinates with bounds."""
 
 BOX_SPACE = 0.3
