@@ -27,7 +27,13 @@ from tvbandits.bandit import consulting
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
-from tvbandits.bandit.recipe import Recipe, first_state, state_for
+from tvbandits.bandit.recipe import (
+    Recipe,
+    first_state,
+    on_candidates,
+    points_to_keep,
+    state_for,
+)
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     ToldReadings,
@@ -45,8 +51,10 @@ from tvbandits.core.context import Context, completed
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit, as_outcomes
+from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain, restored, state_of
+from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
@@ -212,12 +220,14 @@ class Bandit:
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
 
-        With limits also what was read of each outcome, and how many limits that violates: as read.
+        With limits also what was read of each outcome, and how many limits that violates: as read. With
+        a control also `relative`: the reward less what the control gave at that time.
         """
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        return history_of(state.domain, rewards, answers, state.failed, state.pending, read)
+        columns = rewards, answers, state.failed, state.pending, read
+        return history_of(state.domain, *columns, control=self._recipe.control)
 
     @in_turn
     def predict(
@@ -226,6 +236,8 @@ class Bandit:
         t: float | None = None,
         outcome: str | None = None,
         context: Context = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
@@ -243,6 +255,9 @@ class Bandit:
             Of this outcome instead, in its own unit.
         context : mapping or array, optional
             Of all points, where one is measured and they have none.
+        relative : bool
+            Beside the control at that time, which is what is learned: better by so much. Otherwise, with
+            a control, at the mean of the levels at which it was read, and with their deviation.
 
         Returns
         -------
@@ -251,9 +266,11 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a point or the time is not finite, or there is no limit on such an outcome.
+            If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        domain = self._recipe.domain
+        domain, control = self._recipe.domain, self._recipe.control
+        if relative and control is None:
+            raise ValueError("nothing is relative without a control: see with_control")
         encode = getattr(domain, "encode", None)
         given = completed(domain, X, context)
         given = encode(given) if encode is not None and has_names(given) else given
@@ -262,7 +279,11 @@ class Bandit:
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
-        return (-mean if self._recipe.minimise else mean), deviation
+        mean = -mean if self._recipe.minimise else mean
+        levels = state.rewards.y[self._is_control(state.rewards.X)]
+        if relative or not len(levels):
+            return mean, deviation
+        return mean + levels.mean(), np.hypot(deviation, levels.std())
 
     @in_turn
     def recommend(
@@ -371,7 +392,9 @@ class Bandit:
         t : float, optional
             Time of the decision; by default one unit after the latest time told, 1 at the start.
         n : int, optional
-            Exactly so many points, distinct where the domain has as many; by default the batch rule
+            With a control, which comes first unless it was asked or told for that time already: so many
+            with it, and at least 2 then; by default one more than the batch rule says. Else
+            exactly so many points, distinct where the domain has as many; by default the batch rule
             decides, one point for most policies. Of more than the candidates that are available (100
             visits, 8 banners) each gets a share: that of draws from the beliefs in which it is the best
             (Thompson shares).
@@ -415,13 +438,18 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        decision = self._decision(state, now, beta, n, domain, free)
-        if self._outcomes:
+        control = self._control_first(state, now, n, free)
+        rest = None if n is None else n - len(control)
+        decision = self._decision(state, now, beta, rest, domain, free)
+        if rest == 0:
+            X, looks = control[:0], 0
+        elif self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
+        X = np.concatenate([control, X]) if len(control) else X
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -445,10 +473,13 @@ class Bandit:
         free: Available | None,
     ) -> Decision:
         """What the acquisition is asked."""
-        recipe, out = self._recipe, state.pending
+        recipe, out, taken = self._recipe, state.pending, state.pending.X[state.pending.t == now]
+        if recipe.control is not None:  # it is no news of any effect, and comes once
+            out = Plays(*(each[~self._is_control(out.X)] for each in (out.X, out.t)))
+            taken = np.concatenate([taken, np.array(recipe.control)[None]])
         most = None if recipe.asking is None else recipe.asking.informed_width
         informed = state.questions.informed and most is not None
-        noise = self._model.pending_noise(state, now) if len(out.t) else np.empty(0)
+        noise = self._model.pending_noise(state, now, out) if len(out.t) else np.empty(0)
         heard = np.isfinite(noise)
         # Without a unit of the reward, a batch rule has nothing to compare the noise with.
         known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
@@ -462,9 +493,80 @@ class Bandit:
             n=n,
             pending=out.X[heard],
             pending_noise=noise[heard],
-            taken=out.X[out.t == now],
+            taken=taken,
             available=free,
         )
+
+    def _is_control(self, X: Array) -> NDArray[np.bool_]:
+        """Which of the points (n, d) are the control."""
+        control = self._recipe.control
+        if control is None:
+            return np.zeros(len(X), dtype=bool)
+        return np.asarray((np.array(control) == X).all(axis=1))
+
+    def _control_first(
+        self, state: State, now: float, n: int | None, free: Available | None
+    ) -> Array:
+        """The control (c, d), as often as it is to be played at a time before others are chosen.
+
+        Once; of more points than there are candidates, in its equal share of them.
+        """
+        recipe = self._recipe
+        none = np.empty((0, recipe.domain.dimension))
+        if recipe.control is None:
+            return none
+        control = np.array(recipe.control)[None]
+        known = any(
+            (self._is_control(each.X) & (each.t == now)).any()
+            for each in (state.pending, state.rewards, state.failed)
+        )
+        if known or not (free is None or free(control)[0]):
+            return none
+        if n == 1:
+            raise ValueError(
+                f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
+                "and another that is held against it"
+            )
+        count = 1
+        if n is not None and isinstance(recipe.domain, Candidates):
+            there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())
+            count = max(1, n // there)
+        return np.repeat(control, count, axis=0)
+
+    def with_control(self, control: Any) -> Bandit:
+        """The same bandit with a control in every batch, which the other points are held against.
+
+        Where rewards go up and down for all points together, as by day and night, it learns how points
+        differ: the level of each time is one number that nobody knows before, and readings of one time
+        tell of each other by their differences alone. Tell the rewards of a batch at one time.
+
+        Parameters
+        ----------
+        control : array of shape (d,)
+            A point of the domain; on one with names, a name or a dictionary.
+
+        Raises
+        ------
+        ValueError
+            If it is no such point, or the bandit's posterior cannot take a control: it needs a kernel
+            that is given and the exact posterior, or an ensemble on at most 200 candidates.
+
+        Examples
+        --------
+        >>> from tvbandits import Arms, policies
+        >>> arms = Arms(["old", "new", "bold"])
+        >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01).with_control("old")
+        >>> for hour in range(1, 25):
+        ...     X = bandit.ask(hour, n=2)
+        ...     day = 10.0 * (8 < hour < 20)
+        ...     better = [{"new": 1.0}.get(name, 0.0) for name in arms.decode(X)["arm"]]
+        ...     info = bandit.tell(X, [day + each for each in better], hour)
+        >>> mean, deviation = bandit.predict(arms.X, relative=True)
+        >>> print(mean.round(1), deviation[0])
+        [0. 1. 0.] 0.0
+        """
+        recipe = replace(self._recipe, control=control)
+        return Bandit.from_state(recipe, replace(self.state, posterior=None))
 
     def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
         """The same bandit, which plays only where limits on further outcomes are known to hold.
@@ -685,7 +787,7 @@ class Bandit:
         return completed(self._recipe.domain, X, None, played)
 
     @in_turn
-    def with_candidates(self, X: ArrayLike) -> Bandit:
+    def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
         """A bandit that goes on with other candidates: some are added, some are retired.
 
         What was told of retired ones still tells about the others, and readings of those that are out
@@ -694,13 +796,15 @@ class Bandit:
 
         Parameters
         ----------
-        X : array of shape (A, d)
-            What may be played from now on; `among=` goes by its rows.
+        X : array of shape (A, d), or names
+            What may be played from now on; `among=` goes by its rows. On `Arms`, names: their rows stay
+            as they are, and new ones come last.
 
         Raises
         ------
         ValueError
-            If the domain is not made of candidates without names, or these are no such candidates.
+            If the domain is neither `Arms` nor made of candidates without names, or these are no such
+            candidates.
 
         Examples
         --------
@@ -712,15 +816,19 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        domain, state = self._recipe.domain, self._whole()
+        recipe, state = self._recipe, self._whole()
+        domain = recipe.domain
+        if isinstance(domain, Arms):
+            return self._on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
-        known = np.concatenate([state.visited, state.pending.X, state.answers.X])
-        if self._recipe.safe:
-            known = np.concatenate([known, np.array(self._recipe.safe)])
-        recipe = replace(self._recipe, domain=offered.with_retired(known))
-        return Bandit.from_state(recipe, state)
+        known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
+        return self._on(offered.with_retired(np.concatenate(known)))
+
+    def _on(self, domain: Candidates) -> Bandit:
+        """The same bandit on other candidates; arms that are new are coordinates more."""
+        return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
     def drop(self, X: ArrayLike) -> None:

@@ -146,9 +146,11 @@ class Remote:
         t: Any = None,
         outcome: str | None = None,
         context: Mapping[str, Any] | None = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Array, Array]:
-        """Posterior mean and deviation, each of shape (n,); of an outcome, if one is named."""
-        said = {"points": _lists(X), "t": _time(t), "outcome": outcome}
+        """Posterior mean and deviation, each of shape (n,), as `Campaign.predict`."""
+        said = {"points": _lists(X), "t": _time(t), "outcome": outcome, "relative": relative}
         said |= {} if context is None else {"context": dict(context)}
         found = self._said("POST", "/predict", said)
         return _floats(found["mean"]), _floats(found["deviation"])
