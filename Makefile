@@ -93,7 +93,7 @@ integrations:
 
 # The oldest versions that pyproject.toml admits, in an environment of their own: the quick tests of what computes.
 # Their own deprecations are not ours to mend, so that warnings are no errors here.
-LOWEST := tests/core tests/gp tests/acquisition tests/queries tests/forgetting tests/bandit tests/comparison tests/datasets
+LOWEST := tests/core tests/gp tests/acquisition tests/queries tests/forgetting tests/bandit tests/comparison tests/datasets tests/cli/test_main.py
 lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv

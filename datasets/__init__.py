@@ -8,8 +8,7 @@ from tvbandits.datasets.arms import (
     WearingArms,
 )
 from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.download import DownloadLimits
-from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola

@@ -327,9 +327,9 @@ class BannersByDay(OnCandidates, Drawn):
     """Banners over days and nights: a step is an hour, and all share a level that changes with it.
 
     Each banner's effect is a sum of one that stays and one that an Ornstein-Uhlenbeck process of 500
-    hours draws, both normal with a variance of 1/2. The level is a wave of 24 hours, from night to day `day`
-    times as large as the effects lie apart on average (largest less smallest), and a walk of the weather,
-    an Ornstein-Uhlenbeck process of 12 hours that deviates by a quarter of that.
+    hours draws, both normal with a variance of 1/2. The level is a wave of 24 hours, from night to day
+    `day` times as large as the effects lie apart on average (largest less smallest), and a walk of the
+    weather, an Ornstein-Uhlenbeck process of 12 hours that deviates by a quarter of that.
 
     Parameters
     ----------

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
-from tests.helpers.players import SITES
-from tests.helpers.players import tides as value
+from tests.helpers.players import SITES, tides as value
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
@@ -31,14 +30,13 @@ from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, 
 from tvbandits.acquisition.rules import Decision, LastingBound, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
 from tvbandits.gp.ensemble.models import (
     ModelSpec,
     SpatialSpec,
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
+from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.attack.killed_recordings import kill_often
 from tests.attack.recordings import EDITS, POINTS, Never, attack, changed, make

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import binom, kstest
 
 from tvbandits import Answers, ExpertError
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import ExpertUnavailableError
-from tvbandits.experts.sensors.expert import SensorExpert, Station, stations_at
-from tvbandits.experts.sensors.readings import Reading
+from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.forgetting.aging import Aging, Constant, Exponential, Linear, Wiener, Window
 

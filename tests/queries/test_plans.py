@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare
 from sklearn.gaussian_process.kernels import RBF
@@ -41,8 +40,7 @@ from tvbandits.queries.plans import (
     PlausibleMaximisers,
     RandomPoints,
 )
-from tvbandits.queries.pool import DETERMINED, CandidatePool, Pool
-from tvbandits.queries.pool import NOISE as POOL_NOISE
+from tvbandits.queries.pool import DETERMINED, NOISE as POOL_NOISE, CandidatePool, Pool
 
 N, NOISE = 9, 0.04
 POINTS = np.random.default_rng(0).uniform(0, 4, (N, 1))

@@ -139,7 +139,11 @@ class Model:
             in_use, effective_size = posterior.size, float(posterior.size)
         state = replace(state, posterior=posterior)
         view = self._view(state, now)
-        learned = {"centre": view.centre, "scale": view.scale, "widening": view.widening}
+        learned: dict[str, Any] = {
+            "centre": view.centre,
+            "scale": view.scale,
+            "widening": view.widening,
+        }
         learned["coverage"] = state.calibration.coverage
         gain = posterior.log_det_ratio / 2
         about: ModelInfo = replace(state.info.model, **(learned | dict(posterior.learned)))

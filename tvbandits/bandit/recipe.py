@@ -23,6 +23,7 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
+    Array,
     flag,
     is_finite_number,
     noise_variance_number,
@@ -33,6 +34,7 @@ from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -107,8 +109,8 @@ class Recipe:
         Points to start from under limits: those that were not played yet come first.
     control : array of shape (d,), optional
         A point that is part of every batch, and that the others are held against: rewards of one time
-        share a level of which nothing is known, and what is learned is how points differ from the control
-        at that time. An ensemble of models, or of arms, is `IndependentArms` with that control then.
+        share a level of which nothing is known, and what is learned is how points differ from the
+        control at that time. An ensemble of models, or of arms, is `IndependentArms` with it then.
 
     Raises
     ------
@@ -248,7 +250,7 @@ class Recipe:
 
     @cached_property
     def beliefs(self) -> tuple[Any, Any]:
-        """The rule of the posterior, and the kernel that it is conditioned with where nothing is fitted."""
+        """The rule of the posterior, and its kernel where nothing is fitted; beside the control."""
         rule, kernel, control = self.posterior, self.kernel, self.control
         if control is None:
             return rule, kernel
@@ -364,6 +366,27 @@ def state_for(recipe: Recipe, state: State) -> State:
         questions=questions,
         outcomes=_outcomes_for(recipe, state.outcomes),
     )
+
+
+def points_to_keep(recipe: Recipe) -> Array:
+    """Points (n, d) that the recipe itself names."""
+    named = [*recipe.safe, *([] if recipe.control is None else [recipe.control])]
+    return np.array(named).reshape(-1, recipe.domain.dimension)
+
+
+def on_candidates(recipe: Recipe, state: State, domain: Candidates) -> tuple[Recipe, State]:
+    """Recipe and state on other candidates, which have more coordinates where arms were added."""
+    columns, kernel = domain.dimension - recipe.domain.dimension, recipe.kernel
+    if columns == 0:
+        return replace(recipe, domain=domain), state
+    old = recipe.domain
+    if isinstance(old, Arms) and isinstance(domain, Arms) and kernel == old.space.kernel():
+        kernel = domain.space.kernel()
+    none = (0.0,) * columns
+    safe = [(*point, *none) for point in recipe.safe]
+    control = None if recipe.control is None else (*recipe.control, *none)
+    wide = replace(recipe, domain=domain, kernel=kernel, safe=safe, control=control)
+    return wide, state.widened(columns)
 
 
 def conditioning_kernel(recipe: Recipe, state: State) -> Any:

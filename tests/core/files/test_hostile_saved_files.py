@@ -16,9 +16,8 @@ from tests.helpers.forged import forged
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
 from tvbandits import Observations, SavedFileError, StateSpace, load, policies
 from tvbandits.core.files import values as words
-from tvbandits.core.files.archive import UnknownVersionError
 from tvbandits.core.files.reading import reading_limits
-from tvbandits.core.files.values import KERNELS, UnknownPartError, name_of
+from tvbandits.core.files.values import KERNELS, UnknownPartError, UnknownVersionError, name_of
 from tvbandits.experts import CallableExpert, Recording
 
 GOOD = good()

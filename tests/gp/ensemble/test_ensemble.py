@@ -14,8 +14,7 @@ from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
 from tvbandits import Candidates, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble import ensemble, rule
-from tvbandits.gp.ensemble import ensemble as module
+from tvbandits.gp.ensemble import ensemble, ensemble as module, rule
 from tvbandits.gp.ensemble.catching_up import Read, Said, after
 from tvbandits.gp.ensemble.ensemble import (
     FORGETTING,

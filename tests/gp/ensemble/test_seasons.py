@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.signal import lfilter
-from scipy.stats import f as f_distribution
-from scipy.stats import lognorm, norm, yeojohnson
+from scipy.stats import f as f_distribution, lognorm, norm, yeojohnson
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Bandit, Candidates, load, policies
@@ -18,8 +17,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble import periods
 from tvbandits.gp.ensemble.ensemble import CAPACITY, POWERS, FilterEnsemble
+from tvbandits.gp.ensemble.mixture import Transform
 from tvbandits.gp.ensemble.models import function_settings, settings_for
-from tvbandits.gp.ensemble.powers import Transform
 from tvbandits.gp.ensemble.recent import Readings, Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
 from tvbandits.gp.ensemble.seasons import LOOKED_AT, SeasonSearch, TimedReadings, observed

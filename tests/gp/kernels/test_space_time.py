@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -27,8 +26,7 @@ from tvbandits import Box, Candidates, Observations, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting import evidence
-from tvbandits.gp.kernels import structure
-from tvbandits.gp.kernels import structure as validation
+from tvbandits.gp.kernels import structure, structure as validation
 from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime

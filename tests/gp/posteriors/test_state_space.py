@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense
@@ -18,8 +17,7 @@ from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.kalman import ROUNDING
-from tvbandits.gp.posteriors.state_space import STRIDE, StateSpacePosterior
+from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE, StateSpacePosterior
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 

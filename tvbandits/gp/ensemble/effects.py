@@ -157,7 +157,7 @@ class EffectFilters:
     @cached_property
     def variance(self) -> Array:
         """Of the effects under each model, (M, A)."""
-        return np.maximum(np.einsum("maa->ma", self.covariances), 0.0)
+        return np.asarray(np.maximum(np.einsum("maa->ma", self.covariances), 0.0))
 
     @property
     def total_variance(self) -> Array:
@@ -173,7 +173,7 @@ class EffectFilters:
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
         """Of effects at arms (n,) with lags (n, n) between their times, over all models."""
         among = self.prior[:, rows][:, :, rows] * np.exp(-lags / self.scale[:, None, None])
-        return np.tensordot(self.weights, among, axes=1)
+        return np.asarray(np.tensordot(self.weights, among, axes=1))
 
     def lasting(self, noise: float, step: float) -> Array:
         """As `ArmFilters.lasting`; a later reading is held against one of the control."""

@@ -245,7 +245,8 @@ class Beside(Kernel):  # type: ignore[misc]
         for i in range(len(rows)):
             mine = which == i
             across[mine] = self.kernel(X[mine], rows[i : i + 1])[:, 0]
-        return np.maximum(self.kernel.diag(X) - 2.0 * across + self.kernel.diag(rows)[which], 0.0)
+        own = np.asarray(self.kernel.diag(X)) + np.asarray(self.kernel.diag(rows))[which]
+        return np.asarray(np.maximum(own - 2.0 * across, 0.0))
 
     def __repr__(self) -> str:
         return f"Beside({self.kernel!r}, {self.control})"

@@ -121,7 +121,7 @@ class ExactPosterior(KernelPosterior):
         appended = grow(self, rows, surface)
         if appended is not None:
             return appended
-        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, rows, strict=True)))
+        rows = self.rows.joined(rows)
         return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
 
     def expansion(self, worst: float) -> Expansion | None:
@@ -347,14 +347,9 @@ def _append(
         spread -= (below @ on.V.array) * on.shrink
         spread /= pivot
         on = on.appended(spread, weights)
-    rows = posterior.rows
     return replace(
         posterior,
-        rows=Data(
-            np.concatenate([rows.Z, row.Z]),
-            np.concatenate([rows.Y, row.Y]),
-            np.concatenate([rows.variance, row.variance]),
-        ),
+        rows=posterior.rows.joined(row),
         factor=posterior.factor.append(np.append(below, pivot)),
         weights=posterior.weights.append(weights),
         log_det_ratio=posterior.log_det_ratio
@@ -390,7 +385,7 @@ def _append_together(
     log_det_ratio = linalg.log_determinant(made.L) - float(np.log(rows.variance).sum())
     return replace(
         posterior,
-        rows=Data(*(np.concatenate(pair) for pair in zip(old, rows, strict=True))),
+        rows=old.joined(rows),
         factor=AppendBuffer.of(L, square=True),
         weights=AppendBuffer.of(np.vstack([posterior.weights.array, weights])),
         log_det_ratio=posterior.log_det_ratio + log_det_ratio,
