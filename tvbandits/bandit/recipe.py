@@ -23,6 +23,7 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
+    Array,
     flag,
     is_finite_number,
     noise_variance_number,

@@ -63,6 +63,22 @@ def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
         assert "limits violated" in page
 
 
+def test_sites_come_and_go_over_it(tmp_path: Path) -> None:
+    with serving(tmp_path, new_bandit()) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        first, *_ = served.campaign.sites
+        left = remote.change_sites({"new": (DOMAIN.X[-1] + 1.0).tolist()}, [first], key="k")
+        assert left == remote.change_sites({"new": (DOMAIN.X[-1] + 1.0).tolist()}, [first], key="k")
+        assert len(left) == len(DOMAIN)
+        assert first not in left
+        remote.tell(DOMAIN.X[-1:] + 1.0, [3.0], 1)
+        with pytest.raises(RemoteError, match="already"):
+            remote.change_sites({left[0]: None})
+        with pytest.raises(RemoteError):
+            Remote(served.address, served.tokens["read"]).change_sites([first])
+        assert served.campaign.verify().fine
+
+
 def test_a_control_is_played_and_shown_over_it(tmp_path: Path) -> None:
     with serving(tmp_path, new_bandit().with_control(DOMAIN.X[2])) as served:
         remote: Any = Remote(served.address, served.tokens["all"])

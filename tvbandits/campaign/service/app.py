@@ -136,6 +136,17 @@ class Dropped(_Said):
     key: Key = None
 
 
+class Changed(_Said):
+    """What may be played from now on: sites or arms that are added, and others that are retired."""
+
+    add: Annotated[
+        dict[Name, Point | None],
+        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
+    ] = {}
+    retire: Annotated[list[Name], Field(max_length=1000)] = []
+    key: Key = None
+
+
 class Questioned(_Said):
     """What an expert should be asked."""
 
@@ -243,7 +254,7 @@ log = logging.getLogger("tvbandits.service")
 LONGEST_HISTORY = 10_000
 
 VERBS = {
-    **dict.fromkeys(("/ask", "/questions"), ("POST", "ask")),
+    **dict.fromkeys(("/ask", "/questions", "/sites"), ("POST", "ask")),
     **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
     **dict.fromkeys(("/status", "/pending", "/recommend", "/history", "/journal"), ("GET", "read")),
     "/predict": ("POST", "read"),
@@ -337,6 +348,13 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         """Take back what was told; the journal keeps it."""
         given = said.points, said.t
         return _counts(await done(campaign.retract, *given, key=said.key, who=who.name))
+
+    @served.post("/sites")
+    async def sites(said: Changed, who: Who) -> dict[str, Any]:
+        """Sites or arms come and go."""
+        given = said.add, said.retire
+        await done(campaign.change_sites, *given, key=said.key, who=who.name)
+        return {"sites": await run_in_threadpool(lambda: campaign.sites)}
 
     @served.post("/drop")
     async def drop(said: Dropped, who: Who) -> dict[str, Any]:

@@ -333,7 +333,7 @@ def _within(state: Any) -> Iterator[dict[str, Any]]:
 def _places(domain: Any, names: Names) -> tuple[Array, list[str]]:
     """Where beliefs are shown, and what the places are called."""
     if isinstance(domain, Candidates):
-        X = np.asarray(domain.X)
+        X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
     else:
         X = domain.sample(MOST_PLACES, np.random.default_rng(0))
