@@ -126,7 +126,9 @@ def test_what_is_wrong_changes_nothing(
 
 def test_a_box_has_no_sites(tmp_path: Path) -> None:
     with (
-        Campaign.create(tmp_path / "c.db", policies.gp_ucb(Box([(0, 1)]), RBF(1.0), 0.1)) as campaign,
+        Campaign.create(
+            tmp_path / "c.db", policies.gp_ucb(Box([(0, 1)]), RBF(1.0), 0.1)
+        ) as campaign,
         pytest.raises(ValueError, match="among sites or arms, got Box"),
     ):
         campaign.change_sites({"D": [0.5]})
