@@ -307,10 +307,11 @@ class Bandit:
         domain, free = at_hand(self._recipe.domain, among, context)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
-        return self._best(t, domain, free)
+        return self._best(t, free, domain)
 
-    def _best(self, t: float | None, domain: Domain, free: Available | None) -> Array:
+    def _best(self, t: float | None, free: Available | None, domain: Domain | None = None) -> Array:
         """The point of the best mean, of any context where none is said."""
+        domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
         if any(len(each.rewards) for each in state.outcomes.values()):
             _, outcomes, own = self._outcomes.believed(state, now)
