@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Among, available
+from tvbandits.acquisition.availability import Among, at_hand, available
 from tvbandits.bandit.told import decision_time, told_again
 from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import texts
@@ -46,6 +46,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, of_kind, shown
+from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
@@ -373,7 +374,7 @@ class Campaign(Watching):
         t: Any = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -390,6 +391,8 @@ class Campaign(Watching):
         if n is not None:
             n = whole_number("n", n)
         given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
+        if measured(self.domain):
+            given["context"] = written(context)
         return self._points(self._done("asked", given, key, who))
 
     def tell(
@@ -399,6 +402,7 @@ class Campaign(Watching):
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -411,7 +415,7 @@ class Campaign(Watching):
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        self._done("told", self._told(X, y, t, variance, outcomes), key, who)
+        self._done("told", self._told(X, y, t, variance, outcomes, context), key, who)
         return self.info
 
     def record(
@@ -421,6 +425,7 @@ class Campaign(Watching):
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -430,7 +435,7 @@ class Campaign(Watching):
         Where a bandit that is told does no more than take note, which is so for those that neither
         ask an expert nor fit a number in between, no bandit is made for it.
         """
-        given = self._told(X, y, t, variance, outcomes)
+        given = self._told(X, y, t, variance, outcomes, context)
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._writing, self._store.turn() as turn, self._in_words():
             ledger = self.ledger
@@ -449,7 +454,9 @@ class Campaign(Watching):
         t: Any,
         variance: Any,
         outcomes: Outcomes,
+        context: Context,
     ) -> dict[str, Any]:
+        X = self.placed(X, context)
         given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
         return given | _read(outcomes)
 
@@ -471,6 +478,7 @@ class Campaign(Watching):
         snapshot again, and a snapshot is kept now.
         """
         values = [float("nan")] if y is None else y
+        X = self.placed(X, played=True)
         given = {**self._readings(X, "y", values, variance), "t": self._times(t)}
         given = {**given, "to": self._times(to, "to"), **({"y": None} if y is None else {})}
         given |= _read(outcomes)
@@ -481,13 +489,13 @@ class Campaign(Watching):
         self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"X": self._checked(X).tolist(), "t": self._times(t)}
+        given = {"X": self.placed(X, played=True).tolist(), "t": self._times(t)}
         self._done("retracted", given, key, who)
         return self.info
 
     def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
-        self._done("dropped", {"X": self._checked(X).tolist()}, key, who)
+        self._done("dropped", {"X": self.placed(X).tolist()}, key, who)
 
     def questions(
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
@@ -621,7 +629,7 @@ class Campaign(Watching):
         """Points, and what was read there, as they are written down."""
         values, variance = with_variance(values, variance)
         return {
-            "X": self._checked(X).tolist(),
+            "X": self.placed(X).tolist(),
             name: as_floats(values, name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
         }
@@ -630,11 +638,14 @@ class Campaign(Watching):
         return points(body["got"], self.domain.dimension)
 
     def _rows(
-        self, among: Among, context: ArrayLike | None, *, any_context: bool = False
+        self, among: Among, context: Context, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
         rows = self.names.rows(among) if texts(among) else among
-        free = available(self.domain, rows, context, any_context=any_context)
+        if any_context:
+            free = available(self.domain, rows, None, any_context=True)
+        else:
+            _, free = at_hand(self.domain, rows, context)
         if free is None:
             return None
         if free.mask is None:

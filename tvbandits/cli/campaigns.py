@@ -52,6 +52,11 @@ Without = Annotated[
     str | None, typer.Option(metavar="SITE,...", help="All sites are available but these.")
 ]
 
+Context = Annotated[
+    str | None,
+    typer.Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2."),
+]
+
 Where = Annotated[
     str | None, typer.Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")
 ]
@@ -101,6 +106,7 @@ def ask_command(
     n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
     among: Among = None,
     without: Without = None,
+    context: Context = None,
     yes: Yes = False,
     key: Key = None,
     who: Who = None,
@@ -108,7 +114,8 @@ def ask_command(
     format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without, yes=yes)
+    call = actions.Call(file, format_, expert, who, key)
+    actions.ask(call, at, n, among, without, context, yes=yes)
 
 
 @app.command("tell")
@@ -119,6 +126,7 @@ def tell_command(
     at: At = None,
     variance: Annotated[float | None, typer.Option(help="Noise variance of the reading.")] = None,
     outcome: Outcome = None,
+    context: Context = None,
     csv: Table = None,
     yes: Yes = False,
     key: Key = None,
@@ -131,7 +139,7 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     call = actions.Call(file, format_, expert, who, key)
-    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, yes=yes)
+    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, context, yes=yes)
 
 
 @app.command("questions")
@@ -214,10 +222,11 @@ def status_command(
     best: Annotated[
         bool, typer.Option("--best", help="And which point is the best, which takes the beliefs.")
     ] = False,
+    context: Context = None,
     format_: Shape = "text",
 ) -> None:
     """Say how things stand, in one line."""
-    actions.status(actions.Call(file, format_), best=best)
+    actions.status(actions.Call(file, format_), context, best=best)
 
 
 @app.command("history")
@@ -236,10 +245,11 @@ def forecast_command(
     at: At = None,
     site: Where = None,
     outcome: Annotated[str | None, typer.Option(help="Of this outcome under a limit.")] = None,
+    context: Context = None,
     format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    actions.forecast(actions.Call(file, format_), at, site, outcome)
+    actions.forecast(actions.Call(file, format_), at, site, outcome, context)
 
 
 @app.command("watch")

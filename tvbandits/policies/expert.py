@@ -22,11 +22,10 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
 from tvbandits.acquisition.rules import LastingBound, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
-from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Arms, space_of
+from tvbandits.core.space import Arms, Space, space_of
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -34,6 +33,7 @@ from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import (
+    Bounded,
     anchors_of,
     box_kernel,
     joint_box_kernel,
@@ -183,9 +183,12 @@ def _fitted(
 
 
 BOX_RULE = Every(
-    10,
-    (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55),
+    30,
+    (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55, 70, 80, 100, 110, 130, 140, 160),
+    observations=160,
+    recent=0.5,
     in_steps=True,
+    remembered=200,
 )
 """When a kernel is learned on a box: more often than on candidates, since there is more to learn."""
 
@@ -198,17 +201,19 @@ BOX_REWARDS = 400
 """Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
 
 
-def has_several(domain: Domain) -> TypeGuard[Box]:
+def has_several(domain: Domain) -> TypeGuard[Bounded]:
     """Whether a domain is a box of several coordinates, for which 96 features are too few.
 
     An interval keeps the sum of fields, which finds narrow peaks that move.
     """
-    return isinstance(domain, Box) and domain.dimension > 1
+    return isinstance(domain, Bounded) and domain.dimension > 1
 
 
-def box_width(box: Box) -> float:
-    """The width of a decision on a box, where none is given."""
-    return BOX_WIDTH / box.dimension
+def box_width(box: Bounded) -> float:
+    """The width of a decision on a box, where none is given: a context is not explored."""
+    chosen = box.chosen
+    d = len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
+    return min(BOX_WIDTH / d, DEFAULT_WIDTH)
 
 
 # --- the policy ---------------------------------------------------------------------------------

@@ -93,6 +93,11 @@ Key = Annotated[
     ),
 ]
 
+Circumstances = Annotated[
+    dict[str, StrictFloat | StrictInt | StrictStr] | None,
+    Field(max_length=100, description="What is measured and not chosen, by name."),
+]
+
 
 class _Said(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -104,6 +109,7 @@ class Asked(_Said):
     t: Time = None
     n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
     among: Rows | None = None
+    context: Circumstances = None
     key: Key = None
 
 
@@ -115,6 +121,7 @@ class Told(_Said):
     t: Time = None
     variance: Variance = None
     outcomes: Outcomes = None
+    context: Circumstances = None
     key: Key = None
 
 
@@ -167,6 +174,7 @@ class Foretold(_Said):
     """Mean and deviation at points, of the reward or of an outcome under a limit."""
 
     points: Points
+    context: Circumstances = None
     t: Time = None
     outcome: Name | None = None
     relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
@@ -323,14 +331,14 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     @served.post("/ask")
     async def ask(said: Asked, who: Who) -> dict[str, Any]:
         """Where to go next; the points are out until they are told or dropped."""
-        given = said.t, said.n, said.among
+        given = said.t, said.n, said.among, said.context
         return _points(campaign, await done(campaign.ask, *given, key=said.key, who=who.name))
 
     @served.post("/tell")
     async def tell(said: Told, who: Who) -> dict[str, Any]:
         """Rewards, in the order of the points."""
         read = _outcomes(said.outcomes)
-        given = said.points, _values(said.rewards), said.t, said.variance, read
+        given = said.points, _values(said.rewards), said.t, said.variance, read, said.context
         return _counts(await done(campaign.tell, *given, key=said.key, who=who.name))
 
     @served.post("/correct")
@@ -393,9 +401,10 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         return {**_points(campaign, campaign.pending), **said}
 
     @served.get("/recommend")
-    def recommend(t: str | None = None) -> dict[str, Any]:
-        """The point of the best mean."""
-        point = campaign.recommend(_time(t))
+    def recommend(t: str | None = None, context: str | None = None) -> dict[str, Any]:
+        """The point of the best mean; a context is "outside=3.2"."""
+        given = campaign.names.context(context)
+        point = campaign.recommend(_time(t), context=given)
         mean, deviation = campaign.predict(point[None, :], _time(t))
         believed = {"mean": float(mean[0]), "deviation": float(deviation[0])}
         return {"point": point.tolist(), "site": campaign.names.name(point), **believed}
@@ -404,7 +413,7 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     def predict(said: Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
         mean, deviation = campaign.predict(
-            said.points, said.t, said.outcome, relative=said.relative
+            said.points, said.t, said.outcome, said.context, relative=said.relative
         )
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
