@@ -123,7 +123,7 @@ class Picture:
         latest = bandit.state.time
         if t is None:
             t = 1.0 if latest is None else latest + 1.0
-        best = bandit._best(t, bandit.recipe.domain, None)  # which checks the time
+        best = bandit._best(t, None)  # which checks the time
         axes = _axes_of(bandit.recipe.domain, names)
         return cls(bandit, float(t), axes, unit, float(band), best)
 
