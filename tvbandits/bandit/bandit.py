@@ -216,7 +216,8 @@ class Bandit:
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        return history_of(state.domain, rewards, answers, state.failed, state.pending, read)
+        aside = None if state.outliers is None else known(state, state.outliers.seen)
+        return history_of(state.domain, rewards, answers, state.failed, state.pending, read, aside)
 
     @in_turn
     def predict(

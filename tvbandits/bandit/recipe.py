@@ -103,6 +103,8 @@ class Recipe:
         an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
         Points to start from under limits: those that were not played yet come first.
+    robust : bool
+        Readings that are beyond belief are set aside, until others agree with them (`bandit.outliers`).
 
     Raises
     ------
@@ -139,6 +141,7 @@ class Recipe:
     minimise: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
+    robust: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
@@ -232,6 +235,7 @@ class Recipe:
         check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
+        flag("robust", self.robust)
         choice("consult", self.consult, ("after tell", "before ask"))
         for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
             part = getattr(self, name)
@@ -299,6 +303,8 @@ def state_for(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
         state = replace(state, model=replace(state.model, scaling=_first_scaling(recipe)))
+    if state.outliers is not None and not recipe.robust:
+        state = replace(state, rewards=state.readings, outliers=None, posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.kernel == state.model.kernel)

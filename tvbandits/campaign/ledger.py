@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tvbandits.campaign.following import Replayer
 
 
-OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
+OF_STATE = ("answers", "failed", "pending", "time", "asked_for")
 """What it has in common with the state of a bandit."""
 
 
@@ -105,17 +105,20 @@ class Ledger:
                 names = ("reuse_answers", "most_answers", "pool_size")
                 *kept, pool = (saved.value("recipe", "asking", name) for name in names)
                 keeping = KeepingOnRecord(*kept)
-            # A fit, an event, the width of BBKB and a limited pool look at beliefs when told.
+            # A fit, an event, doubt, the width of BBKB and a limited pool look at beliefs when told.
             plain = saved.word("recipe", "confidence") == "Fixed" and not any(
                 saved.word("recipe", part) for part in ("learn", "reset")
             )
+            plain = plain and not saved.value("recipe", "robust")
             limits = saved.value("recipe", "limits")
+            rewards, outliers = (saved.value("state", each) for each in ("rewards", "outliers"))
             return cls(
                 seq=snapshot.seq,
                 head=snapshot.head,
                 open=(),
                 domain=saved.value("recipe", "domain"),
                 noise_variance=saved.value("recipe", "noise_variance"),
+                rewards=rewards if outliers is None else outliers.among(rewards),
                 **{name: saved.value("state", name) for name in OF_STATE},
                 questions=saved.value(*queries, "total_asked"),
                 cost=saved.value(*queries, "total_cost"),
@@ -127,6 +130,11 @@ class Ledger:
                 },
             )
 
+    @property
+    def readings(self) -> Observations:
+        """The rewards."""
+        return self.rewards
+
     def at(self, replayer: Replayer) -> Ledger:
         """Where a bandit is that has followed the journal."""
         state = replayer.bandit.state
@@ -135,6 +143,7 @@ class Ledger:
             seq=replayer.seq,
             head=replayer.head,
             open=tuple(replayer.open),
+            rewards=state.readings,
             **{name: getattr(state, name) for name in OF_STATE},
             outcomes={limit: state.outcomes[limit.name].rewards for limit in self.outcomes},
             questions=state.info.queries.total_asked,

@@ -86,12 +86,14 @@ def history_of(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    outliers: Observations | None = None,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
-    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
-    limits also what was read of each outcome (NaN: nothing), and how many limits that violates.
+    and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
+    "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
+    violates.
 
     Examples
     --------
@@ -106,7 +108,9 @@ def history_of(
     """
     import pandas as pd
 
-    return pd.DataFrame(history_columns(domain, rewards, answers, failed, pending, outcomes))
+    return pd.DataFrame(
+        history_columns(domain, rewards, answers, failed, pending, outcomes, outliers)
+    )
 
 
 def history_columns(
@@ -116,10 +120,12 @@ def history_columns(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    outliers: Observations | None = None,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
     parts = [
         _rows(rewards, "bandit", "reward"),
+        *([] if outliers is None else [_rows(outliers, "bandit", "outlier")]),
         _rows(failed, "bandit", "failed"),
         _rows(answers, "expert", "answer"),
         _rows(pending, "bandit", "pending"),
