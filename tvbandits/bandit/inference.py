@@ -251,8 +251,7 @@ class Model:
         if not self._self_learning:
             Z = self.inputs(known, seen.X, seen.t)
         prior = view.scale**2 * view.posterior.prior_covariance(Z)
-        noise = self.known(state, seen).variance
-        return self._sign * seen.y - mean, deviation**2 + view.nugget + noise, prior
+        return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
 
     def speaks_jointly(self, state: State) -> bool:
         """Whether what is told changes neither weights nor features of what was told before."""

@@ -1,10 +1,10 @@
 """Readings that are grossly wrong: set aside before anything is learned from them, until others agree.
 
-A reading is beyond belief if it is off by more than `FAR` deviations of what may be there: of the reward
-as it is known, of a reward that has changed to any other one of the prior, and of noise together. So a
-reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
-play had brought no reading, and so the place is played again. If readings then agree with each other more
-than gross errors would, they were right, and come back: two of one place, or three of several.
+A reading is beyond belief if it is off by more than `FAR` deviations of what may be there: of the
+reward as it is known, of one that has changed to any other one of the prior, and of noise together. So
+a reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
+play had brought no reading, and so the place is played again. If readings then agree with each other
+more than gross errors would, they were right, and come back: two of one place, or three of several.
 
 A contaminated normal law [Tu] instead of a normal one for rewards, with its components told apart for
 each reading; an alternative to Student's law, under which an unknown place takes a gross error for its
@@ -151,9 +151,13 @@ def _judged(
     """
     n, known, first = len(every), len(out), len(every) <= FIRST
     rows = np.concatenate([np.flatnonzero(out)[-LATEST:], np.arange(known, n)])
-    seen = every.take(rows)
+    seen = model.known(state, every.take(rows))
     error, variance, prior = model.before_told(state, seen, float(every.t[-1]))
     far = np.abs(error) > FAR * np.sqrt(variance + np.diagonal(prior))
+    # What was read of one place lately may be what another one has changed to.
+    lately = every.y[:known][~out][-LATEST:]
+    reach = FAR * np.sqrt(np.diagonal(prior) + seen.variance)
+    far &= (np.abs(seen.y[:, None] - lately) > reach[:, None]).all(axis=1)
     now = np.concatenate([out, np.zeros(n - known, dtype=bool)])
     fresh = rows >= (0 if first else known)
     now[rows[fresh]] = far[fresh]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tvbandits.campaign.following import Replayer
 
 
-OF_STATE = ("answers", "failed", "pending", "time", "asked_for")
+OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
 """What it has in common with the state of a bandit."""
 
 
@@ -111,14 +111,13 @@ class Ledger:
             )
             plain = plain and not saved.value("recipe", "robust")
             limits = saved.value("recipe", "limits")
-            rewards, outliers = (saved.value("state", each) for each in ("rewards", "outliers"))
-            return cls(
+            outliers = saved.value("state", "outliers")
+            made = cls(
                 seq=snapshot.seq,
                 head=snapshot.head,
                 open=(),
                 domain=saved.value("recipe", "domain"),
                 noise_variance=saved.value("recipe", "noise_variance"),
-                rewards=rewards if outliers is None else outliers.among(rewards),
                 **{name: saved.value("state", name) for name in OF_STATE},
                 questions=saved.value(*queries, "total_asked"),
                 cost=saved.value(*queries, "total_cost"),
@@ -129,6 +128,8 @@ class Ledger:
                     for limit in limits
                 },
             )
+        told = made.rewards if outliers is None else outliers.among(made.rewards)
+        return replace(made, rewards=told)
 
     @property
     def readings(self) -> Observations:
@@ -143,8 +144,7 @@ class Ledger:
             seq=replayer.seq,
             head=replayer.head,
             open=tuple(replayer.open),
-            rewards=state.readings,
-            **{name: getattr(state, name) for name in OF_STATE},
+            **({name: getattr(state, name) for name in OF_STATE} | {"rewards": state.readings}),
             outcomes={limit: state.outcomes[limit.name].rewards for limit in self.outcomes},
             questions=state.info.queries.total_asked,
             cost=state.info.queries.total_cost,
