@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Bandit, Box, Candidates, load, policies
-from tvbandits.bandit.outliers import AGREED, Outliers, agreeing, far_from_the_others
+from tvbandits import Arms, Bandit, Box, Campaign, Candidates, Space, load, policies
+from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Outliers
 from tvbandits.experts import CallableExpert
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
@@ -31,9 +31,7 @@ def truth(X: Array, t: float) -> Array:
     )
 
 
-NOBODY = CallableExpert(
-    lambda X, t: np.full(len(X), np.nan), 0.01, nan_means_no_answer=True
-)
+NOBODY = CallableExpert(lambda X, _: np.full(len(X), np.nan), 0.01, nan_means_no_answer=True)
 MAKERS: dict[str, Callable[..., Bandit]] = {
     "ensemble": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, **more),
     "fitted": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, learn=10, **more),
@@ -71,7 +69,8 @@ def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
     found = played(MAKERS[name](robust=True), steps)
     wrong = [t for t in ERRORS if t <= steps]
     outliers = found.state.outliers
-    assert outliers is not None and outliers.seen.t.tolist() == wrong
+    assert outliers is not None
+    assert outliers.seen.t.tolist() == wrong
     oracle = played(MAKERS[name](), steps, drop=True)
     assert oracle.state.failed.t.tolist() == wrong
     assert np.array_equal(found.state.rewards.X, oracle.state.rewards.X)
@@ -94,9 +93,9 @@ def test_without_gross_errors_nothing_changes(name: str) -> None:
 @pytest.mark.parametrize("name", ["ensemble", "fitted", "tv", "w"])
 @pytest.mark.parametrize("size", [12.0, -40.0])
 def test_a_true_change_is_believed_after_three_readings_at_most(name: str, size: float) -> None:
-    bandit = played(MAKERS[name](robust=True), 60, {t: size for t in range(31, 61)})
+    bandit = played(MAKERS[name](robust=True), 60, dict.fromkeys(range(31, 61), size))
     assert bandit.state.outliers is None
-    asided = played(MAKERS[name](robust=True), 33, {t: size for t in range(31, 61)})
+    asided = played(MAKERS[name](robust=True), 33, dict.fromkeys(range(31, 61), size))
     assert asided.state.outliers is None
     assert abs(float(bandit.state.rewards.y[-1]) - size) < 2.0
 
@@ -120,7 +119,8 @@ def test_told_at_once_it_is_as_told_one_by_one() -> None:
         other.tell(X[i : i + 1], y[i : i + 1], t[i])
     for bandit in (one, other):
         outliers = bandit.state.outliers
-        assert outliers is not None and outliers.rows.tolist() == [7, 20, 21]
+        assert outliers is not None
+        assert outliers.rows.tolist() == [7, 20, 21]
     assert np.array_equal(one.state.readings.y, y)
 
 
@@ -128,15 +128,22 @@ def test_it_is_saved_corrected_and_handed_to_other_recipes(tmp_path: Path) -> No
     bandit = played(MAKERS["ensemble"](robust=True), 30)
     bandit.save(tmp_path / "robust")
     again = load(tmp_path / "robust")
-    assert again.state == bandit.state and np.array_equal(again.ask(31), bandit.ask(31))
+    assert again.state == bandit.state
+    assert np.array_equal(again.ask(31), bandit.ask(31))
     plain = Bandit.from_state(replace(bandit.recipe, robust=False), bandit.state)
     assert plain.state.outliers is None
     assert plain.state.rewards.t.tolist() == list(range(1, 31))  # in the order they were told
     X, t = bandit.state.readings.X, bandit.state.readings.t
     bandit.correct(X[24:27], truth(X[24:27], 26.0), t[24:27])
-    assert bandit.state.outliers is not None and bandit.state.outliers.seen.t.tolist() == [12]
+    assert bandit.state.outliers is not None
+    assert bandit.state.outliers.seen.t.tolist() == [12]
     assert bandit.retract(X[11:12], t[11:12]).outliers == 0
     assert bandit.info.told == 29
+
+
+def test_errors_that_are_alike_by_chance_long_apart_confirm_nothing() -> None:
+    bandit = played(MAKERS["tv"](robust=True), 50, {20: 36.0, 45: 36.0})
+    assert bandit.info.outliers == 2
 
 
 def test_a_reading_in_the_place_of_one_that_failed_leaves_no_failure() -> None:
@@ -171,7 +178,8 @@ def test_readings_agree_by_what_they_differ_in() -> None:
         if sum(odds[j] for j in some) > AGREED:
             expected[i, some] = True
     assert np.array_equal(agreeing(error, prior, noise, far), expected)
-    assert expected[0, 1] and not expected[0, 2]
+    assert expected[0, 1]
+    assert not expected[0, 2]
 
 
 def test_first_readings_are_apart_from_the_others_and_each_other() -> None:
@@ -199,3 +207,33 @@ def test_robust_is_true_or_false(wrong: Any) -> None:
         MAKERS["tv"](robust=wrong)
     with pytest.raises(ValueError, match="robust"):
         replace(MAKERS["tv"]().recipe, robust=wrong)
+
+
+@pytest.mark.parametrize("arms", [True, False])
+def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
+    domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])
+    bandit = policies.adaptive_gp_ucb(domain, None, 0.01, robust=True)
+    found = played(bandit, 24, {20: 40.0})
+    assert found.state.outliers is not None
+    assert found.state.outliers.seen.t.tolist() == [20]
+
+
+def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
+    """Its journal follows all readings; a process that comes later goes on with the same outliers."""
+    place = tmp_path / "c.db"
+    bandit = MAKERS["tv"](robust=True)
+    rng = np.random.default_rng(5)
+    with Campaign.create(place, bandit, snapshot_every=7) as campaign:
+        for t in range(1, 31):
+            X = campaign.ask(t)
+            campaign.tell(X, truth(X, t) + 0.1 * rng.standard_normal(1) + ERRORS.get(t, 0.0))
+        assert campaign.state.info.outliers == 4
+        assert campaign.status.told == 30
+    with Campaign.open(place) as again:
+        assert again.status.told == 30  # by a snapshot and the rows behind it
+        assert not again.ledger.tells_only
+        told = again.ledger.rewards
+        assert told.t.tolist() == list(range(1, 31))
+        again.correct(told.X[24:27], [0.5, 0.5, 0.5], told.t[24:27])
+        assert again.state.info.outliers == 1
+        assert again.verify().problems == ()

@@ -16,14 +16,14 @@ value.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index
-from tvbandits.core.observations import Observations
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations, Outliers
 
 if TYPE_CHECKING:
     from tvbandits.bandit.inference import Model
@@ -44,43 +44,10 @@ AGREED = 2.5
 """Log odds from which readings beyond belief agree."""
 
 LATEST = 8
-"""So many of the readings that were set aside last may be confirmed."""
+"""Readings of so many times at the most confirm each other."""
 
 WATCHED, MOST = 24, 8
 """If more than `MOST` of so many readings are beyond belief, the beliefs are wrong."""
-
-
-@dataclass(frozen=True)
-class Outliers:
-    """Readings that stand aside.
-
-    Attributes
-    ----------
-    seen : Observations
-    rows : integer array of shape (k,)
-        Which of all readings they are, in the order they were told.
-    """
-
-    seen: Observations
-    rows: Index
-
-    @classmethod
-    def of(cls, told: Observations, out: NDArray[np.bool_]) -> Outliers:
-        """Those of all readings that are `out`."""
-        rows = np.flatnonzero(out)
-        return cls(told.take(rows), rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def among(self, rewards: Observations) -> Observations:
-        """All readings, in the order they were told."""
-        out = np.zeros(len(rewards) + len(self), dtype=bool)
-        out[self.rows] = True
-        order = np.empty(len(out), dtype=np.int64)
-        order[np.flatnonzero(~out)] = np.arange(len(rewards))
-        order[self.rows] = len(rewards) + np.arange(len(self))
-        return rewards.append(self.seen).take(order)
 
 
 def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
@@ -150,14 +117,16 @@ def _judged(
         Which of the first m are outliers, as far as is known; if m = n, they are judged anew.
     """
     n, known, first = len(every), len(out), len(every) <= FIRST
-    rows = np.concatenate([np.flatnonzero(out)[-LATEST:], np.arange(known, n)])
+    since = np.unique(every.t)[-LATEST:][0]
+    lately = np.flatnonzero(out & ((every.t[:known] >= since) | first))
+    rows = np.concatenate([lately, np.arange(known, n)])
     seen = model.known(state, every.take(rows))
     error, variance, prior = model.before_told(state, seen, float(every.t[-1]))
     far = np.abs(error) > FAR * np.sqrt(variance + np.diagonal(prior))
     # What was read of one place lately may be what another one has changed to.
-    lately = every.y[:known][~out][-LATEST:]
+    known_lately = every.y[:known][~out][-LATEST:]
     reach = FAR * np.sqrt(np.diagonal(prior) + seen.variance)
-    far &= (np.abs(seen.y[:, None] - lately) > reach[:, None]).all(axis=1)
+    far &= (np.abs(seen.y[:, None] - known_lately) > reach[:, None]).all(axis=1)
     now = np.concatenate([out, np.zeros(n - known, dtype=bool)])
     fresh = rows >= (0 if first else known)
     now[rows[fresh]] = far[fresh]

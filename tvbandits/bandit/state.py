@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from tvbandits.acquisition.availability import Available
-from tvbandits.bandit.outliers import Outliers
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.observations import Observations, Outliers, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
