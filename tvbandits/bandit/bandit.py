@@ -410,6 +410,7 @@ class Bandit:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}

@@ -27,12 +27,13 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
+from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
+from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.rule import ModelEnsemble
@@ -40,6 +41,7 @@ from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.fitting.standardisation import Scaling
+from tvbandits.gp.kernels.additive import joint_box_kernel
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
@@ -47,6 +49,12 @@ from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.pool import CandidatePool
+
+MOST_FITTED, OUTCOME_READINGS = 2000, 400
+"""On so many candidates at the most an outcome's kernel is fitted; exact on so many readings."""
+
+OUTCOME_RULE = Every(10, (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55), in_steps=True)
+"""When: an outcome is learned at few places first, and each new one tells much."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +225,21 @@ class Recipe:
         object.__setattr__(self, "safe", tuple(map(tuple, safe)))
 
     def of_outcome(self, limit: Limit) -> Recipe:
-        """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides."""
+        """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.
+
+        An ensemble holds models that are wrong, too, and takes an outcome for less known than it is: at
+        the edge of a limit that costs most. In its place one kernel is fitted, as on a box.
+        """
+        posterior, domain = self.posterior, self.domain
+        if isinstance(posterior, ModelEnsemble) and posterior.settings == "both":
+            assert isinstance(domain, Candidates)  # as an ensemble needs
+            if len(domain) <= MOST_FITTED:
+                low, high = domain.X.min(axis=0), domain.X.max(axis=0)
+                box = Box(np.column_stack([low, np.where(high > low, high, low + 1.0)]))
+                kernel, latest = joint_box_kernel(box), Window(last=OUTCOME_READINGS)
+                return Recipe(
+                    domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE
+                )
         return Recipe(
             self.domain,
             self.kernel,
