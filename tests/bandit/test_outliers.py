@@ -201,6 +201,12 @@ def test_outliers_go_back_to_where_they_were_told() -> None:
         assert np.array_equal(getattr(again, name), getattr(told, name))
 
 
+def test_beside_a_control_no_level_is_known() -> None:
+    recipe = policies.gp_ucb(SITES, RBF(2.0), 0.01).recipe
+    with pytest.raises(ValueError, match="robust=True needs a level that is known"):
+        replace(recipe, robust=True, control=[0.0])
+
+
 @pytest.mark.parametrize("wrong", [None, "yes", "true", 1, 0, 1.0, [], {}, np.array(True), b"true"])
 def test_robust_is_true_or_false(wrong: Any) -> None:
     with pytest.raises(ValueError, match="robust"):
