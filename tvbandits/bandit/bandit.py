@@ -821,15 +821,15 @@ class Bandit:
         recipe, state = self._recipe, self._whole()
         domain = recipe.domain
         if isinstance(domain, Arms):
-            return self._on(domain.changed(X))  # type: ignore[arg-type]
+            return self.on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
         known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
-        return self._on(offered.with_retired(np.concatenate(known)))
+        return self.on(offered.with_retired(np.concatenate(known)))
 
-    def _on(self, domain: Candidates) -> Bandit:
-        """The same bandit on other candidates; arms that are new are coordinates more."""
+    def on(self, domain: Candidates) -> Bandit:
+        """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn

@@ -262,8 +262,9 @@ def heedless(recipe: Callable[P, PolicyAdapter]) -> Callable[P, PolicyAdapter]:
 
     @wraps(recipe)
     def made(*args: P.args, **options: P.kwargs) -> PolicyAdapter:
-        domain: Any = args[0]
-        player = recipe(chosen_of(domain), *args[1:], **options)  # type: ignore[call-arg, arg-type]
+        given: dict[str, Any] = {**options}
+        domain: Any = args[0] if args else given.pop("domain")
+        player = recipe(chosen_of(domain), *args[1:], **given)  # type: ignore[arg-type]
         none = Plays.none(domain.dimension)
         seen = Observations.empty(domain.dimension)
         return replace(player, domain=domain, seen=seen, failed=none, out=none)

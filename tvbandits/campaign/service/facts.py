@@ -338,7 +338,7 @@ def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]
     if measured(domain) and len(latest):
         domain = domain.at(latest[-1, -sum(part.width for part in measured(domain).values()) :])
     if isinstance(domain, Candidates):
-        X = np.asarray(domain.X)
+        X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
     else:
         X = domain.sample(MOST_PLACES, np.random.default_rng(0))
