@@ -226,8 +226,9 @@ class Bandit:
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        columns = rewards, answers, state.failed, state.pending, read
-        return history_of(state.domain, *columns, control=self._recipe.control)
+        columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
+        aside = None if state.outliers is None else known(state, state.outliers.seen)
+        return history_of(state.domain, *columns, aside)
 
     @in_turn
     def predict(
@@ -448,6 +449,7 @@ class Bandit:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         X = np.concatenate([control, X]) if len(control) else X
