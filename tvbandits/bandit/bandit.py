@@ -447,6 +447,7 @@ class Bandit:
             pending_noise=noise[heard],
             taken=out.X[out.t == now],
             available=free,
+            leaders=self._model.leaders(state),
         )
 
     def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
