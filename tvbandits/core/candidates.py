@@ -163,6 +163,13 @@ class Candidates:
             self.retired,
         )  # the search tree is rebuilt where it is needed
 
+    @classmethod
+    def __restored__(
+        cls, X: Array | Rows, context: Sequence[int], retired: Sequence[int]
+    ) -> Candidates:
+        kept: Any = X
+        return cls(kept, context, retired)
+
     @cached_property
     def _extent(self) -> Array:
         """Extent of the set along each coordinate, (d,); the size of the numbers where it is 0."""

@@ -71,22 +71,21 @@ class HeldRows:
 
 
 @dataclass(frozen=True)
-class _Mapped:
+class MappedRows:
     """Points in a file that is mapped into memory, row after row.
 
     Parameters
     ----------
-    path, kind : str
-        The file, and the kind of its numbers.
+    place : (str, int)
+        The file, and where in it they begin.
+    kind : str
+        The kind of its numbers.
     shape : (int, int)
-    offset : int
-        Where in the file they begin.
     """
 
-    path: str
+    place: tuple[str, int]
     kind: str
     shape: tuple[int, int]
-    offset: int
 
     @property
     def sizes(self) -> list[int]:
@@ -100,7 +99,7 @@ class _Mapped:
 
 @dataclass(frozen=True)
 class _MappedBlock:
-    rows: _Mapped
+    rows: MappedRows
     start: int
 
     def __call__(self, rows: Index | slice) -> Array:
@@ -108,7 +107,7 @@ class _MappedBlock:
 
 
 @dataclass(frozen=True)
-class _Parquet:
+class ParquetRows:
     """Points in a Parquet file: every column is a coordinate, every row group a block."""
 
     path: str
@@ -135,7 +134,7 @@ class _ParquetBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class _Dask:
+class DaskRows:
     """Points in a Dask array, whose chunks are the blocks; they stay on the workers of a cluster."""
 
     array: Any
@@ -155,7 +154,7 @@ class _Dask:
         return _DaskBlock(self.array.blocks[number])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Dask) and self.array.name == other.array.name
+        return isinstance(other, DaskRows) and self.array.name == other.array.name
 
     def __hash__(self) -> int:
         return hash(self.array.name)
@@ -169,7 +168,7 @@ class _DaskBlock:
         return _finite(np.asarray(self.chunk.compute())[rows])
 
 
-def rows_elsewhere(X: object) -> _Mapped | _Parquet | _Dask | None:
+def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
     """What `Candidates` was given, if it is not in memory.
 
     Raises
@@ -177,7 +176,7 @@ def rows_elsewhere(X: object) -> _Mapped | _Parquet | _Dask | None:
     ValueError
         If it is no table of numbers, or a file of a kind that is not read.
     """
-    if isinstance(X, _Mapped | _Parquet | _Dask):
+    if isinstance(X, MappedRows | ParquetRows | DaskRows):
         return X
     if isinstance(X, str | os.PathLike):
         suffix = Path(X).suffix
@@ -194,11 +193,11 @@ def rows_elsewhere(X: object) -> _Mapped | _Parquet | _Dask | None:
         while isinstance(whole.base, np.memmap):
             whole = whole.base
         offset = whole.offset + X.ctypes.data - whole.ctypes.data
-        return _Mapped(os.fspath(X.filename), X.dtype.str, X.shape, offset)  # type: ignore[arg-type]
+        return MappedRows((os.fspath(X.filename), offset), X.dtype.str, X.shape)  # type: ignore[arg-type]
     if is_of(X, "dask.array.core", "Array"):
         array: Any = X
         _check_table(array.shape, array.dtype)
-        return _Dask(array.rechunk({1: -1}))
+        return DaskRows(array.rechunk({1: -1}))
     return None
 
 
@@ -230,16 +229,17 @@ def _sizes(count: int) -> list[int]:
 
 
 @lru_cache(maxsize=4)
-def _mapped(rows: _Mapped) -> NDArray[Any]:
-    return np.memmap(rows.path, np.dtype(rows.kind), "r", rows.offset, rows.shape)
+def _mapped(rows: MappedRows) -> NDArray[Any]:
+    path, offset = rows.place
+    return np.memmap(path, np.dtype(rows.kind), "r", offset, rows.shape)
 
 
-def _parquet_rows(path: str) -> _Parquet:
+def _parquet_rows(path: str) -> ParquetRows:
     about = _parquet(path).metadata
     groups = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
     shape = (about.num_rows, about.num_columns)
     _check_table(shape, np.dtype(float))
-    return _Parquet(path, shape, groups)
+    return ParquetRows(path, shape, groups)
 
 
 def _parquet(path: str) -> Any:

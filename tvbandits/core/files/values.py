@@ -52,6 +52,7 @@ HOUSES = (
 
 OUTSIDE = (
     "core.files",
+    "core.rows",
     "core.tables",
     "datasets.epa_ozone",
     "datasets.regression",
