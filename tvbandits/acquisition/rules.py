@@ -27,7 +27,7 @@ from tvbandits.acquisition.batch_rules import (
     Monitor,
     One,
 )
-from tvbandits.acquisition.fantasies import FantasyModel, Width, fantasise
+from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -88,6 +88,7 @@ class Decision:
         columns = np.array([1.0, view.origin - view.centre])
         looker = Looker(view.posterior, columns, view.centre)  # type: ignore[arg-type]
         found = leaders.find(looker, view.posterior, wanted, mask)
+        self.domain.remember(found.rows, found.X)
         domain = Candidates.apart(found.X)
         grid = CandidateGrid(view.posterior.kernel, domain.X)
         posterior = view.posterior.at_points(grid)  # type: ignore[attr-defined]
@@ -100,9 +101,23 @@ class Decision:
             rest=found.rest,
         )
 
+    @property
+    def untold(self) -> bool:
+        """Whether all of many candidates tie: nothing was told, and nothing is out."""
+        known = self.view.posterior
+        plain = len(self.pending) == 0 and self.n in (None, 1)
+        untold = self.leaders is not None and known.size == 0 and known.kernel.is_stationary()
+        return plain and bool(untold)
+
     def fantasy(self, width: Width) -> FantasyModel:
         """The posterior as if the points that are out had been observed at their means."""
         view = self.view
+        if self.untold:
+            assert isinstance(self.domain, Candidates)  # they are many
+            mask = None if self.available is None else self.available.mask
+            free = None if mask is None else np.flatnonzero(mask)
+            noise = self.noise_variance / view.scale**2
+            return UntoldFantasy(view.posterior, self.domain, None, view.inputs, noise, width, free)
         fantasy = fantasise(
             view.posterior,
             self.domain,
@@ -181,7 +196,7 @@ class UpperConfidenceBound:
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
         uncertain = self._uncertain(decision, rng)
-        if decision.leaders is None:
+        if decision.leaders is None or decision.untold:
             return self._chosen(decision, uncertain, rng)
         times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
         scaled = times * (1.0 if uncertain else decision.view.scale)
@@ -203,9 +218,12 @@ class UpperConfidenceBound:
         smallest, view = decision.batching.smallest, decision.view
         if smallest <= 1:
             return False
+        noise = decision.noise_variance / view.scale**2
+        if decision.untold:
+            drawn = decision.domain.sample(1, rng)  # they tie
+            return float(view.posterior.kernel.diag(drawn)[0]) > noise / smallest
         if decision.leaders is not None:
             decision = decision.narrowed(Request(False, 1.0, 1, -math.inf))
-        noise = decision.noise_variance / view.scale**2
         return _largest_variance(decision.domain, decision.view, rng) > noise / smallest
 
     def _chosen(
@@ -216,7 +234,8 @@ class UpperConfidenceBound:
         lazy = not view.posterior.settled
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         allowed = Allowed(domain, decision.available, decision.taken)
-        if plain and isinstance(batching.rule, One) and not uncertain and not lazy:
+        simple = plain and isinstance(batching.rule, One) and not uncertain and not lazy
+        if simple and not decision.untold:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
             _check_lead(decision, x, lambda X: view.upper_bound(X, decision.beta))

@@ -124,7 +124,7 @@ class Candidates:
         for number, start in enumerate(starts[:-1].tolist()):
             yield start, self.rows.block(number)(slice(None))
 
-    def _points(self, rows: Index) -> Array:
+    def at(self, rows: Index) -> Array:
         """Points (n, d) of some rows."""
         if self.held:
             return self.X[rows]
@@ -208,26 +208,25 @@ class Candidates:
         return self._checked_rows(points, distance, nearest, name)
 
     def _index_in_blocks(self, points: Array, name: str) -> Index:
-        """As `index`, without a table of all: by the keys of rows, and then by their distance."""
-        keys = keys_of(points)
-        known = {key: row for key in keys.tolist() if (row := self._played.get(key)) is not None}
-        if len(known) < len(set(keys.tolist())):
+        """As `index`, without a table of all: what was played is known, all else is looked for."""
+        rows = np.array([self._known.get(point.tobytes(), -1) for point in points], dtype=np.int64)
+        if (rows < 0).any():
+            keys = keys_of(points)
             for start, X in self.blocks():
-                of_block = keys_of(X)
-                there = np.flatnonzero(np.isin(of_block, keys))
-                known.update(zip(of_block[there].tolist(), (there + start).tolist(), strict=True))
-        rows = np.array([known.get(key, -1) for key in keys.tolist()], dtype=np.int64)
-        same = rows >= 0
-        same[same] = (self._points(rows[same]) == points[same]).all(axis=1)
-        self._played.update(zip(keys[same].tolist(), rows[same].tolist(), strict=True))
-        if not same.all():
-            rows[~same] = self._nearest(points[~same], name)
+                for row in np.flatnonzero(np.isin(keys_of(X), keys)).tolist():
+                    rows[(points == X[row]).all(axis=1)] = start + row
+            self.remember(rows[rows >= 0], points[rows >= 0])
+        if (rows < 0).any():
+            rows[rows < 0] = self._nearest(points[rows < 0], name)
         return rows
 
     @cached_property
-    def _played(self) -> dict[int, int]:
-        """Rows that were looked for, by key: what is played comes again."""
+    def _known(self) -> dict[bytes, int]:
         return {}
+
+    def remember(self, rows: Index, X: Array) -> None:
+        """What is going to be played comes again: points (n, d) of these rows need not be looked for."""
+        self._known.update(zip((x.tobytes() for x in X), rows.tolist(), strict=True))
 
     def _nearest(self, points: Array, name: str) -> Index:
         distance, nearest = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)
@@ -244,7 +243,7 @@ class Candidates:
             row = int(outside.argmax())
             raise ValueError(
                 f"{name} must be candidates, but {points[row].tolist()} in row {row} is none; "
-                f"the nearest candidate is {self._points(nearest[[row]])[0].tolist()}"
+                f"the nearest candidate is {self.at(nearest[[row]])[0].tolist()}"
             )
         return np.asarray(nearest, dtype=np.int64)
 
@@ -283,7 +282,7 @@ class Candidates:
         distance = np.concatenate([each.max(axis=1) for each in away])
         rows = np.flatnonzero(distance <= TOLERANCE)
         if len(rows) == 0:
-            nearest = self._points(distance.argmin(keepdims=True))[0, columns]
+            nearest = self.at(distance.argmin(keepdims=True))[0, columns]
             raise ValueError(
                 f"no candidate has the context {values[0].tolist()} in columns {columns}; "
                 f"the nearest context is {nearest.tolist()}"
@@ -292,11 +291,15 @@ class Candidates:
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as the candidates it names, free of rounding; see `index`."""
-        return self._points(self.index(X, name))
+        rows = self.index(X, name)
+        points = as_points(X, self.dimension, name) + 0.0
+        if all(point.tobytes() in self._known for point in points):
+            return points
+        return self.at(rows)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
-        return self._points(rng.integers(len(self), size=n))
+        return self.at(rng.integers(len(self), size=n))
 
     def best_of(self, values: ArrayLike, rng: np.random.Generator) -> int:
         """Row of the largest of `values` (A,); one of the exactly equal ones, drawn by `rng`."""
@@ -310,7 +313,7 @@ class Candidates:
             each = (checked_values(acquisition(X), X) for _, X in self.blocks())
             values = np.concatenate(list(each))
         best = _argmax(values, rng)
-        return self._points(np.array([best]))[0], float(values[best])
+        return self.at(np.array([best]))[0], float(values[best])
 
 
 def _different(X: Array) -> Array:

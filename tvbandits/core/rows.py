@@ -103,7 +103,7 @@ class _MappedBlock:
     start: int
 
     def __call__(self, rows: Index | slice) -> Array:
-        return _finite(_mapped(self.rows)[self.start : self.start + BLOCK][rows])
+        return finite(_mapped(self.rows)[self.start : self.start + BLOCK][rows])
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class _DaskBlock:
     chunk: Any
 
     def __call__(self, rows: Index | slice) -> Array:
-        return _finite(np.asarray(self.chunk.compute())[rows])
+        return finite(np.asarray(self.chunk[rows].compute()))
 
 
 def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
@@ -218,7 +218,8 @@ def _check_table(shape: tuple[Any, ...], kind: np.dtype[Any]) -> None:
         raise ValueError(f"candidates must be numbers of shape (A, d), got shape {shape} of {kind}")
 
 
-def _finite(X: NDArray[Any]) -> Array:
+def finite(X: NDArray[Any]) -> Array:
+    """Points as floats; `ValueError` names the first that is not finite."""
     points = np.asarray(X, dtype=np.float64) + 0.0
     refuse(~np.isfinite(points).all(axis=1), points, "candidates must be finite")
     return points
@@ -254,4 +255,4 @@ def _parquet(path: str) -> Any:
 def _row_group(path: str, group: int) -> Array:
     """A block, of which several looks follow each other."""
     columns = _parquet(path).read_row_group(group).columns
-    return _finite(np.column_stack([column.to_numpy() for column in columns]))
+    return finite(np.column_stack([column.to_numpy() for column in columns]))

@@ -18,21 +18,24 @@ in a file, or on a worker of a cluster.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.rows import BlockReader, Rows
+from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
 from tvbandits.gp.posteriors.cholesky import embed
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
-CHUNK = 512
-"""Candidates that are looked at together."""
+SMALLEST_LOOK, LARGEST_LOOK = 256, 8192
+"""Candidates that are looked at together: few at first, since they raise the floor for the others."""
 
 LIVE = 12
 """Earlier posteriors that are kept to compare the present one with; others by way of these."""
@@ -155,20 +158,21 @@ class Block:
         if free is not None:
             bound[~free] = -np.inf
         exact = np.zeros(len(bound), dtype=bool)
-        floor = wanted.floor
-        while True:
-            stale = np.flatnonzero((bound >= floor) & ~exact & (bound > -np.inf))
-            if len(stale) == 0:
-                break
-            if len(stale) > CHUNK:
-                stale = np.sort(stale[np.argpartition(bound[stale], -CHUNK)[-CHUNK:]])
-            mean, deviation = looker(self.take(stale))
-            self.mean[stale], self.deviation[stale] = _above(mean), _above(deviation)
-            self.look[stale], exact[stale] = number, True
-            bound[stale] = wanted.with_mean * mean + wanted.times * deviation
-            known = bound[exact]
-            if len(known) >= wanted.count:
-                floor = max(floor, float(np.partition(known, -wanted.count)[-wanted.count]))
+        floor, best, size = wanted.floor, np.empty(0), SMALLEST_LOOK
+        stale = np.flatnonzero((bound >= floor) & (bound > -np.inf))
+        while len(stale):
+            order = np.argpartition(bound[stale], -min(size, len(stale)))
+            rows, stale = np.sort(stale[order[-size:]]), stale[order[:-size]]
+            mean, deviation = looker(self.take(rows))
+            self.mean[rows], self.deviation[rows] = _above(mean), _above(deviation)
+            self.look[rows], exact[rows] = number, True
+            bound[rows] = wanted.with_mean * mean + wanted.times * deviation
+            best = np.concatenate([best, bound[rows]])
+            if len(best) >= wanted.count:
+                best = np.partition(best, -wanted.count)[-wanted.count :]
+                floor = max(floor, float(best[0]))
+            stale = stale[bound[stale] >= floor]
+            size = min(2 * size, LARGEST_LOOK)
         lead = np.flatnonzero(exact & (bound >= floor))
         values = bound[lead]
         bound[exact] += SLACK * np.abs(bound[exact])
@@ -265,13 +269,45 @@ class Lineage:
         del self.live[j], self.to_next[j]
 
 
-def blocks_of(rows: Rows) -> list[Block]:
-    """Blocks that nothing is known about."""
-    starts = np.cumsum([0, *rows.sizes]).tolist()
-    return [
-        Block(start, size, rows.block(number))
-        for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
-    ]
+class Here:
+    """Blocks that are looked at one after the other."""
+
+    def __init__(self, rows: Rows) -> None:
+        starts = np.cumsum([0, *rows.sizes]).tolist()
+        self.blocks = [
+            Block(start, size, rows.block(number))
+            for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
+        ]
+
+    def leaders(
+        self,
+        looker: Looker,
+        number: int,
+        since: Since,
+        wanted: Request,
+        free: NDArray[np.bool_] | None,
+    ) -> list[Found]:
+        """Those of each block: what leads in one raises the floor of the next."""
+        best: list[Found] = []
+        values = np.empty(0)
+        for block in self.blocks:
+            of_it = None if free is None else free[block.start : block.start + len(block.look)]
+            best.append(block.leaders(looker, number, since, wanted, of_it))
+            values = np.concatenate([values, best[-1].values])
+            if len(values) >= wanted.count:
+                values = np.partition(values, -wanted.count)[-wanted.count :]
+                wanted = wanted._replace(floor=max(wanted.floor, float(values[0])))
+        return best
+
+
+def blocks_of(rows: Rows) -> Here | OnWorkers:
+    """Blocks that nothing is known about: on the workers of the current client, if there is one."""
+    if isinstance(rows, DaskRows) and "distributed" in sys.modules:
+        from distributed import default_client
+
+        with suppress(ValueError):
+            return OnWorkers(rows, default_client())
+    return Here(rows)
 
 
 class Leaders:
@@ -279,7 +315,7 @@ class Leaders:
 
     Parameters
     ----------
-    blocks : sequence of Block
+    blocks : Here or OnWorkers
 
     Attributes
     ----------
@@ -287,7 +323,7 @@ class Leaders:
         How many leaders the last batch needed.
     """
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Here | OnWorkers) -> None:
         self.blocks, self.enough = blocks, 1
         self._lineage = Lineage()
         self._posterior: object = None
@@ -317,14 +353,7 @@ class Leaders:
             self._posterior = posterior
         since, number = self._lineage.since(), self._lineage.number
         wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
-        best: list[Found] = []
-        for block in self.blocks:
-            of_it = None if free is None else free[block.start : block.start + len(block.look)]
-            best.append(block.leaders(looker, number, since, wanted, of_it))
-            if len(values := np.concatenate([each.values for each in best])) >= wanted.count:
-                floor = float(np.partition(values, -wanted.count)[-wanted.count])
-                wanted = wanted._replace(floor=max(wanted.floor, floor))
-        found = _merged(best, wanted.floor)
+        found = _merged(self.blocks.leaders(looker, number, since, wanted, free), wanted.count)
         self._rows, self._X = found.rows, found.X
         return found
 
@@ -341,9 +370,73 @@ class Leaders:
         return lowest - SLACK * abs(lowest)
 
 
-def _merged(found: Sequence[Found], floor: float) -> Found:
-    """The leaders of all blocks, from `floor` up."""
+def _merged(found: Sequence[Found], count: int) -> Found:
+    """The `count` leaders of all blocks, and those that tie with the last of them."""
     rows, X, values = (np.concatenate(each) for each in zip(*(f[:3] for f in found), strict=True))
-    keep = values >= floor
-    rest = max(max(f.rest for f in found), float(values[~keep].max(initial=-np.inf)))
-    return Found(rows[keep], X[keep], values[keep], rest, sum(f.looks for f in found))
+    rest = max(f.rest for f in found)
+    if len(values) > count:
+        keep = values >= np.partition(values, -count)[-count]
+        rest = max(rest, float(values[~keep].max(initial=-np.inf)))
+        rows, X, values = rows[keep], X[keep], values[keep]
+    return Found(rows, X, values, rest, sum(f.looks for f in found))
+
+
+class OnWorkers:
+    """Blocks of a Dask array that stay on the workers of a client.
+
+    A task has all that its result depends on. What a worker keeps of a block spares it looks, and where
+    a worker has gone, another makes the block again and starts with no bounds.
+
+    Parameters
+    ----------
+    rows : DaskRows
+    client : distributed.Client
+    """
+
+    def __init__(self, rows: DaskRows, client: Any) -> None:
+        self.client, self.search = client, uuid4().hex
+        array = client.persist(rows.array)
+        self.chunks = [client.compute(chunk) for chunk in array.to_delayed()[:, 0]]
+        self.starts = np.cumsum([0, *rows.sizes]).tolist()
+
+    def leaders(
+        self,
+        looker: Looker,
+        number: int,
+        since: Since,
+        wanted: Request,
+        free: NDArray[np.bool_] | None,
+    ) -> list[Found]:
+        """Those of each block."""
+        # A task, not data that is scattered: where it is lost with its worker, it is made again.
+        shared = self.client.submit(tuple, (looker, number, since, wanted), pure=False)
+        tasks = []
+        for i, (chunk, start) in enumerate(zip(self.chunks, self.starts, strict=False)):
+            of_it = None if free is None else free[start : self.starts[i + 1]]
+            given = self.search, start, chunk, shared, of_it
+            tasks.append(self.client.submit(_leaders_there, *given, pure=False))
+        return list(self.client.gather(tasks))
+
+
+_kept: dict[str, dict[int, Block]] = {}
+"""On a worker: blocks of the latest searches, by their first rows."""
+
+SEARCHES = 4
+"""So many searches at once keep bounds on a worker."""
+
+
+def _leaders_there(
+    search: str,
+    start: int,
+    chunk: NDArray[Any],
+    shared: tuple[Looker, int, Since, Request],
+    free: NDArray[np.bool_] | None,
+) -> Found:
+    """On a worker: the leaders of a block."""
+    while len(_kept) > SEARCHES:
+        _kept.pop(next(iter(_kept)), None)
+    blocks = _kept.setdefault(search, {})
+    block = blocks.setdefault(start, Block(start, len(chunk), finite))
+    block.take = lambda rows: finite(chunk[rows])
+    looker, number, since, wanted = shared
+    return block.leaders(looker, number, since, wanted, free)
