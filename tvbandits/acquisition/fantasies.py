@@ -265,7 +265,7 @@ class UntoldFantasy(FantasyModel):
         rows = drawn if self.free is None else self.free[drawn]
         X = self.domain.at(rows)
         self.domain.remember(rows, X)
-        return X[0].copy()
+        return np.asarray(X[0].copy())
 
     def variances(self, X: Array) -> Array:
         """Those of the prior."""
@@ -393,9 +393,9 @@ class JointFantasy(FantasyModel):
         points = self.inputs(self.surface.points)
         if not isinstance(self.start, LazyBounds):
             return np.asarray(self.start.cross_covariance(Z, points))
-        assert isinstance(self.domain, Candidates)
-        embedded = self.start.embedding_on_surface(self.domain.index(Z[:, : self.domain.dimension]))
-        return _on_surface(self.start, np.asarray(self.surface.kernel(Z, points)), embedded)
+        # What is out need not lead, and be one of the fixed points.
+        prior = np.asarray(self.surface.kernel(Z, points))
+        return _on_surface(self.start, prior, self.start.embedding(Z))
 
     def _local(self, z: Array) -> Array:
         if self.surface is None:

@@ -203,7 +203,7 @@ class UpperConfidenceBound:
         before = rng.bit_generator.state
         count = max(decision.leaders.enough, 2 * (len(decision.taken) + (decision.n or 1)))
         while True:
-            narrowed = decision.narrowed(Request(not uncertain, scaled, count, -math.inf))
+            narrowed = decision.narrowed(Request(not uncertain, scaled, count))
             try:
                 chosen = self._chosen(narrowed, uncertain, rng)
             except OvertakenError:
@@ -223,7 +223,7 @@ class UpperConfidenceBound:
             drawn = decision.domain.sample(1, rng)  # they tie
             return float(view.posterior.kernel.diag(drawn)[0]) > noise / smallest
         if decision.leaders is not None:
-            decision = decision.narrowed(Request(False, 1.0, 1, -math.inf))
+            decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
         return _largest_variance(decision.domain, decision.view, rng) > noise / smallest
 
     def _chosen(

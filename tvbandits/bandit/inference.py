@@ -468,7 +468,6 @@ class Model:
             self._on_candidates = CandidateGrid(kernel, domain.X)
         return self._on_candidates
 
-
     def leaders(self, state: State) -> Leaders | None:
         """What finds the candidates that lead, where there are many."""
         domain, kernel = self._recipe.domain, state.model.kernel

@@ -282,7 +282,7 @@ class Candidates:
         distance = np.concatenate([each.max(axis=1) for each in away])
         rows = np.flatnonzero(distance <= TOLERANCE)
         if len(rows) == 0:
-            nearest = self.at(distance.argmin(keepdims=True))[0, columns]
+            nearest = self.at(np.array([distance.argmin()]))[0, columns]
             raise ValueError(
                 f"no candidate has the context {values[0].tolist()} in columns {columns}; "
                 f"the nearest context is {nearest.tolist()}"

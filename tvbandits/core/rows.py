@@ -58,7 +58,8 @@ class HeldRows:
     @property
     def shape(self) -> tuple[int, int]:
         """(A, d)."""
-        return self.points.shape  # type: ignore[return-value]
+        count, dimension = self.points.shape
+        return count, dimension
 
     @property
     def sizes(self) -> list[int]:
@@ -67,7 +68,8 @@ class HeldRows:
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
-        return self.points[number * BLOCK : (number + 1) * BLOCK].__getitem__
+        points = self.points[number * BLOCK : (number + 1) * BLOCK]
+        return lambda rows: np.asarray(points[rows])
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
         while isinstance(whole.base, np.memmap):
             whole = whole.base
         offset = whole.offset + X.ctypes.data - whole.ctypes.data
-        return MappedRows((os.fspath(X.filename), offset), X.dtype.str, X.shape)  # type: ignore[arg-type]
+        return MappedRows((os.fspath(X.filename), offset), X.dtype.str, X.shape)
     if is_of(X, "dask.array.core", "Array"):
         array: Any = X
         _check_table(array.shape, array.dtype)

@@ -12,8 +12,8 @@ so a candidate that was looked at once has an upper confidence bound ever after:
 rounded up to 32 bits, and three of the posteriors then and now. Only candidates whose bound exceeds what
 the leaders have are looked at again. A dictionary that is drawn afresh takes a look at all of them.
 
-Candidates come in blocks, and nothing else of the size of a block leaves it: a block may stand in memory,
-in a file, or on a worker of a cluster.
+Candidates come in blocks, and nothing of the size of a block leaves it: it may stand in memory, in a
+file, or on a worker of a cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
-from tvbandits.gp.posteriors.cholesky import embed
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 SMALLEST_LOOK, LARGEST_LOOK = 256, 8192
@@ -98,12 +97,12 @@ class Looker:
 
 
 class Request(NamedTuple):
-    """What is wanted of a block: the `count` largest of mean + times * deviation, from `floor` up."""
+    """What is wanted of a block: the `enough` largest of mean + times * deviation, from `floor` up."""
 
     with_mean: bool
     times: float
-    count: int
-    floor: float
+    enough: int
+    floor: float = -np.inf
 
 
 class Found(NamedTuple):
@@ -168,8 +167,8 @@ class Block:
             self.look[rows], exact[rows] = number, True
             bound[rows] = wanted.with_mean * mean + wanted.times * deviation
             best = np.concatenate([best, bound[rows]])
-            if len(best) >= wanted.count:
-                best = np.partition(best, -wanted.count)[-wanted.count :]
+            if len(best) >= wanted.enough:
+                best = np.partition(best, -wanted.enough)[-wanted.enough :]
                 floor = max(floor, float(best[0]))
             stale = stale[bound[stale] >= floor]
             size = min(2 * size, LARGEST_LOOK)
@@ -294,8 +293,8 @@ class Here:
             of_it = None if free is None else free[block.start : block.start + len(block.look)]
             best.append(block.leaders(looker, number, since, wanted, of_it))
             values = np.concatenate([values, best[-1].values])
-            if len(values) >= wanted.count:
-                values = np.partition(values, -wanted.count)[-wanted.count :]
+            if len(values) >= wanted.enough:
+                values = np.partition(values, -wanted.enough)[-wanted.enough :]
                 wanted = wanted._replace(floor=max(wanted.floor, float(values[0])))
         return best
 
@@ -303,10 +302,10 @@ class Here:
 def blocks_of(rows: Rows) -> Here | OnWorkers:
     """Blocks that nothing is known about: on the workers of the current client, if there is one."""
     if isinstance(rows, DaskRows) and "distributed" in sys.modules:
-        from distributed import default_client
+        import distributed
 
         with suppress(ValueError):
-            return OnWorkers(rows, default_client())
+            return OnWorkers(rows, distributed.default_client())  # type: ignore[no-untyped-call]
     return Here(rows)
 
 
@@ -336,7 +335,7 @@ class Leaders:
         wanted: Request,
         free: NDArray[np.bool_] | None = None,
     ) -> Found:
-        """At least `wanted.count` leaders, in the order of their rows, where there are so many.
+        """At least `wanted.enough` leaders, in the order of their rows, where there are so many.
 
         Parameters
         ----------
@@ -353,7 +352,7 @@ class Leaders:
             self._posterior = posterior
         since, number = self._lineage.since(), self._lineage.number
         wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
-        found = _merged(self.blocks.leaders(looker, number, since, wanted, free), wanted.count)
+        found = _merged(self.blocks.leaders(looker, number, since, wanted, free), wanted.enough)
         self._rows, self._X = found.rows, found.X
         return found
 
@@ -362,11 +361,11 @@ class Leaders:
     ) -> float:
         """What the last leaders have now: there are so many of at least that."""
         X = self._X if free is None else self._X[free[self._rows]]
-        if len(X) < wanted.count:
+        if len(X) < wanted.enough:
             return -np.inf
         mean, deviation = looker(X)
         values = wanted.with_mean * mean + wanted.times * deviation
-        lowest = float(np.partition(values, -wanted.count)[-wanted.count])
+        lowest = float(np.partition(values, -wanted.enough)[-wanted.enough])
         return lowest - SLACK * abs(lowest)
 
 
@@ -436,7 +435,7 @@ def _leaders_there(
     while len(_kept) > SEARCHES:
         _kept.pop(next(iter(_kept)), None)
     blocks = _kept.setdefault(search, {})
-    block = blocks.setdefault(start, Block(start, len(chunk), finite))
+    block = blocks.setdefault(start, Block(start, len(chunk), lambda rows: finite(chunk[rows])))
     block.take = lambda rows: finite(chunk[rows])
     looker, number, since, wanted = shared
     return block.leaders(looker, number, since, wanted, free)

@@ -223,6 +223,10 @@ class NystromPosterior(KernelPosterior):
         on = self._on
         return np.asarray((w * on.shrink) @ on.V.array)
 
+    def embedding(self, Z: Array) -> Array:
+        """Z of any kernel inputs (n, p), shape (n, m)."""
+        return embed(self.dictionary, Z)
+
     def embedding_on_surface(self, points: Index) -> Array:
         """Z of some of the fixed points, shape (n, m)."""
         on = self._on
