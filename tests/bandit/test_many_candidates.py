@@ -208,7 +208,9 @@ def test_what_is_read_is_checked(tmp_path: Path) -> None:
 
 def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:
     part = elsewhere("map", tmp_path)[400:1300]
-    np.testing.assert_array_equal(Candidates(part).at(np.array([0, 899])), POINTS[[400, 1299]])
+    np.testing.assert_array_equal(
+        Candidates(part).points_at(np.array([0, 899])), POINTS[[400, 1299]]
+    )
 
 
 def test_it_is_handed_over_when_a_bandit_is_loaded(tmp_path: Path) -> None:

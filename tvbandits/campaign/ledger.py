@@ -62,7 +62,7 @@ class Ledger:
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance, limits
+    domain, noise_variance, limits, control
         As of the recipe.
     outcomes : mapping of Limit to Observations
         What was read of the outcomes that have limits.
@@ -93,6 +93,7 @@ class Ledger:
     asking: KeepingOnRecord
     tells_only: bool
     outcomes: Mapping[Limit, Observations] = field(default_factory=dict)
+    control: tuple[float, ...] | None = None
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
@@ -125,6 +126,7 @@ class Ledger:
                     limit: saved.value("state", "outcomes", limit.name, "rewards")
                     for limit in limits
                 },
+                control=saved.value("recipe", "control"),
             )
 
     def at(self, replayer: Replayer) -> Ledger:

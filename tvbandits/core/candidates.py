@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from tvbandits.core.arrays import Array, Index, as_floats, as_points, whole_numb
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import as_measured, joined
+from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
 
 if TYPE_CHECKING:
@@ -39,8 +41,10 @@ class Candidates:
         else is read in blocks when it is looked at (`tvbandits.core.rows`), for upper confidence bounds
         on `Nystrom`: `tvbandits.policies.bbkb`, `bkb`, or `gp_ucb(..., posterior="nystrom")`. That rows
         differ is then taken on trust. A Dask array stays on the workers of the current client.
-    context : sequence of int, optional
-        Columns that are given by the world when a point is to be chosen, not chosen with it.
+    context : sequence of int, or mapping of str to parameters, optional
+        Columns that are given by the world when a point is to be chosen, not chosen with it. A mapping
+        such as `{"outside": (-15, 20)}`: what is measured then, further coordinates of any value; this
+        makes `CandidatesInContext`.
     retired : sequence of int, optional
         Rows that are not played any more; what was read there still tells about the others.
 
@@ -61,6 +65,11 @@ class Candidates:
     X: Array
     context: Sequence[int] = ()
     retired: Sequence[int] = ()
+
+    def __new__(cls, X: Any = None, context: Any = (), retired: Any = ()) -> Any:  # noqa: D102
+        if cls is Candidates and isinstance(context, Mapping):
+            return CandidatesInContext(Candidates(X, retired=retired), context)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         X: Any = rows_elsewhere(self.X)
@@ -124,7 +133,7 @@ class Candidates:
         for number, start in enumerate(starts[:-1].tolist()):
             yield start, self.rows.block(number)(slice(None))
 
-    def at(self, rows: Index) -> Array:
+    def points_at(self, rows: Index) -> Array:
         """Points (n, d) of some rows."""
         if self.held:
             return self.X[rows]
@@ -243,7 +252,7 @@ class Candidates:
             row = int(outside.argmax())
             raise ValueError(
                 f"{name} must be candidates, but {points[row].tolist()} in row {row} is none; "
-                f"the nearest candidate is {self.at(nearest[[row]])[0].tolist()}"
+                f"the nearest candidate is {self.points_at(nearest[[row]])[0].tolist()}"
             )
         return np.asarray(nearest, dtype=np.int64)
 
@@ -282,7 +291,7 @@ class Candidates:
         distance = np.concatenate([each.max(axis=1) for each in away])
         rows = np.flatnonzero(distance <= TOLERANCE)
         if len(rows) == 0:
-            nearest = self.at(np.array([distance.argmin()]))[0, columns]
+            nearest = self.points_at(np.array([distance.argmin()]))[0, columns]
             raise ValueError(
                 f"no candidate has the context {values[0].tolist()} in columns {columns}; "
                 f"the nearest context is {nearest.tolist()}"
@@ -295,11 +304,11 @@ class Candidates:
         points = as_points(X, self.dimension, name) + 0.0
         if all(point.tobytes() in self._known for point in points):
             return points
-        return self.at(rows)
+        return self.points_at(rows)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
-        return self.at(rng.integers(len(self), size=n))
+        return self.points_at(rng.integers(len(self), size=n))
 
     def best_of(self, values: ArrayLike, rng: np.random.Generator) -> int:
         """Row of the largest of `values` (A,); one of the exactly equal ones, drawn by `rng`."""
@@ -313,7 +322,7 @@ class Candidates:
             each = (checked_values(acquisition(X), X) for _, X in self.blocks())
             values = np.concatenate(list(each))
         best = _argmax(values, rng)
-        return self.at(np.array([best]))[0], float(values[best])
+        return self.points_at(np.array([best]))[0], float(values[best])
 
 
 def _different(X: Array) -> Array:
@@ -336,6 +345,96 @@ def _different(X: Array) -> Array:
         )
     X.setflags(write=False)
     return X
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CandidatesInContext:
+    """Candidates, at any value of what is measured when one of them is chosen.
+
+    A point is a candidate with the columns of the context behind it.
+
+    Attributes
+    ----------
+    chosen : Candidates
+    measured : mapping of str to parameters
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates
+    >>> domain = Candidates([[0.0], [1.0]], context={"outside": (-15, 20)})
+    >>> print(domain, domain.dimension)
+    CandidatesInContext(2 points, d=1, context=['outside']) 2
+    """
+
+    chosen: Candidates
+    measured: Mapping[str, Parameter]
+
+    def __init__(self, chosen: Candidates, measured: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "chosen", chosen)
+        given = as_measured(measured)
+        for name, part in given.items():
+            if isinstance(part, Category):
+                raise ValueError(
+                    f"{name} must be numbers: a Space has contexts of words, got {part}"
+                )
+        object.__setattr__(self, "measured", given)
+
+    def __repr__(self) -> str:
+        points = f"{len(self.chosen)} points, d={self.chosen.dimension}"
+        return f"CandidatesInContext({points}, context={list(self.measured)})"
+
+    def __hash__(self) -> int:
+        return hash((self.chosen, tuple(self.measured.items())))
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point, those of the context included."""
+        return self.chosen.dimension + sum(part.width for part in self.measured.values())
+
+    @property
+    def bounds(self) -> Array:
+        """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
+        X = self.chosen.X
+        low, high = X.min(axis=0), X.max(axis=0)
+        ranges = [(part.low, part.high) for part in self.measured.values()]  # type: ignore[union-attr]
+        return np.vstack([np.column_stack([low, np.where(high > low, high, low + 1.0)]), ranges])
+
+    def check(self, X: ArrayLike, name: str = "X") -> Array:
+        """Return `X` (n, d) as candidates and contexts, free of rounding."""
+        points = as_points(X, self.dimension, name)
+        start = self.chosen.dimension
+        columns = [self.chosen.check(points[:, :start], name)]
+        for key, part in self.measured.items():
+            given = points[:, start : start + part.width]
+            columns.append(part.columns(part.codes(given, key)))
+            start += part.width
+        return np.hstack(columns)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        parts = self.measured.values()
+        drawn = [part.columns(part.from_unit(rng.random(n))) for part in parts]
+        return np.hstack([self.chosen.sample(n, rng), *drawn])
+
+    def at(self, values: Array) -> Candidates:
+        """All candidates at one value of the context, as columns (c,)."""
+        return Candidates(joined(self.chosen.X, values), retired=self.chosen.retired)
+
+    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+        """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
+        width = self.dimension - self.chosen.dimension
+        found = [
+            self.at(values).maximise(acquisition, rng)
+            for values in self.sample(64, rng)[:, -width:]
+        ]
+        return max(found, key=lambda each: each[1])
+
+
+def candidates_of(domain: object) -> Candidates | None:
+    """The candidates that a domain chooses from, whatever the context; None of any other domain."""
+    if isinstance(domain, CandidatesInContext):
+        return domain.chosen
+    return domain if isinstance(domain, Candidates) else None
 
 
 def _counts(points_per_axis: object) -> NDArray[Any]:
