@@ -58,6 +58,7 @@ from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.posteriors.leaders import Request
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -319,8 +320,11 @@ class Bandit:
             free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
             if not holds:
                 return np.asarray(likeliest[0])
-        allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-        return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
+        decision = self._decision(state, now, 0.0, None, domain, free)
+        if decision.leaders is not None:
+            decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
+        allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+        return allowed.best(decision.view.mean_to_climb(), rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -498,6 +502,7 @@ class Bandit:
             pending_noise=noise[heard],
             taken=taken,
             available=free,
+            leaders=self._model.leaders(state),
         )
 
     def _is_control(self, X: Array) -> NDArray[np.bool_]:

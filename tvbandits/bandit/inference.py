@@ -29,6 +29,7 @@ from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data, without_levels
 from tvbandits.gp.posteriors.expense import CostWarning
+from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.pool import CandidatePool
@@ -76,6 +77,7 @@ class Model:
         self._beside = recipe.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
+        self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._forewarning = CostWarning()
 
@@ -498,11 +500,21 @@ class Model:
 
     def _surface(self, state: State) -> CandidateGrid | None:
         domain, kernel = self._recipe.domain, conditioning_kernel(self._recipe, state)
-        if not isinstance(domain, Candidates):
+        if not isinstance(domain, Candidates) or self._recipe.by_leaders:
             return None
         if self._on_candidates is None or self._on_candidates.kernel is not kernel:
             self._on_candidates = CandidateGrid(kernel, domain.X)
         return self._on_candidates
+
+    def leaders(self, state: State) -> Leaders | None:
+        """What finds the candidates that lead, where there are many."""
+        domain, kernel = self._recipe.domain, state.model.kernel
+        if not self._recipe.by_leaders:
+            return None
+        assert isinstance(domain, Candidates)
+        if self._leaders is None or self._leaders[0] is not kernel:
+            self._leaders = kernel, Leaders(blocks_of(domain.rows))
+        return self._leaders[1]
 
 
 def _ages_nothing(state: State) -> bool:

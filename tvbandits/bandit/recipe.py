@@ -172,6 +172,13 @@ class Recipe:
         self._check_numbers()
         if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
+        if isinstance(self.domain, Candidates) and not self.domain.held and not self.by_leaders:
+            raise ValueError(
+                "candidates that are not in memory are looked at in blocks, which takes "
+                "posterior=Nystrom(), a kernel over points, upper confidence bounds, no local batch "
+                "rule, no limits, no control and no expert: load them, as in "
+                f"Candidates(np.load(path)); got {self.domain!r} and {self.posterior!r}"
+            )
         self.acquisition.check(self.domain, self.posterior)
         self._check_limits()
         if self.control is not None:
@@ -185,6 +192,21 @@ class Recipe:
             )
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+
+    @property
+    def by_leaders(self) -> bool:
+        """Whether only those of many candidates that lead are looked at (`gp.posteriors.leaders`)."""
+        return (
+            isinstance(self.domain, Candidates)
+            and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
+            and isinstance(self.posterior, Nystrom)
+            and isinstance(self.acquisition, UpperConfidenceBound)
+            and not isinstance(self.batching.rule, LocalRatio)
+            and not is_space_time(self.kernel)
+            and self.asking is None
+            and self.control is None
+            and not self.limits
+        )
 
     def _check_ensemble(self) -> None:
         """An ensemble of models has its own forgetting, unit and prior, and is told everything once."""
@@ -315,6 +337,9 @@ class Recipe:
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
+
+MOST_LOOKED_AT = 4096
+"""Of more candidates than this, a sparse posterior looks at those that lead."""
 
 COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative"}
 """Of a history; what an outcome is called stands beside them."""
