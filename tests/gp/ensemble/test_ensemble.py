@@ -276,6 +276,20 @@ def test_mixture_counts_what_members_disagree_about() -> None:
     np.testing.assert_allclose(forecast.deviation, expected)
 
 
+def test_models_that_share_features_say_together_what_they_say_side_by_side(monkeypatch) -> None:
+    models = (ROUGH, replace(ROUGH, smooth=True), MIXED, replace(MIXED, smooth=True))
+    ensemble = FilterEnsemble.of(POINTS, 0.1, models)
+    for t, row in enumerate([0, 2, 1, 2]):
+        ensemble = ensemble.observe([row], np.array([float(t % 3)]), None, float(t))
+    joined = ensemble.beliefs(5.0)
+    monkeypatch.setattr("tvbandits.gp.ensemble.ensemble.basis_of", lambda each, _: id(each))
+    apart = ensemble.beliefs(5.0)
+    assert joined.mean == pytest.approx(apart.mean, rel=1e-12)
+    assert joined.deviation == pytest.approx(apart.deviation, rel=1e-12)
+    assert joined.reach([0, 2]) == pytest.approx(apart.reach([0, 2]), rel=1e-11)
+    assert joined.among([0, 2], [1]) == pytest.approx(apart.among([0, 2], [1]), rel=1e-11)
+
+
 def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
     stays = replace(ROUGH, static=0.95, static_scale=math.inf, drift=0.05, trend=0.1, nugget=1e-4)
     ensemble = FilterEnsemble.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
