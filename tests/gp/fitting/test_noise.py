@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import chi2, multivariate_normal
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
@@ -34,6 +34,24 @@ def test_repeats_of_one_place_and_time_give_the_chi_square_law() -> None:
     expected = [squares / (n - 3), *(squares / chi2.ppf([0.975, 0.025], n - 1))]
     np.testing.assert_allclose([found.variance, found.low, found.high], expected, rtol=0.03)
     assert found.readings == n
+
+
+def test_what_differs_between_neighbours_is_no_noise_where_the_reward_may_be_rough() -> None:
+    rng, smooth, rough = np.random.default_rng(5), RBF(2.0), Matern(2.0, nu=0.5)
+    X, y, truth = rng.uniform(0.0, 10.0, (80, 1)), rng.standard_normal(80), 0.01
+    y = np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y
+    seen = unknown(X, np.arange(80.0), y)
+    one, both, known = (
+        estimated_noise(kernel, seen, rival=rival).variance
+        for kernel, rival in ((smooth, None), (smooth, rough), (rough, None))
+    )
+    assert one > 5.0 * both
+    assert both == pytest.approx(known, rel=0.05)
+    assert estimated_noise(smooth, seen, rival=smooth).variance == pytest.approx(one)
+    agree = drifting(40, 2, 0.5)
+    assert estimated_noise(RBF(2.0), agree, rival=rough).variance == pytest.approx(
+        estimated_noise(RBF(2.0), agree).variance, rel=0.1
+    )
 
 
 @pytest.mark.parametrize("mean", [None, 6.0])
