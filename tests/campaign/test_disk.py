@@ -18,7 +18,7 @@ import pytest
 from tests.attack.postgresql import Server, why_not
 from tests.campaign.test_campaign import Dies, asking, plain, play, truth
 from tests.helpers.players import noisy
-from tvbandits import Campaign, Clock
+from tvbandits import Campaign, Clock, ExpertError
 from tvbandits.campaign import (
     CampaignError,
     ClosedCampaignError,
@@ -28,7 +28,6 @@ from tvbandits.campaign import (
 )
 from tvbandits.campaign.service.facts import Facts
 from tvbandits.campaign.service.page import campaign_page
-from tvbandits.core.protocols import ExpertError
 from tvbandits.experts import CallableExpert
 
 
@@ -161,7 +160,7 @@ def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet", "page.html"])
 def test_only_an_earlier_one_of_this_campaign_is_replaced(folder: Path, name: str) -> None:
-    from tvbandits.cli.campaign_page import report
+    from tvbandits.cli.campaign_actions import report
 
     if name.endswith("html"):
         pytest.importorskip("plotly", reason="no plotly: no report")
@@ -217,7 +216,7 @@ def test_a_table_that_somebody_has_worked_on_is_kept() -> None:
 @pytest.mark.parametrize("name", ["m.db-wal", "m.db-shm", "m.db-journal", "m.db-turn"])
 def test_a_page_is_no_part_of_a_database(name: str) -> None:
     pytest.importorskip("plotly", reason="no plotly: no report")
-    from tvbandits.cli.campaign_page import report
+    from tvbandits.cli.campaign_actions import report
 
     Path("m.db-turn").unlink()
     with pytest.raises(ValueError, match=rf"{name}: SQLite keeps names that end in"):

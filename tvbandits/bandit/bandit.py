@@ -20,14 +20,20 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.acquisition.availability import Allowed, Among, Available, available
+from tvbandits.acquisition.availability import Allowed, Among, Available, at_hand, available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
-from tvbandits.bandit.recipe import Recipe, first_state, state_for
+from tvbandits.bandit.recipe import (
+    Recipe,
+    first_state,
+    on_candidates,
+    points_to_keep,
+    state_for,
+)
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     ToldReadings,
@@ -41,14 +47,18 @@ from tvbandits.bandit.told import (
 from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.context import Context, completed
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit, as_outcomes
+from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import has_names
-from tvbandits.core.protocols import restored, state_of
+from tvbandits.core.protocols import Domain, restored, state_of
+from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.posteriors.leaders import Request
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -211,16 +221,25 @@ class Bandit:
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
 
-        With limits also what was read of each outcome, and how many limits that violates: as read.
+        With limits also what was read of each outcome, and how many limits that violates: as read. With
+        a control also `relative`: the reward less what the control gave at that time.
         """
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        return history_of(state.domain, rewards, answers, state.failed, state.pending, read)
+        columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
+        aside = None if state.outliers is None else known(state, state.outliers.seen)
+        return history_of(state.domain, *columns, aside)
 
     @in_turn
     def predict(
-        self, X: ArrayLike, t: float | None = None, outcome: str | None = None
+        self,
+        X: ArrayLike,
+        t: float | None = None,
+        outcome: str | None = None,
+        context: Context = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
@@ -236,6 +255,11 @@ class Bandit:
             The time spoken about; by default the time of the next decision.
         outcome : str, optional
             Of this outcome instead, in its own unit.
+        context : mapping or array, optional
+            Of all points, where one is measured and they have none.
+        relative : bool
+            Beside the control at that time, which is what is learned: better by so much. Otherwise, with
+            a control, at the mean of the levels at which it was read, and with their deviation.
 
         Returns
         -------
@@ -244,21 +268,28 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a point or the time is not finite, or there is no limit on such an outcome.
+            If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        domain = self._recipe.domain
+        domain, control = self._recipe.domain, self._recipe.control
+        if relative and control is None:
+            raise ValueError("nothing is relative without a control: see with_control")
         encode = getattr(domain, "encode", None)
-        given = encode(X) if encode is not None and has_names(X) else X
+        given = completed(domain, X, context)
+        given = encode(given) if encode is not None and has_names(given) else given
         points = as_points(given, domain.dimension)
         if outcome is not None:
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
-        return (-mean if self._recipe.minimise else mean), deviation
+        mean = -mean if self._recipe.minimise else mean
+        levels = state.rewards.y[self._is_control(state.rewards.X)]
+        if relative or not len(levels):
+            return mean, deviation
+        return mean + levels.mean(), np.hypot(deviation, levels.std())
 
     @in_turn
     def recommend(
-        self, t: float | None = None, among: Among = None, context: ArrayLike | None = None
+        self, t: float | None = None, among: Among = None, context: Context = None
     ) -> Array:
         """The point (d,) of the best posterior mean at time `t`, by default the next decision's.
 
@@ -275,22 +306,25 @@ class Bandit:
         NothingAvailableError
             If nothing is available.
         """
-        free = available(self._recipe.domain, among, context)
+        domain, free = at_hand(self._recipe.domain, among, context)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
-        return self._best(t, free)
+        return self._best(t, free, domain)
 
-    def _best(self, t: float | None, free: Available | None) -> Array:
+    def _best(self, t: float | None, free: Available | None, domain: Domain | None = None) -> Array:
         """The point of the best mean, of any context where none is said."""
-        domain = self._recipe.domain
+        domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
         if any(len(each.rewards) for each in state.outcomes.values()):
             _, outcomes, own = self._outcomes.believed(state, now)
             free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
             if not holds:
                 return np.asarray(likeliest[0])
-        allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-        return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
+        decision = self._decision(state, now, 0.0, None, domain, free)
+        if decision.leaders is not None:
+            decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
+        allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+        return allowed.best(decision.view.mean_to_climb(), rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -351,7 +385,7 @@ class Bandit:
         t: float | None = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d).
 
@@ -364,16 +398,20 @@ class Bandit:
         t : float, optional
             Time of the decision; by default one unit after the latest time told, 1 at the start.
         n : int, optional
-            Exactly so many points, distinct where the domain has as many; by default the batch rule
+            With a control, which comes first unless it was asked or told for that time already: so many
+            with it, and at least 2 then; by default one more than the batch rule says. Else
+            exactly so many points, distinct where the domain has as many; by default the batch rule
             decides, one point for most policies. Of more than the candidates that are available (100
             visits, 8 banners) each gets a share: that of draws from the beliefs in which it is the best
             (Thompson shares).
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask; on a space the points are a frame with its names.
-        context : array of shape (c,), optional
-            Values of the context columns of `Candidates`: only rows with these are available. It must
-            be given where there are such columns, unless `among` has rows of one context alone.
+        context : mapping of str to values, or array of shape (c,), optional
+            What is measured now, where the domain has a context: `{"outside": 3.2}`; the points returned
+            have it behind what is chosen. Or values of the context columns of `Candidates`: only rows
+            with these are available. It must be given where there is either, unless `among` has rows
+            of one context alone.
 
         Raises
         ------
@@ -390,10 +428,12 @@ class Bandit:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
-        free = available(self._recipe.domain, among, context)
+        domain, free = at_hand(self._recipe.domain, among, context)
         rng = self._generator(state)
         asks = self._recipe.asking is not None
         # Questions about a decision keep to what was available; nobody else looks at that.
+        if asks and free is None and domain is not self._recipe.domain:
+            free = Available(domain, None, None)
         kept = free if asks else None
         state = replace(state, questions=replace(state.questions, available=kept))
         about = consulting.about_before_ask(self._recipe, state, now) if asks else None
@@ -404,13 +444,19 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        decision = self._decision(state, now, beta, n, free)
-        if self._outcomes:
+        control = self._control_first(state, now, n, free)
+        rest = None if n is None else n - len(control)
+        decision = self._decision(state, now, beta, rest, domain, free)
+        if rest == 0:
+            X, looks = control[:0], 0
+        elif self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
+        X = np.concatenate([control, X]) if len(control) else X
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -425,19 +471,28 @@ class Bandit:
         return X
 
     def _decision(
-        self, state: State, now: float, beta: float, n: int | None, free: Available | None = None
+        self,
+        state: State,
+        now: float,
+        beta: float,
+        n: int | None,
+        domain: Domain,
+        free: Available | None,
     ) -> Decision:
         """What the acquisition is asked."""
-        recipe, out = self._recipe, state.pending
+        recipe, out, taken = self._recipe, state.pending, state.pending.X[state.pending.t == now]
+        if recipe.control is not None:  # it is no news of any effect, and comes once
+            out = Plays(*(each[~self._is_control(out.X)] for each in (out.X, out.t)))
+            taken = np.concatenate([taken, np.array(recipe.control)[None]])
         most = None if recipe.asking is None else recipe.asking.informed_width
         informed = state.questions.informed and most is not None
-        noise = self._model.pending_noise(state, now) if len(out.t) else np.empty(0)
+        noise = self._model.pending_noise(state, now, out) if len(out.t) else np.empty(0)
         heard = np.isfinite(noise)
         # Without a unit of the reward, a batch rule has nothing to compare the noise with.
         known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
         batching = recipe.batching if known else replace(recipe.batching, rule=One())
         return Decision(
-            domain=recipe.domain,
+            domain=domain,
             view=self._model.view(state, now),
             beta=min(beta, most) if informed and most is not None else beta,
             noise_variance=self._model.noise_variance(state),
@@ -445,9 +500,81 @@ class Bandit:
             n=n,
             pending=out.X[heard],
             pending_noise=noise[heard],
-            taken=out.X[out.t == now],
+            taken=taken,
             available=free,
+            leaders=self._model.leaders(state),
         )
+
+    def _is_control(self, X: Array) -> NDArray[np.bool_]:
+        """Which of the points (n, d) are the control."""
+        control = self._recipe.control
+        if control is None:
+            return np.zeros(len(X), dtype=bool)
+        return np.asarray((np.array(control) == X).all(axis=1))
+
+    def _control_first(
+        self, state: State, now: float, n: int | None, free: Available | None
+    ) -> Array:
+        """The control (c, d), as often as it is to be played at a time before others are chosen.
+
+        Once; of more points than there are candidates, in its equal share of them.
+        """
+        recipe = self._recipe
+        none = np.empty((0, recipe.domain.dimension))
+        if recipe.control is None:
+            return none
+        control = np.array(recipe.control)[None]
+        known = any(
+            (self._is_control(each.X) & (each.t == now)).any()
+            for each in (state.pending, state.rewards, state.failed)
+        )
+        if known or not (free is None or free(control)[0]):
+            return none
+        if n == 1:
+            raise ValueError(
+                f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
+                "and another that is held against it"
+            )
+        count = 1
+        if n is not None and isinstance(recipe.domain, Candidates):
+            there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())
+            count = max(1, n // there)
+        return np.repeat(control, count, axis=0)
+
+    def with_control(self, control: Any) -> Bandit:
+        """The same bandit with a control in every batch, which the other points are held against.
+
+        Where rewards go up and down for all points together, as by day and night, it learns how points
+        differ: the level of each time is one number that nobody knows before, and readings of one time
+        tell of each other by their differences alone. Tell the rewards of a batch at one time.
+
+        Parameters
+        ----------
+        control : array of shape (d,)
+            A point of the domain; on one with names, a name or a dictionary.
+
+        Raises
+        ------
+        ValueError
+            If it is no such point, or the bandit's posterior cannot take a control: it needs a kernel
+            that is given and the exact posterior, or an ensemble on at most 200 candidates.
+
+        Examples
+        --------
+        >>> from tvbandits import Arms, policies
+        >>> arms = Arms(["old", "new", "bold"])
+        >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01).with_control("old")
+        >>> for hour in range(1, 25):
+        ...     X = bandit.ask(hour, n=2)
+        ...     day = 10.0 * (8 < hour < 20)
+        ...     better = [{"new": 1.0}.get(name, 0.0) for name in arms.decode(X)["arm"]]
+        ...     info = bandit.tell(X, [day + each for each in better], hour)
+        >>> mean, deviation = bandit.predict(arms.X, relative=True)
+        >>> print(mean.round(1), deviation[0])
+        [0. 1. 0.] 0.0
+        """
+        recipe = replace(self._recipe, control=control)
+        return Bandit.from_state(recipe, replace(self.state, posterior=None))
 
     def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
         """The same bandit, which plays only where limits on further outcomes are known to hold.
@@ -489,6 +616,7 @@ class Bandit:
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
+        context: Context = None,
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
@@ -511,6 +639,9 @@ class Bandit:
             Noise variance of the rewards; by default the recipe's, or what is learned.
         outcomes : mapping of str to array of shape (n,), optional
             What else was read, for the limits, by name; NaN, or no such name: not read.
+        context : mapping or array, optional
+            Of all points, where one is measured; by default that which each was asked at. Points as
+            `ask` gave them have it.
 
         Raises
         ------
@@ -530,7 +661,7 @@ class Bandit:
             recipe.noise_variance,
             before.pending,
             asked_for,
-            X,
+            completed(recipe.domain, X, context, before.pending.X),
             y,
             t,
             variance,
@@ -599,6 +730,7 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
+        X = self._played(X)
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
         before, points, rows = readings_at(self._recipe, self._state, X, t)
         right = as_outcomes(outcomes)
@@ -645,7 +777,7 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, points, rows = readings_at(self._recipe, self._state, X, t)
+        told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
         made = retold(self._recipe, self._model, self._state, told.without(rows))
         outcomes = self._outcomes.retold(
             self._state.outcomes,
@@ -656,8 +788,14 @@ class Bandit:
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
 
+    def _played(self, X: ArrayLike) -> Any:
+        """Points with the context that they were played at last, where one is measured."""
+        state = self._state
+        played = np.concatenate([state.failed.X, state.rewards.X])
+        return completed(self._recipe.domain, X, None, played)
+
     @in_turn
-    def with_candidates(self, X: ArrayLike) -> Bandit:
+    def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
         """A bandit that goes on with other candidates: some are added, some are retired.
 
         What was told of retired ones still tells about the others, and readings of those that are out
@@ -666,13 +804,15 @@ class Bandit:
 
         Parameters
         ----------
-        X : array of shape (A, d)
-            What may be played from now on; `among=` goes by its rows.
+        X : array of shape (A, d), or names
+            What may be played from now on; `among=` goes by its rows. On `Arms`, names: their rows stay
+            as they are, and new ones come last.
 
         Raises
         ------
         ValueError
-            If the domain is not made of candidates without names, or these are no such candidates.
+            If the domain is neither `Arms` nor made of candidates without names, or these are no such
+            candidates.
 
         Examples
         --------
@@ -684,15 +824,19 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        domain, state = self._recipe.domain, self._whole()
+        recipe, state = self._recipe, self._whole()
+        domain = recipe.domain
+        if isinstance(domain, Arms):
+            return self.on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
-        known = np.concatenate([state.visited, state.pending.X, state.answers.X])
-        if self._recipe.safe:
-            known = np.concatenate([known, np.array(self._recipe.safe)])
-        recipe = replace(self._recipe, domain=offered.with_retired(known))
-        return Bandit.from_state(recipe, state)
+        known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
+        return self.on(offered.with_retired(np.concatenate(known)))
+
+    def on(self, domain: Candidates) -> Bandit:
+        """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
+        return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
     def drop(self, X: ArrayLike) -> None:
@@ -709,7 +853,8 @@ class Bandit:
             If one of them is not pending.
         """
         state = self._state
-        points = self._recipe.domain.check(X)
+        domain = self._recipe.domain
+        points = domain.check(completed(domain, X, None, state.pending.X))
         self._state = replace(state, pending=state.pending.dropped(points))
 
     @in_turn

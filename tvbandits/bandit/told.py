@@ -54,27 +54,27 @@ class Record(Protocol):
     @property
     def rewards(self) -> Observations:
         """Told."""
+
+    @property
+    def readings(self) -> Observations:
+        """The same, with what stands aside."""
         ...
 
     @property
     def failed(self) -> Plays:
         """Played without a reading."""
-        ...
 
     @property
     def pending(self) -> Plays:
         """Asked and not told."""
-        ...
 
     @property
     def time(self) -> float | None:
         """The latest time told."""
-        ...
 
     @property
     def asked_for(self) -> float | None:
         """The time of the decision that is still out."""
-        ...
 
 
 def noted(before: Record, told: Told) -> dict[str, Any]:
@@ -174,12 +174,10 @@ class Keeping(Protocol):
     @property
     def reuse_answers(self) -> bool:
         """Whether answers stay when others come."""
-        ...
 
     @property
     def most_answers(self) -> int | None:
         """How many at the most."""
-        ...
 
 
 def kept_answers(
@@ -313,12 +311,10 @@ class Played(Protocol):
     @property
     def domain(self) -> Domain:
         """Where it may play."""
-        ...
 
     @property
     def noise_variance(self) -> float | None:
         """Of a reading that is told without one of its own."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -339,7 +335,7 @@ class ToldReadings:
     @classmethod
     def of(cls, state: Record, noise_variance: float | None) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
-        rewards, failed = state.rewards, state.failed
+        rewards, failed = state.readings, state.failed
         after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
         places = [float(rows[0]) + 0.5 if len(rows) else -0.5 for rows in after]
         order = np.argsort(np.concatenate([np.arange(len(rewards)), places]), kind="stable")

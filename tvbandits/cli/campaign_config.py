@@ -23,14 +23,15 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.core.arrays import positive_number
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import coordinate_names
 from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Space
+from tvbandits.core.space import Arms, Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.policies.names import known_spec, load, means_none, parse_call
@@ -40,8 +41,8 @@ from tvbandits.policies.setting import Policy
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "title", "unit"),
-    "domain": ("box", "coordinates", "safe", "sites", "space"),
-    "limits": ("at_least", "at_most", "name", "noise_sd", "noise_variance", "probability"),
+    "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
+    "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
         "kernel",
         "length_scale",
@@ -106,6 +107,8 @@ def read_config(path: Path, load: Load) -> Planned:
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
+        if (control := said["domain"].get("control")) is not None:
+            bandit = bandit.with_control(Names(domain, about).points([control])[0])
         clock = _clock(said.get("clock"))
         about |= _shown(said.get("campaign", {}), clock)
     maker = said.get("expert", {}).get("maker", "")
@@ -147,17 +150,29 @@ def _check_keys(part: str, said: Any) -> None:
 
 
 def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, str]]:
-    kinds = [kind for kind in ("sites", "box", "space") if kind in said]
+    kinds = [kind for kind in ("sites", "arms", "box", "space") if kind in said]
     if len(kinds) != 1:
-        raise ValueError(f"[domain] must say one of sites, box and space, got {kinds or 'none'}")
+        raise ValueError(
+            f"[domain] must say one of sites, arms, box and space, got {kinds or 'none'}"
+        )
+    context = {name: _parameter(given) for name, given in said.get("context", {}).items()}
+    if kinds == ["arms"]:
+        if context:
+            raise ValueError("[domain] arms have no context")
+        arms = Arms(said["arms"])
+        return arms, {"names": json.dumps(arms.names), "coordinates": json.dumps(arms.names)}
     if kinds == ["sites"]:
-        return _sites(folder / str(said["sites"]), said.get("coordinates"))
+        sites, about = _sites(folder / str(said["sites"]), said.get("coordinates"))
+        if not context:
+            return sites, about
+        named = [*json.loads(about["coordinates"]), *context]
+        domain: Domain = CandidatesInContext(sites, context)
+        return domain, about | {"coordinates": json.dumps(named)}
     if kinds == ["box"]:
-        box = Box(said["box"])
-        names = [f"x{i}" for i in range(box.dimension)]
-        return box, {"coordinates": json.dumps(names)}
+        box = Box(said["box"], context=context)
+        return box, {"coordinates": json.dumps(coordinate_names(box))}
     parameters = {name: _parameter(given) for name, given in said["space"].items()}
-    space = Space(**parameters)
+    space = Space(context=context, **parameters)
     return space, {"coordinates": json.dumps(space.names)}
 
 
@@ -363,11 +378,16 @@ DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins; keys aft
 sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
 # Columns called latitude and longitude are turned into km: length_scale is in km then.
 # coordinates = ["x", "y"]  # those columns alone
+# arms = ["red", "green"]  # or names and nothing else, instead of sites
 # box = [[0, 10], [0, 5]]  # or intervals, instead of sites
+# control = "red"  # is part of every batch, and the others are held against it at its time
+# safe = ["a", "b"]  # five places or more to start from under [[limits]]
 # [domain.space]  # or parameters with names
 # temperature = [10, 80]
 # count = {{ whole = [1, 5] }}
 # mode = ["a", "b"]
+# [domain.context]  # what is measured and not chosen
+# outside = [-15, 20]
 
 [policy]
 name = {name}
@@ -384,6 +404,11 @@ name = {name}
 # title = "Ozone in town"
 # unit = "ppb"  # of a reward; it stands on the axes
 # drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
+
+# [[limits]]  # on what a play brings besides its reward; one part for each
+# name = "noise_level"
+# at_most = 60  # or at_least
+# probability = 0.95  # with which it must hold
 
 # [clock]  # then times may be dates
 # unit = "1h"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import (
     Array,
+    Index,
     as_column,
     as_points,
     as_times,
@@ -201,6 +202,23 @@ class Observations:
         values = {row.tobytes(): y for row, y in zip(rows, self.y, strict=True)}
         return np.array([values.get(row.tobytes(), np.nan) for row in plays + 0.0])
 
+    def widened(self, columns: int) -> Observations:
+        """With so many more coordinates, all 0."""
+        X = np.pad(self.X, ((0, 0), (0, columns)))
+        return _trusted(X, self.t, self.y, self.variance, self.source)
+
+    def beside_levels(self) -> Observations:
+        """As contrasts within each time: less their mean, and as far apart as single readings are.
+
+        Of n readings that share a level, the deviations from their mean have (n - 1) / n of the variance
+        of their noise; a reading that is alone at its time says nothing, and is left out.
+        """
+        _, which, counts = np.unique(self.t, return_inverse=True, return_counts=True)
+        n = counts[which]
+        mean = np.bincount(which, self.y, len(counts))[which] / n
+        y = (self.y - mean) * np.sqrt(n / np.maximum(n - 1, 1))
+        return _trusted(self.X, self.t, y, self.variance, self.source).take(n > 1)
+
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
         return self.X, self.t, self.y, self.variance, self.source
@@ -224,6 +242,39 @@ class Observations:
             return self
         filled = np.where(missing, variance, self.variance)
         return _trusted(self.X, self.t, self.y, filled, self.source)
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """Observations that stand aside.
+
+    Attributes
+    ----------
+    seen : Observations
+    rows : integer array of shape (k,)
+        Which of all readings they are, in the order they were told.
+    """
+
+    seen: Observations
+    rows: Index
+
+    @classmethod
+    def of(cls, told: Observations, out: NDArray[np.bool_]) -> Outliers:
+        """Those of all readings that are `out`."""
+        rows = np.flatnonzero(out)
+        return cls(told.take(rows), rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def among(self, rewards: Observations) -> Observations:
+        """All readings, in the order they were told."""
+        out = np.zeros(len(rewards) + len(self), dtype=bool)
+        out[self.rows] = True
+        order = np.empty(len(out), dtype=np.int64)
+        order[np.flatnonzero(~out)] = np.arange(len(rewards))
+        order[self.rows] = len(rewards) + np.arange(len(self))
+        return rewards.append(self.seen).take(order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +315,10 @@ class Plays:
         if len(t) == 0:
             return self
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
+
+    def widened(self, columns: int) -> Plays:
+        """With so many more coordinates, all 0."""
+        return Plays(np.pad(self.X, ((0, 0), (0, columns))), self.t)
 
     def replaced_by(self, X: Array, t: Array) -> Plays:
         """Less those of the same point and time as one of `X` (n, d), `t` (n,)."""

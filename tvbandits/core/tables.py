@@ -10,7 +10,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from tvbandits.core.arrays import Array
+from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -86,12 +89,16 @@ def history_of(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    control: ArrayLike | None = None,
+    outliers: Observations | None = None,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
-    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
-    limits also what was read of each outcome (NaN: nothing), and how many limits that violates.
+    and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
+    "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
+    violates. With a control (d,) also `relative`: the reward less the mean of the control's at that time
+    (NaN: none).
 
     Examples
     --------
@@ -106,7 +113,9 @@ def history_of(
     """
     import pandas as pd
 
-    return pd.DataFrame(history_columns(domain, rewards, answers, failed, pending, outcomes))
+    return pd.DataFrame(
+        history_columns(domain, rewards, answers, failed, pending, outcomes, control, outliers)
+    )
 
 
 def history_columns(
@@ -116,15 +125,17 @@ def history_columns(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    control: ArrayLike | None = None,
+    outliers: Observations | None = None,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
     parts = [
         _rows(rewards, "bandit", "reward"),
+        *([] if outliers is None else [_rows(outliers, "bandit", "outlier")]),
         _rows(failed, "bandit", "failed"),
         _rows(answers, "expert", "answer"),
         _rows(pending, "bandit", "pending"),
     ]
-    d = domain.dimension
     columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
     points = np.concatenate([part["X"] for part in parts])
     decode = getattr(domain, "decode", None)
@@ -132,9 +143,11 @@ def history_columns(
         named = decode(points)
         columns |= {str(name): named[name].to_numpy() for name in named.columns}
     else:
-        columns |= {f"x{j}": points[:, j] for j in range(d)}
+        columns |= dict(zip(coordinate_names(domain), points.T, strict=True))
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
+    if control is not None:
+        columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
     plays = np.column_stack([points, columns["time"]])
     plays[columns["source"] == "expert"] = np.nan  # nobody was there
     read = {limit: seen.at_plays(plays) for limit, seen in outcomes.items()}
@@ -143,6 +156,17 @@ def history_columns(
         broken = [~limit.holds(values) for limit, values in read.items()]
         columns["violations"] = np.sum(broken, axis=0)
     return in_time(columns)
+
+
+def _level(rewards: Observations, control: ArrayLike, times: Array) -> Array:
+    """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
+    mine = (np.asarray(control) == rewards.X).all(axis=1)
+    known, which = np.unique(rewards.t[mine], return_inverse=True)
+    if len(known) == 0:
+        return np.full(len(times), np.nan)
+    mean = np.bincount(which, rewards.y[mine]) / np.bincount(which)
+    at = np.minimum(np.searchsorted(known, times), len(known) - 1)
+    return np.where(known[at] == times, mean[at], np.nan)
 
 
 def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:

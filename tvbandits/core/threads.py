@@ -72,13 +72,14 @@ class Turns:
             finally:
                 self._end(me, inside)
         finally:
-            self._end(me, inside)
+            if me in self._callers:  # not ended yet
+                self._end(me, inside)
 
     def _end(self, me: int, inside: int) -> None:
         _release(self._lock)
-        self._callers.discard(me)
         if _blocks_here() > inside:
             _end_blocks(inside)
+        self._callers.discard(me)
 
 
 _lock = threading.RLock()
@@ -96,8 +97,11 @@ def _libraries() -> list[Any]:
     They are looked for in a thread of its own. In the main one Ctrl-C may come inside of a function
     that C calls back, where Python prints an exception and goes on: the interrupt would be lost.
     """
-    with ThreadPoolExecutor(1) as executor:
-        found = executor.submit(ThreadpoolController).result()
+    try:
+        with ThreadPoolExecutor(1) as executor:
+            found = executor.submit(ThreadpoolController).result()
+    except RuntimeError:  # no threads here, as in a browser
+        found = ThreadpoolController()
     return [lib for lib in found.lib_controllers if lib.user_api == "blas"]
 
 
