@@ -58,6 +58,7 @@ from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.posteriors.leaders import Request
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -226,8 +227,9 @@ class Bandit:
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        columns = rewards, answers, state.failed, state.pending, read
-        return history_of(state.domain, *columns, control=self._recipe.control)
+        columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
+        aside = None if state.outliers is None else known(state, state.outliers.seen)
+        return history_of(state.domain, *columns, aside)
 
     @in_turn
     def predict(
@@ -318,8 +320,11 @@ class Bandit:
             free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
             if not holds:
                 return np.asarray(likeliest[0])
-        allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-        return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
+        decision = self._decision(state, now, 0.0, None, domain, free)
+        if decision.leaders is not None:
+            decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
+        allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+        return allowed.best(decision.view.mean_to_climb(), rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -448,6 +453,7 @@ class Bandit:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         X = np.concatenate([control, X]) if len(control) else X
@@ -496,6 +502,7 @@ class Bandit:
             pending_noise=noise[heard],
             taken=taken,
             available=free,
+            leaders=self._model.leaders(state),
         )
 
     def _is_control(self, X: Array) -> NDArray[np.bool_]:
@@ -820,15 +827,15 @@ class Bandit:
         recipe, state = self._recipe, self._whole()
         domain = recipe.domain
         if isinstance(domain, Arms):
-            return self._on(domain.changed(X))  # type: ignore[arg-type]
+            return self.on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
         known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
-        return self._on(offered.with_retired(np.concatenate(known)))
+        return self.on(offered.with_retired(np.concatenate(known)))
 
-    def _on(self, domain: Candidates) -> Bandit:
-        """The same bandit on other candidates; arms that are new are coordinates more."""
+    def on(self, domain: Candidates) -> Bandit:
+        """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn

@@ -42,7 +42,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "title", "unit"),
     "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
-    "limits": ("at_least", "at_most", "name", "noise_sd", "noise_variance", "probability"),
+    "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
         "kernel",
         "length_scale",

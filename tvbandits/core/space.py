@@ -455,7 +455,7 @@ class Table(Candidates):
         return {"space": self.space, "columns": said, "context": self._given}  # type: ignore[attr-defined]
 
     @classmethod
-    def __restored__(
+    def __restored__(  # type: ignore[override]
         cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
     ) -> Table:
         import pandas as pd
