@@ -227,8 +227,9 @@ class Bandit:
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        columns = rewards, answers, state.failed, state.pending, read
-        return history_of(state.domain, *columns, control=self._recipe.control)
+        columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
+        aside = None if state.outliers is None else known(state, state.outliers.seen)
+        return history_of(state.domain, *columns, aside)
 
     @in_turn
     def predict(
@@ -308,10 +309,11 @@ class Bandit:
         domain, free = at_hand(self._recipe.domain, among, context)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
-        return self._best(t, domain, free)
+        return self._best(t, free, domain)
 
-    def _best(self, t: float | None, domain: Domain, free: Available | None) -> Array:
+    def _best(self, t: float | None, free: Available | None, domain: Domain | None = None) -> Array:
         """The point of the best mean, of any context where none is said."""
+        domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
         if any(len(each.rewards) for each in state.outcomes.values()):
             _, outcomes, own = self._outcomes.believed(state, now)
@@ -451,6 +453,7 @@ class Bandit:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         X = np.concatenate([control, X]) if len(control) else X
@@ -824,15 +827,15 @@ class Bandit:
         recipe, state = self._recipe, self._whole()
         domain = recipe.domain
         if isinstance(domain, Arms):
-            return self._on(domain.changed(X))  # type: ignore[arg-type]
+            return self.on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
         known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
-        return self._on(offered.with_retired(np.concatenate(known)))
+        return self.on(offered.with_retired(np.concatenate(known)))
 
-    def _on(self, domain: Candidates) -> Bandit:
-        """The same bandit on other candidates; arms that are new are coordinates more."""
+    def on(self, domain: Candidates) -> Bandit:
+        """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn

@@ -262,6 +262,20 @@ class Model:
         known = self.conditioned(state, t, generator_of(state.random))
         return known, *self.view(known, t).predict(X)
 
+    def before_told(self, state: State, seen: Observations, t: float) -> tuple[Array, Array, Array]:
+        """Errors (n,) of readings against what is said of time `t`, their variances, and the prior's.
+
+        The prior covariance (n, n) is between their own times; all are in the unit of reward.
+        """
+        known = self.conditioned(state, t, generator_of(state.random))
+        view = self.view(known, t)
+        mean, deviation = view.predict(seen.X)
+        Z = np.column_stack([seen.X, seen.t])
+        if not self._self_learning:
+            Z = self.inputs(known, seen.X, seen.t)
+        prior = view.scale**2 * view.posterior.prior_covariance(Z)
+        return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
+
     def speaks_jointly(self, state: State) -> bool:
         """Whether what is told changes neither weights nor features of what was told before."""
         return _ages_nothing(state) and self._recipe.posterior.fixed_features

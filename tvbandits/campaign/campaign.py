@@ -15,7 +15,7 @@ import json
 import platform
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, of_kind, shown
+from tvbandits.core.coercion import check_part, of_kind, several, shown
 from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import as_text, numbers
@@ -497,6 +497,40 @@ class Campaign(Watching):
         """Give up on points, as `Bandit.drop`."""
         self._done("dropped", {"X": self.placed(X).tolist()}, key, who)
 
+    def change_sites(
+        self,
+        add: Mapping[str, ArrayLike | None] | Sequence[str] = (),
+        retire: Sequence[str | int] = (),
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> None:
+        """Add sites or arms, and retire others, as `Bandit.with_candidates`; rows stay as they are.
+
+        Parameters
+        ----------
+        add : mapping of names to coordinates, or names
+            Coordinates as in the table of sites, degrees where there were such; arms have none, and
+            neither have those that come back.
+        retire : sequence of names or row numbers
+
+        Raises
+        ------
+        ValueError
+            If there is such a site already, none such to retire, or none would be left.
+        """
+        places = add if isinstance(add, Mapping) else dict.fromkeys(several("add", add, "names"))
+        known = {name: None if x is None else as_floats(x, name) for name, x in places.items()}
+        gone = list(several("retire", retire, "names of sites"))
+        said = {
+            "add": {name: None if x is None else x.tolist() for name, x in known.items()},
+            "retire": gone,
+        }
+        there = None if key is None else self._store.keyed(key)
+        if there is not None and there.body.get("said") == said:
+            return  # what came of it stands there
+        self._done("sites", {"said": said, **self.names.change(known, gone)}, key, who)
+
     def questions(
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
     ) -> Array:
@@ -547,7 +581,7 @@ class Campaign(Watching):
 
     def _check_first(self, before: Ledger | State, given: Mapping[str, Any]) -> None:
         X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
-        there = told_again(self._first, before, X, y, given["t"], given["variance"])
+        there = told_again(self.ledger, before, X, y, given["t"], given["variance"])
         if there is not None:
             known, rows, same = there
             first = rows[0]

@@ -41,7 +41,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.candidates import candidates_of
+from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown
 from tvbandits.core.context import Context, completed, measured
@@ -83,6 +83,7 @@ class Watching:
         self._opened: list[Row] = []
         self._news: tuple[State, int, str] | None = None
         self._unsaved: Unsaved = {}
+        self._named: tuple[Domain, Names] | None = None
 
     def __repr__(self) -> str:
         return f"<Campaign at {self._store.place}>"
@@ -181,7 +182,16 @@ class Watching:
     @property
     def domain(self) -> Domain:
         """Where it may play."""
-        return self._first.domain
+        return self.ledger.domain
+
+    @property
+    def sites(self) -> list[str]:
+        """The names of what may be played now; empty on a box or a space."""
+        domain, names = self.domain, self.names
+        if not isinstance(domain, Candidates):
+            return []
+        rows = [row for row in range(len(domain)) if row not in domain.retired]
+        return [names.name(domain.X[row]) for row in rows]
 
     @property
     def ledger(self) -> Ledger:
@@ -219,16 +229,25 @@ class Watching:
         found = self._store.about.items()
         return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
 
-    @cached_property
+    @property
     def names(self) -> Names:
         """What people call its points."""
         domain = self.domain
+        if self._named is None or self._named[0] is not domain:
+            self._named = domain, self._names_on(domain)
+        return self._named[1]
+
+    def _names_on(self, domain_now: Domain) -> Names:
+        domain = self._first.domain
         sites = candidates_of(domain)
         self._listed("names", () if sites is None else range(len(sites)))
         known = domain.names if isinstance(domain, Space) else range(domain.dimension)
         self._listed("coordinates", known)
         with self._field("user:given"):
-            return Names(domain, self.about)
+            if domain_now is domain:
+                return Names(domain, self.about)
+        added = [row.body for row in self.journal() if row.kind == "sites"]
+        return Names(domain_now, self.about, added)
 
     def when(self, t: float | None) -> str:
         """A time as people write it."""
@@ -352,7 +371,8 @@ class Watching:
             if self._reader is None:
                 self._reader = self._follower(None)
             reader, news = self._reader, self._news
-            if news is not None and news[1] > reader.seq:
+            known = news is not None and news[0].domain == reader.bandit.recipe.domain
+            if known and news is not None and news[1] > reader.seq:
                 from tvbandits.bandit.bandit import Bandit
 
                 state, reader.seq, reader.head = news

@@ -278,6 +278,27 @@ def questions(call: Call, at: str | None, among: str | None) -> None:
         call.say(text, {"questions": sites.shown(X), "t": t})
 
 
+def sites(call: Call, what: str, names: list[str]) -> None:
+    """Add sites or arms ("name=3.2,4.5"), or retire some."""
+    import_kernels()
+    with call.opened() as known:
+        if what == "retire":
+            known.campaign.change_sites(retire=names, key=call.key)
+        else:
+            known.campaign.change_sites(add=dict(map(_placed, names)), key=call.key)
+        left = known.campaign.sites
+        call.say(f"{len(left)} sites may be played", {"sites": left})
+
+
+def _placed(text: str) -> tuple[str, list[float] | None]:
+    """A name, and coordinates where they are given."""
+    name, equals, said = text.rpartition("=")
+    try:
+        return (name, [float(each) for each in said.split(",")]) if equals else (text, None)
+    except ValueError as error:
+        raise ValueError(f'NAME=X,Y needs numbers behind "=", got "{text}"') from error
+
+
 def drop(call: Call, site: str | None) -> None:
     """Give up on a point."""
     if site is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -214,6 +214,23 @@ def drop_command(
 ) -> None:
     """Give up on a point that was asked and nobody goes to."""
     actions.drop(actions.Call(file, format_, None, who, key), site)
+
+
+@app.command("sites")
+def sites_command(
+    what: Annotated[Literal["add", "retire"], typer.Argument(help="What becomes of them.")],
+    file: File,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME[=X,Y]...", help="Sites; with coordinates, if they are new."),
+    ],
+    key: Key = None,
+    who: Who = None,
+    expert: ByName = None,
+    format_: Shape = "text",
+) -> None:
+    """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
+    actions.sites(actions.Call(file, format_, expert, who, key), what, names)
 
 
 @app.command("status")

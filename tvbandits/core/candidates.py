@@ -263,7 +263,7 @@ class Candidates:
         rows = range(len(self), len(self) + len(gone))
         return Candidates(np.concatenate([self.X, gone]), self.context, (*self.retired, *rows))
 
-    def rows_of(self, context: ArrayLike) -> Index:
+    def rows_of(self, context: Any) -> Index:
         """Rows of the candidates of a context, in their order, shape (m,) with m >= 1.
 
         Parameters

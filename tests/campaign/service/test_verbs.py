@@ -13,7 +13,7 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
-from tvbandits import Box, Limit, policies
+from tvbandits import Box, Limit, policies, rate
 from tvbandits.campaign import Campaign
 from tvbandits.campaign.service import Remote, RemoteError
 
@@ -62,6 +62,44 @@ def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
             remote.tell(X, [0.0], 6, outcomes={"weight": [1.0]})
         page = requests.get(f"{served.address}/", headers=served.says("all"), timeout=60).text
         assert "limits violated" in page
+
+
+def test_successes_and_events_are_told_over_it(tmp_path: Path) -> None:
+    with serving(tmp_path, new_bandit()) as served:
+
+        def told(t: float, verb: str = "tell", **said: Any) -> requests.Response:
+            body = {"points": DOMAIN.X[:2].tolist(), "t": t, **said}
+            says = {"json": body, "headers": served.says("all"), "timeout": 60}
+            return requests.post(f"{served.address}/{verb}", **says)  # type: ignore[arg-type]
+
+        assert told(1, successes=[0, 3], trials=[100, 50]).json() == {"told": 2, "failed": 0}
+        assert told(2, events=[0, 6], exposure=[2.0, None]).json() == {"told": 3, "failed": 1}
+        assert told(1, "correct", successes=[1, 3], trials=[100, 50]).status_code == 200
+        rewards = served.campaign.state.rewards
+        counted = rate([1, 3], [100, 50])
+        assert rewards.y[:2].tolist() == counted.values.tolist()
+        assert rewards.variance[:2].tolist() == counted.variance.tolist()
+        wrong = told(3, successes=[1, 3])
+        assert wrong.status_code == 422
+        assert "got successes" in wrong.json()["error"]
+        assert "no more than trials" in told(3, successes=[9, 3], trials=[5, 5]).json()["error"]
+        assert "needs rewards" in told(3).json()["error"]
+
+
+def test_sites_come_and_go_over_it(tmp_path: Path) -> None:
+    with serving(tmp_path, new_bandit()) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        first, *_ = served.campaign.sites
+        left = remote.change_sites({"new": (DOMAIN.X[-1] + 1.0).tolist()}, [first], key="k")
+        assert left == remote.change_sites({"new": (DOMAIN.X[-1] + 1.0).tolist()}, [first], key="k")
+        assert len(left) == len(DOMAIN)
+        assert first not in left
+        remote.tell(DOMAIN.X[-1:] + 1.0, [3.0], 1)
+        with pytest.raises(RemoteError, match="already"):
+            remote.change_sites({left[0]: None})
+        with pytest.raises(RemoteError):
+            Remote(served.address, served.tokens["read"]).change_sites([first])
+        assert served.campaign.verify().fine
 
 
 def test_a_control_is_played_and_shown_over_it(tmp_path: Path) -> None:

@@ -34,8 +34,15 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from tvbandits._version import __version__
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
-from tvbandits.campaign.service.limits import Limits, impatient_protocol
+from tvbandits.campaign.service.door import (
+    COOKIE,
+    SIGN_IN,
+    Door,
+    Limits,
+    impatient_protocol,
+    line,
+    path_of,
+)
 from tvbandits.campaign.service.page import campaign_page
 from tvbandits.campaign.service.tokens import FreshTokens, Tokens
 from tvbandits.campaign.status import ago
@@ -49,6 +56,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
+from tvbandits.core.counts import count, rate
 from tvbandits.core.files.page import page, section, table, without_nan
 from tvbandits.core.protocols import ExpertError
 
@@ -106,11 +114,33 @@ class Asked(_Said):
     key: Key = None
 
 
-class Told(_Said):
+class _Counted(_Said):
+    """Rewards, or in their place successes of so many trials, or events in so much exposure."""
+
+    rewards: Values | None = None
+    successes: Values | None = None
+    trials: Values | None = None
+    events: Values | None = None
+    exposure: Values | None = None
+
+    def y(self) -> Any:
+        """Rewards as `Campaign.tell` takes them; None where there are none."""
+        said = {name for name in _Counted.model_fields if getattr(self, name) is not None}
+        for made, names in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
+            if said == set(names):
+                return made(*(_values(getattr(self, name)) for name in names))
+        if said - {"rewards"}:
+            raise ValueError(
+                "rewards, or successes and trials, or events and exposure must be said, "
+                f"got {', '.join(sorted(said))}"
+            )
+        return None if self.rewards is None else _values(self.rewards)
+
+
+class Told(_Counted):
     """What came back; null for a point that was played without a reading."""
 
     points: Points
-    rewards: Values
     t: Time = None
     variance: Variance = None
     outcomes: Outcomes = None
@@ -118,11 +148,10 @@ class Told(_Said):
     key: Key = None
 
 
-class Corrected(_Said):
+class Corrected(_Counted):
     """What is right: rewards (null: none), a time or a variance; without `t` of the latest told."""
 
     points: Points
-    rewards: Values | None = None
     t: Time = None
     to: Time = None
     variance: Variance = None
@@ -142,6 +171,17 @@ class Dropped(_Said):
     """Points that nobody will go to."""
 
     points: Points
+    key: Key = None
+
+
+class Changed(_Said):
+    """What may be played from now on: sites or arms that are added, and others that are retired."""
+
+    add: Annotated[
+        dict[Name, Point | None],
+        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
+    ] = {}
+    retire: Annotated[list[Name], Field(max_length=1000)] = []
     key: Key = None
 
 
@@ -253,7 +293,7 @@ log = logging.getLogger("tvbandits.service")
 LONGEST_HISTORY = 10_000
 
 VERBS = {
-    **dict.fromkeys(("/ask", "/questions"), ("POST", "ask")),
+    **dict.fromkeys(("/ask", "/questions", "/sites"), ("POST", "ask")),
     **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
     **dict.fromkeys(("/status", "/pending", "/recommend", "/history", "/journal"), ("GET", "read")),
     "/predict": ("POST", "read"),
@@ -331,15 +371,17 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     async def tell(said: Told, who: Who) -> dict[str, Any]:
         """Rewards, in the order of the points."""
         read = _outcomes(said.outcomes)
-        given = said.points, _values(said.rewards), said.t, said.variance, read, said.context
+        y = said.y()
+        if y is None:
+            raise ValueError("tell needs rewards, or successes and trials, or events and exposure")
+        given = said.points, y, said.t, said.variance, read, said.context
         return _counts(await done(campaign.tell, *given, key=said.key, who=who.name))
 
     @served.post("/correct")
     async def correct(said: Corrected, who: Who) -> dict[str, Any]:
         """Put right what was told wrong; the journal keeps both."""
-        y = None if said.rewards is None else _values(said.rewards)
         verb = partial(campaign.correct, to=said.to, outcomes=_outcomes(said.outcomes))
-        given = said.points, y, said.t, said.variance
+        given = said.points, said.y(), said.t, said.variance
         return _counts(await done(verb, *given, key=said.key, who=who.name))
 
     @served.post("/retract")
@@ -347,6 +389,13 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         """Take back what was told; the journal keeps it."""
         given = said.points, said.t
         return _counts(await done(campaign.retract, *given, key=said.key, who=who.name))
+
+    @served.post("/sites")
+    async def sites(said: Changed, who: Who) -> dict[str, Any]:
+        """Sites or arms come and go."""
+        given = said.add, said.retire
+        await done(campaign.change_sites, *given, key=said.key, who=who.name)
+        return {"sites": await run_in_threadpool(lambda: campaign.sites)}
 
     @served.post("/drop")
     async def drop(said: Dropped, who: Who) -> dict[str, Any]:

@@ -200,7 +200,7 @@ class Facts:
     def coordinates(self) -> Array:
         """Of every row of the history, shape (n, d): by number, also where the domain has names."""
         state = self.campaign.state
-        parts: list[Any] = [state.rewards, state.failed, state.answers, state.pending]
+        parts: list[Any] = [state.readings, state.failed, state.answers, state.pending]
         X = np.concatenate([np.asarray(part.X, dtype=float) for part in parts])
         t = np.concatenate([np.asarray(part.t, dtype=float) for part in parts])
         return np.asarray(X[np.argsort(t, kind="stable")])
@@ -338,7 +338,7 @@ def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]
     if measured(domain) and len(latest):
         domain = domain.at(latest[-1, -sum(part.width for part in measured(domain).values()) :])
     if isinstance(domain, Candidates):
-        X = np.asarray(domain.X)
+        X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
     else:
         X = domain.sample(MOST_PLACES, np.random.default_rng(0))

@@ -115,6 +115,25 @@ class Remote:
         said = {"points": _lists(X), "t": _time(t), "key": key or _key()}
         return self._said("POST", "/retract", said)
 
+    def change_sites(
+        self,
+        add: Mapping[str, ArrayLike | None] | Sequence[str] = (),
+        retire: Sequence[str] = (),
+        *,
+        key: str | None = None,
+    ) -> list[str]:
+        """Add sites or arms and retire others, as `Campaign.change_sites`; names of what is left."""
+        places: Mapping[str, ArrayLike | None] = (
+            add if isinstance(add, Mapping) else dict.fromkeys(add)
+        )
+        given = {
+            name: None if x is None else np.asarray(x, dtype=float).tolist()
+            for name, x in places.items()
+        }
+        said = {"add": given, "retire": list(retire), "key": key or _key()}
+        found: list[str] = self._said("POST", "/sites", said)["sites"]
+        return found
+
     def drop(self, X: ArrayLike, *, key: str | None = None) -> None:
         """Give up on points."""
         self._said("POST", "/drop", {"points": _lists(X), "key": key or _key()})

@@ -92,6 +92,8 @@ class NystromPosterior(KernelPosterior):
     raised: float = 0.0
 
     dense: ClassVar[bool] = False
+    continued: ClassVar[None] = None
+    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
@@ -171,10 +173,6 @@ class NystromPosterior(KernelPosterior):
         half = linalg.solve_lower(root.factor.array, np.eye(root.size))
         less = linalg.solve_lower(self.factor, half)
         return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
-
-    @property
-    def continued(self) -> None:
-        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance.
