@@ -236,7 +236,8 @@ class UpperConfidenceBound:
         if simple and not decision.untold:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
-            _check_lead(decision, x, lambda X: view.upper_bound(X, decision.beta))
+            if float(view.upper_bound(x[None, :], decision.beta)[0]) <= decision.rest:
+                raise OvertakenError
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
         if uncertain:
@@ -269,7 +270,8 @@ class UpperConfidenceBound:
         while len(batch) < most:
             # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
             x = fantasy.best(rng)
-            _check_lead(decision, x, fantasy.bounds)
+            if fantasy.largest <= decision.rest:
+                raise OvertakenError
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
             if monitor.full(fantasy.add(batch[-1])):
@@ -331,11 +333,6 @@ FEWEST_LEADERS = 64
 
 class OvertakenError(Exception):
     """The leaders have fallen so far that another candidate may have the largest bound."""
-
-
-def _check_lead(decision: Decision, x: Array, bounds: Callable[[Array], Array]) -> None:
-    if decision.rest > -math.inf and float(bounds(x[None, :])[0]) <= decision.rest:
-        raise OvertakenError
 
 
 def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> float:
