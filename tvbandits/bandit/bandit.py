@@ -438,7 +438,7 @@ class Bandit:
         elif self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
-            X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            X, looks = play_within(rule, decision, outcomes, start, rng, own, self._outcomes.warn)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         X = np.concatenate([control, X]) if len(control) else X

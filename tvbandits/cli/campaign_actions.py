@@ -227,7 +227,7 @@ def status(call: Call, *, best: bool = False) -> None:
             f"{found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}{hint}"
         )
-        shown = {**dict(found.summary), "out": out}
+        shown = {**dict(found.summary), "pending_sites": out}
         if best:
             shown["best"] = (
                 sites.name(sites.campaign.recommend()) if found.told else "not known yet"
