@@ -8,11 +8,11 @@ from tvbandits.datasets.arms import (
     WearingArms,
 )
 from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.download import DownloadLimits
-from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
-from tvbandits.datasets.exoskeleton import Exoskeleton
+from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
+from tvbandits.datasets.fields import Field
 from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
@@ -30,6 +30,7 @@ __all__ = [
     "DownloadLimits",
     "DriftingBump",
     "Exoskeleton",
+    "Field",
     "GPDrift",
     "GeneralisedMovingPeaks",
     "HeatPump",
@@ -41,6 +42,7 @@ __all__ = [
     "Switching",
     "SwitchingArms",
     "TableProblem",
+    "TimedParabola",
     "WearingArms",
     "abalone",
     "california",

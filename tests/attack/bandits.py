@@ -42,8 +42,11 @@ from tvbandits.core.protocols import Answers
 from tvbandits.forgetting.aging import LogThreshold, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.additive import anchors_of, structured_kernel
-from tvbandits.gp.kernels.additive import space_kernels as space_kernels_of
+from tvbandits.gp.kernels.additive import (
+    anchors_of,
+    space_kernels as space_kernels_of,
+    structured_kernel,
+)
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.gp.posteriors.exact import Exact

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import NOISE, SITES, deciding
-from tests.helpers.players import tides as value
+from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tvbandits import Answers, Bandit, Box, Candidates, policies
 from tvbandits.acquisition.confidence import Theory
 from tvbandits.bandit.recipe import Recipe

@@ -377,3 +377,57 @@ def test_one_page_has_all_keys() -> None:
         assert f"`{policy}`" in page, policy
         for option in options_of(POLICIES[policy]):
             assert f"`{option}`" in page, option
+
+
+# --- what is measured and not chosen
+
+
+def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) -> None:
+    context = "\n[domain.context]\noutside = [-15, 20]\n[policy]"
+    (tmp_path / "h.toml").write_text(SPACE.replace("\n[policy]", context))
+    fine(command("campaign", "new", "h.db", "--config", "h.toml"))
+    said = wrong(command("campaign", "ask", "h.db", "--at", 1))
+    assert "has a context, which the world gives and nobody chooses" in said
+    ask = ("campaign", "ask", "h.db", "--at", 1, "--key", "one", "--context")
+    place = fine(command(*ask, "outside=3.2")).strip()
+    assert place.endswith(", outside=3.2")
+    assert fine(command(*ask, "outside=3.2")).strip() == place
+    assert "the key 'one' is taken" in wrong(command(*ask, "outside=4"))
+    chosen = place.removesuffix(", outside=3.2")
+    fine(command("campaign", "tell", "h.db", "--site", chosen, "--reward", 40))
+    other = ("--site", "flow=40, pump=20, hyst=5, mode=eco", "--reward", 30, "--at", 2)
+    assert "is not known" in wrong(command("campaign", "tell", "h.db", *other))
+    fine(command("campaign", "tell", "h.db", *other, "--context", "outside=-4.5"))
+    history = fine(command("campaign", "history", "h.db"))
+    assert "mode,outside," in history
+    assert [history.count(each) for each in (",3.2,", ",-4.5,")] == [1, 1]
+    best = fine(command("campaign", "status", "h.db", "--best", "--context", "outside=0"))
+    assert "outside=0" in best
+    forecast = ("campaign", "forecast", "h.db", "--at", 3, "--site", chosen)
+    assert "+-" in fine(command(*forecast, "--context", "outside=7"))
+    assert "all as written" in fine(command("campaign", "verify", "h.db"))
+    assert command("campaign", "report", "h.db").status == 0
+    for text, found in (
+        ("inside=3", 'unknown parameter "inside"'),
+        ("outside=warm", 'outside must be a number, got "warm"'),
+        ("outside=99", "outside must be from -15 to 20, got 99"),
+    ):
+        assert found in wrong(command("campaign", "ask", "h.db", "--at", 4, "--context", text))
+    fine(command("campaign", "new", "s.db", "--config", "s.toml"))
+    said = wrong(command("campaign", "ask", "s.db", "--at", 4, "--context", "outside=3"))
+    assert 'there is no context to give, got "outside=3"' in said
+
+
+def test_sites_have_a_context_too(command: Command, tmp_path: Path) -> None:
+    context = '\nsites = "sites.csv"\n[domain.context]\nwind = [0, 30]\n'
+    (tmp_path / "w.toml").write_text(CONFIG.replace('\nsites = "sites.csv"\n', context))
+    fine(command("campaign", "new", "w.db", "--config", "w.toml"))
+    site = fine(command("campaign", "ask", "w.db", "--at", 1, "--context", "wind=12.5")).strip()
+    fine(command("campaign", "tell", "w.db", "--site", site, "--reward", 40))
+    history = fine(command("campaign", "history", "w.db"))
+    assert "km north,km east,wind" in history or "km east,km north,wind" in history
+    assert "12.5" in history
+    forecast = fine(command("campaign", "forecast", "w.db", "--context", "wind=3"))
+    assert forecast.count("AQ0") == 9
+    among = ("campaign", "ask", "w.db", "--at", 2, "--among", "AQ03", "--context", "wind=1")
+    assert fine(command(*among)).strip() == "AQ03"

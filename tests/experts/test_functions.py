@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tvbandits import Answers, Expert, ExpertError
 from tvbandits.comparison.setup import REWARD_NOISE, SAMPLE_NOISE

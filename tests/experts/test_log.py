@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 from sqlalchemy import create_engine
 

@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.broker import MOSQUITTO, PATIENCE, Broker, a_broker, eventually
@@ -34,8 +33,7 @@ from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.core.protocols import ExpertDownWarning
 from tvbandits.experts import check_expert
-from tvbandits.experts.sensors.expert import SensorExpert, Transport, stations_at
-from tvbandits.experts.sensors.readings import Reading
+from tvbandits.experts.sensors.expert import Reading, SensorExpert, Transport, stations_at
 from tvbandits.experts.sensors.stub import StubTransport
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tenacity
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array

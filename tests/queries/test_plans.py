@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare
 from sklearn.gaussian_process.kernels import RBF

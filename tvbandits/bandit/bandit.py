@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.acquisition.availability import Allowed, Among, Available, available
+from tvbandits.acquisition.availability import Allowed, Among, Available, at_hand, available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
@@ -47,12 +47,13 @@ from tvbandits.bandit.told import (
 from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.context import Context, completed
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit, as_outcomes
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import has_names
-from tvbandits.core.protocols import restored, state_of
+from tvbandits.core.protocols import Domain, restored, state_of
 from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
@@ -234,6 +235,7 @@ class Bandit:
         X: ArrayLike,
         t: float | None = None,
         outcome: str | None = None,
+        context: Context = None,
         *,
         relative: bool = False,
     ) -> tuple[Array, Array]:
@@ -251,6 +253,8 @@ class Bandit:
             The time spoken about; by default the time of the next decision.
         outcome : str, optional
             Of this outcome instead, in its own unit.
+        context : mapping or array, optional
+            Of all points, where one is measured and they have none.
         relative : bool
             Beside the control at that time, which is what is learned: better by so much. Otherwise, with
             a control, at the mean of the levels at which it was read, and with their deviation.
@@ -268,7 +272,8 @@ class Bandit:
         if relative and control is None:
             raise ValueError("nothing is relative without a control: see with_control")
         encode = getattr(domain, "encode", None)
-        given = encode(X) if encode is not None and has_names(X) else X
+        given = completed(domain, X, context)
+        given = encode(given) if encode is not None and has_names(given) else given
         points = as_points(given, domain.dimension)
         if outcome is not None:
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
@@ -282,7 +287,7 @@ class Bandit:
 
     @in_turn
     def recommend(
-        self, t: float | None = None, among: Among = None, context: ArrayLike | None = None
+        self, t: float | None = None, among: Among = None, context: Context = None
     ) -> Array:
         """The point (d,) of the best posterior mean at time `t`, by default the next decision's.
 
@@ -299,14 +304,13 @@ class Bandit:
         NothingAvailableError
             If nothing is available.
         """
-        free = available(self._recipe.domain, among, context)
+        domain, free = at_hand(self._recipe.domain, among, context)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
-        return self._best(t, free)
+        return self._best(t, domain, free)
 
-    def _best(self, t: float | None, free: Available | None) -> Array:
+    def _best(self, t: float | None, domain: Domain, free: Available | None) -> Array:
         """The point of the best mean, of any context where none is said."""
-        domain = self._recipe.domain
         state, now, rng = self._conditioned_for(t)
         if any(len(each.rewards) for each in state.outcomes.values()):
             _, outcomes, own = self._outcomes.believed(state, now)
@@ -375,7 +379,7 @@ class Bandit:
         t: float | None = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d).
 
@@ -397,9 +401,11 @@ class Bandit:
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask; on a space the points are a frame with its names.
-        context : array of shape (c,), optional
-            Values of the context columns of `Candidates`: only rows with these are available. It must
-            be given where there are such columns, unless `among` has rows of one context alone.
+        context : mapping of str to values, or array of shape (c,), optional
+            What is measured now, where the domain has a context: `{"outside": 3.2}`; the points returned
+            have it behind what is chosen. Or values of the context columns of `Candidates`: only rows
+            with these are available. It must be given where there is either, unless `among` has rows
+            of one context alone.
 
         Raises
         ------
@@ -416,10 +422,12 @@ class Bandit:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
-        free = available(self._recipe.domain, among, context)
+        domain, free = at_hand(self._recipe.domain, among, context)
         rng = self._generator(state)
         asks = self._recipe.asking is not None
         # Questions about a decision keep to what was available; nobody else looks at that.
+        if asks and free is None and domain is not self._recipe.domain:
+            free = Available(domain, None, None)
         kept = free if asks else None
         state = replace(state, questions=replace(state.questions, available=kept))
         about = consulting.about_before_ask(self._recipe, state, now) if asks else None
@@ -432,7 +440,7 @@ class Bandit:
         beta = self._model.beta(state)
         control = self._control_first(state, now, n, free)
         rest = None if n is None else n - len(control)
-        decision = self._decision(state, now, beta, rest, free)
+        decision = self._decision(state, now, beta, rest, domain, free)
         if rest == 0:
             X, looks = control[:0], 0
         elif self._outcomes:
@@ -456,7 +464,13 @@ class Bandit:
         return X
 
     def _decision(
-        self, state: State, now: float, beta: float, n: int | None, free: Available | None = None
+        self,
+        state: State,
+        now: float,
+        beta: float,
+        n: int | None,
+        domain: Domain,
+        free: Available | None,
     ) -> Decision:
         """What the acquisition is asked."""
         recipe, out, taken = self._recipe, state.pending, state.pending.X[state.pending.t == now]
@@ -471,7 +485,7 @@ class Bandit:
         known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
         batching = recipe.batching if known else replace(recipe.batching, rule=One())
         return Decision(
-            domain=recipe.domain,
+            domain=domain,
             view=self._model.view(state, now),
             beta=min(beta, most) if informed and most is not None else beta,
             noise_variance=self._model.noise_variance(state),
@@ -594,6 +608,7 @@ class Bandit:
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
+        context: Context = None,
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
@@ -616,6 +631,9 @@ class Bandit:
             Noise variance of the rewards; by default the recipe's, or what is learned.
         outcomes : mapping of str to array of shape (n,), optional
             What else was read, for the limits, by name; NaN, or no such name: not read.
+        context : mapping or array, optional
+            Of all points, where one is measured; by default that which each was asked at. Points as
+            `ask` gave them have it.
 
         Raises
         ------
@@ -635,7 +653,7 @@ class Bandit:
             recipe.noise_variance,
             before.pending,
             asked_for,
-            X,
+            completed(recipe.domain, X, context, before.pending.X),
             y,
             t,
             variance,
@@ -704,6 +722,7 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
+        X = self._played(X)
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
         before, points, rows = readings_at(self._recipe, self._state, X, t)
         right = as_outcomes(outcomes)
@@ -750,7 +769,7 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, points, rows = readings_at(self._recipe, self._state, X, t)
+        told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
         made = retold(self._recipe, self._model, self._state, told.without(rows))
         outcomes = self._outcomes.retold(
             self._state.outcomes,
@@ -760,6 +779,12 @@ class Bandit:
         )
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
+
+    def _played(self, X: ArrayLike) -> Any:
+        """Points with the context that they were played at last, where one is measured."""
+        state = self._state
+        played = np.concatenate([state.failed.X, state.rewards.X])
+        return completed(self._recipe.domain, X, None, played)
 
     @in_turn
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
@@ -820,7 +845,8 @@ class Bandit:
             If one of them is not pending.
         """
         state = self._state
-        points = self._recipe.domain.check(X)
+        domain = self._recipe.domain
+        points = domain.check(completed(domain, X, None, state.pending.X))
         self._state = replace(state, pending=state.pending.dropped(points))
 
     @in_turn

@@ -23,20 +23,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Among, available
+from tvbandits.acquisition.availability import Among, at_hand, available
 from tvbandits.bandit.told import decision_time, told_again
 from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import texts
 from tvbandits.campaign.store.errors import (
+    CampaignError,
     ConflictError,
+    ExpertNeededError,
     StorageError,
     reading,
 )
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.rows import points
+from tvbandits.campaign.store.rows import DONE, Row, points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.watching import Place, Watching, length_of
-from tvbandits.campaign.writing import Writer, as_given, as_name, expert_on_record, same_operation
 from tvbandits.core.arrays import (
     Array,
     as_floats,
@@ -44,10 +45,12 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, of_kind, several
+from tvbandits.core.coercion import check_part, of_kind, several, shown
+from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.files.journal import numbers
-from tvbandits.core.files.saving import from_bytes
+from tvbandits.core.files.journal import as_text, numbers
+from tvbandits.core.files.saving import from_bytes, to_bytes
+from tvbandits.core.files.values import Encoder, name_of
 from tvbandits.core.limits import as_outcomes
 from tvbandits.core.protocols import Expert, state_of
 
@@ -55,6 +58,138 @@ if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
     from tvbandits.bandit.state import Info, State
     from tvbandits.campaign.following import Replayer
+
+# --- operations: done in one's turn, written down, ended by others if need be ---------------------
+
+
+LONGEST = 500
+"""Characters of a key, or of a name of who does something."""
+
+
+def as_name(name: str, text: object) -> None:
+    """Raise a `ValueError` unless this is a text that can be printed, and not too long."""
+    if not (isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()):
+        raise ValueError(
+            f"{name} must be a text of 1 to {LONGEST} characters that can be printed, "
+            f"got {shown(text)}"
+        )
+
+
+def as_given(
+    given: Mapping[str, Any], key: str | None, who: str
+) -> tuple[dict[str, Any], str | None, str]:
+    """What an operation is given, as it comes back from the disk; its key and who does it, checked."""
+    for name, text in (("key", key), ("who", who)):
+        if text is not None:
+            as_name(name, text)
+    return json.loads(as_text(given)), key, who
+
+
+def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body of what is on record under a key, if it is what is to be done.
+
+    Raises
+    ------
+    ConflictError
+        If it is something else.
+    """
+    known = {name: value for name, value in there.body.items() if name != "got"}
+    if there.kind != kind or _for_each_point(known) != _for_each_point(given):
+        raise ConflictError(
+            f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
+            f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}"
+        )
+    return there.body
+
+
+def _for_each_point(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, with a value for each point where one stands for all of them."""
+    repeated = ("t", "y", "values", "variance") if "X" in given else ()
+    return {
+        name: [value] * len(given["X"])
+        if name in repeated and not isinstance(value, list | None)
+        else value
+        for name, value in given.items()
+    }
+
+
+def expert_on_record(expert: Expert | None) -> dict[str, str]:
+    """What is kept of the expert itself: whether there is one, its name, and its parts if it can be."""
+    if expert is None:
+        return {"asks": "false", "expert": "", "expert_saved": ""}
+    saved = ""
+    try:
+        encoder = Encoder()
+        encoder.ref(expert)
+        if not encoder.own:
+            saved = base64.b64encode(to_bytes(expert)).decode()
+    except ValueError:
+        pass  # then it is handed over whenever it is needed
+    return {"asks": "true", "expert": name_of(expert), "expert_saved": saved}
+
+
+class Writer:
+    """Does operations in one's turn, and writes them down."""
+
+    def __init__(self, turn: Turn, follower: Replayer, who: str) -> None:
+        self._turn, self._follower, self._by = turn, follower, who
+        self.uncertain = False
+
+    def operate(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
+        """Do it; what may ask the expert is written down before it begins."""
+        expert = self._follower.expert
+        if expert is not None and kind in ("asked", "told"):
+            if not expert.present:
+                raise ExpertNeededError(
+                    "the campaign has an expert, and it is needed to ask and to tell"
+                )
+            self._write("meant", {"kind": kind, "given": given, "key": key})
+        return self._end(kind, given, key)
+
+    def recover(self) -> None:
+        """End what a process has begun that is no more."""
+        meant = self._follower.open[0]
+        self._by = meant.who
+        body = meant.body
+        try:
+            self._end(body["kind"], body["given"], body["key"])
+        except CampaignError:
+            raise
+        except Exception:
+            # It is on record as failed, as it would have been then.
+            return
+
+    def _end(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
+        follower = self._follower
+        begun = bool(follower.open)
+        write = self._write if begun else None
+        self.uncertain = True
+        try:
+            got = follower.perform(kind, given, write)
+        except CampaignError:
+            raise
+        except Exception as error:
+            if begun:
+                self._write("failed", {"error": f"{type(error).__name__}: {error}"})
+                follower.open = []
+            self.uncertain = False
+            raise
+        body = {**given, "got": None if got is None else got.tolist()}
+        self._write(kind, body, key)
+        follower.open = []
+        self.uncertain = False
+        return body
+
+    def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> None:
+        follower = self._follower
+        (row,) = self._turn.append(follower.seq, follower.head, [(kind, key, self._by, body)])
+        follower.passed(row)
+        if kind not in (*DONE, "failed"):
+            follower.open.append(row)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 Outcomes = Mapping[str, ArrayLike] | None
 """What else was read, by name."""
@@ -239,7 +374,7 @@ class Campaign(Watching):
         t: Any = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -256,6 +391,8 @@ class Campaign(Watching):
         if n is not None:
             n = whole_number("n", n)
         given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
+        if measured(self.domain):
+            given["context"] = written(context)
         return self._points(self._done("asked", given, key, who))
 
     def tell(
@@ -265,6 +402,7 @@ class Campaign(Watching):
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -277,7 +415,7 @@ class Campaign(Watching):
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        self._done("told", self._told(X, y, t, variance, outcomes), key, who)
+        self._done("told", self._told(X, y, t, variance, outcomes, context), key, who)
         return self.info
 
     def record(
@@ -287,6 +425,7 @@ class Campaign(Watching):
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -296,7 +435,7 @@ class Campaign(Watching):
         Where a bandit that is told does no more than take note, which is so for those that neither
         ask an expert nor fit a number in between, no bandit is made for it.
         """
-        given = self._told(X, y, t, variance, outcomes)
+        given = self._told(X, y, t, variance, outcomes, context)
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._writing, self._store.turn() as turn, self._in_words():
             ledger = self.ledger
@@ -315,7 +454,9 @@ class Campaign(Watching):
         t: Any,
         variance: Any,
         outcomes: Outcomes,
+        context: Context,
     ) -> dict[str, Any]:
+        X = self.placed(X, context)
         given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
         return given | _read(outcomes)
 
@@ -337,6 +478,7 @@ class Campaign(Watching):
         snapshot again, and a snapshot is kept now.
         """
         values = [float("nan")] if y is None else y
+        X = self.placed(X, played=True)
         given = {**self._readings(X, "y", values, variance), "t": self._times(t)}
         given = {**given, "to": self._times(to, "to"), **({"y": None} if y is None else {})}
         given |= _read(outcomes)
@@ -347,13 +489,13 @@ class Campaign(Watching):
         self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"X": self._checked(X).tolist(), "t": self._times(t)}
+        given = {"X": self.placed(X, played=True).tolist(), "t": self._times(t)}
         self._done("retracted", given, key, who)
         return self.info
 
     def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
-        self._done("dropped", {"X": self._checked(X).tolist()}, key, who)
+        self._done("dropped", {"X": self.placed(X).tolist()}, key, who)
 
     def change_sites(
         self,
@@ -379,14 +521,15 @@ class Campaign(Watching):
         """
         places = add if isinstance(add, Mapping) else dict.fromkeys(several("add", add, "names"))
         known = {name: None if x is None else as_floats(x, name) for name, x in places.items()}
+        gone = list(several("retire", retire, "names of sites"))
         said = {
             "add": {name: None if x is None else x.tolist() for name, x in known.items()},
-            "retire": list(several("retire", retire, "names of sites")),
+            "retire": gone,
         }
         there = None if key is None else self._store.keyed(key)
         if there is not None and there.body.get("said") == said:
             return  # what came of it stands there
-        self._done("sites", {"said": said, **self.names.change(known, said["retire"])}, key, who)
+        self._done("sites", {"said": said, **self.names.change(known, gone)}, key, who)
 
     def questions(
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
@@ -520,7 +663,7 @@ class Campaign(Watching):
         """Points, and what was read there, as they are written down."""
         values, variance = with_variance(values, variance)
         return {
-            "X": self._checked(X).tolist(),
+            "X": self.placed(X).tolist(),
             name: as_floats(values, name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
         }
@@ -529,11 +672,14 @@ class Campaign(Watching):
         return points(body["got"], self.domain.dimension)
 
     def _rows(
-        self, among: Among, context: ArrayLike | None, *, any_context: bool = False
+        self, among: Among, context: Context, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
         rows = self.names.rows(among) if texts(among) else among
-        free = available(self.domain, rows, context, any_context=any_context)
+        if any_context:
+            free = available(self.domain, rows, None, any_context=True)
+        else:
+            _, free = at_hand(self.domain, rows, context)
         if free is None:
             return None
         if free.mask is None:

@@ -158,7 +158,7 @@ class Replayer:
 
 
 def _ask(bandit: Bandit, given: Given) -> Array:
-    return bandit.ask(given["t"], given["n"], _rows(given["among"]))
+    return bandit.ask(given["t"], given["n"], _rows(given["among"]), given.get("context"))
 
 
 def _rows(among: list[int] | None) -> Any:

@@ -15,10 +15,11 @@ import numpy as np
 
 from tvbandits.campaign.store.rows import points
 from tvbandits.core.arrays import Array, as_points
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import is_of
-from tvbandits.core.parameters import Category
+from tvbandits.core.context import coordinate_names, measured
+from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
 
@@ -61,8 +62,7 @@ class Names:
         self.coordinates: list[str] = (
             list(domain.names)
             if isinstance(domain, Space)
-            else (self.sites if isinstance(domain, Arms) else said)
-            or [f"x{i}" for i in range(domain.dimension)]
+            else (self.sites if isinstance(domain, Arms) else said) or coordinate_names(domain)
         )
 
     @property
@@ -95,9 +95,12 @@ class Names:
         """The point that a text means, shape (1, d)."""
         domain = self._domain
         if isinstance(domain, Space) and "=" in text:
-            return domain.encode(self._parameters(domain, text))
-        if isinstance(domain, Candidates) and (text in self._rows or not _numbers(text)):
-            return domain.X[[self.row(text)]]
+            parts = dict(zip(domain.names, domain.parameters, strict=True))
+            given = _parameters(parts, text)
+            return (domain if set(domain.context) & set(given) else domain.chosen).encode(given)
+        sites = candidates_of(domain)
+        if sites is not None and (text in self._rows or not _numbers(text)):
+            return sites.X[[self.row(text)]]
         given = _numbers(text)
         if not given:
             self.row(text)  # there are none: it says so
@@ -106,9 +109,20 @@ class Names:
             if len(given) == known.shape[1]:
                 same = np.flatnonzero(np.isclose(known, given, rtol=0.0, atol=1e-9).all(axis=1))
                 if len(same):
-                    assert isinstance(domain, Candidates)
-                    return domain.X[same[:1]]
-        return domain.check([given])  # type: ignore[return-value, unused-ignore]
+                    assert sites is not None  # they have the columns
+                    return sites.X[same[:1]]
+        chosen = domain.dimension - sum(part.width for part in measured(domain).values())
+        short = len(given) == chosen < domain.dimension  # its context is said apart
+        of: Any = domain.chosen if short else domain  # type: ignore[attr-defined]
+        return np.asarray(of.check([given]))
+
+    def context(self, text: str | None) -> dict[str, object] | None:
+        """The values in "outside=3.2, tariff=day", by name."""
+        if text is None:
+            return None
+        if not measured(self._domain):
+            raise ValueError(f'there is no context to give, got "{text}"')
+        return _parameters(measured(self._domain), text)
 
     def points(self, given: Any) -> Any:
         """Points out of one text or several; what is no text stays as it is."""
@@ -125,33 +139,6 @@ class Names:
         if found is None:
             return among
         return [self.row(each) if isinstance(each, str) else each for each in found]
-
-    def _parameters(self, space: Space, text: str) -> dict[str, object]:
-        """The values in "name=value, name=value"; a word may hold commas."""
-        names = "|".join(map(re.escape, sorted(space.names, key=len, reverse=True)))
-        found = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
-        if found[0].strip():
-            unknown = found[0].partition("=")[0].strip(" ,")
-            raise ValueError(
-                f'unknown parameter "{unknown}" in "{text}"; there are: {", ".join(space.names)}'
-            )
-        values: dict[str, object] = {}
-        for name, value in zip(found[1::2], found[2::2], strict=True):
-            said, part = value.strip(), space.parameters[space.names.index(name)]
-            if name in values:
-                raise ValueError(f'"{text}": {name} is given twice')
-            if isinstance(part, Category):
-                values[name] = said
-            elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
-                raise ValueError(
-                    f'unknown parameter "{unknown[1]}" in "{text}"; there are: '
-                    f"{', '.join(space.names)}"
-                )
-            elif not (number := _numbers(said)):
-                raise ValueError(f'"{text}": {name} must be a number, got "{said}"')
-            else:
-                values[name] = int(number[0]) if number[0].is_integer() else number[0]
-        return values
 
     def written(self, cells: Sequence[str]) -> str:
         """What stands in the `columns` of a table, as `point` takes it."""
@@ -223,8 +210,10 @@ class Names:
         if isinstance(domain, Space):
             row = domain.decode(np.atleast_2d(x)).iloc[0]
             return ", ".join(f"{key}={value}" for key, value in row.items())
-        if isinstance(domain, Candidates) and self.sites:
-            return self.sites[int(domain.index(points([x], domain.dimension))[0])]
+        sites = candidates_of(domain)
+        if sites is not None and self.sites:
+            at = points([x], domain.dimension)[:, : sites.dimension]
+            return self.sites[int(sites.index(at)[0])]
         return ",".join(_exactly(float(each)) for each in x)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
@@ -235,7 +224,7 @@ class Names:
             texts = [clock.text(t) for t in columns["time"].tolist()]
             found = {"time": texts, "t": columns["time"]}
         if not isinstance(domain, Space):
-            numbered = [f"x{i}" for i in range(domain.dimension)]
+            numbered = coordinate_names(domain)
             if isinstance(domain, Arms):
                 renamed = {"arm": "site"}
             elif self.sites:
@@ -263,6 +252,33 @@ class Names:
 
         text = _POINT.sub(place, text) if self.sites else text
         return text if clock is None else _TIMES.sub(times, text)
+
+
+def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
+    """The values in "name=value, name=value"; a word may hold commas."""
+    names = "|".join(map(re.escape, sorted(parts, key=len, reverse=True)))
+    found = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
+    if found[0].strip():
+        unknown = found[0].partition("=")[0].strip(" ,")
+        raise ValueError(
+            f'unknown parameter "{unknown}" in "{text}"; there are: {", ".join(parts)}'
+        )
+    values: dict[str, object] = {}
+    for name, value in zip(found[1::2], found[2::2], strict=True):
+        said, part = value.strip(), parts[name]
+        if name in values:
+            raise ValueError(f'"{text}": {name} is given twice')
+        if isinstance(part, Category):
+            values[name] = said
+        elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
+            raise ValueError(
+                f'unknown parameter "{unknown[1]}" in "{text}"; there are: {", ".join(parts)}'
+            )
+        elif not (number := _numbers(said)):
+            raise ValueError(f'"{text}": {name} must be a number, got "{said}"')
+        else:
+            values[name] = int(number[0]) if number[0].is_integer() else number[0]
+    return values
 
 
 def on_sites(domain: Candidates, body: Mapping[str, Any]) -> Candidates:

@@ -41,9 +41,10 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.context import Context, completed, measured
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain, Expert
@@ -88,16 +89,20 @@ class Watching:
         return f"<Campaign at {self._store.place}>"
 
     def predict(
-        self, X: ArrayLike, t: Any = None, outcome: str | None = None, *, relative: bool = False
+        self,
+        X: ArrayLike,
+        t: Any = None,
+        outcome: str | None = None,
+        context: Context = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
         with self._read() as follower:
             place, now = self._points_of(X), self._time(t)
-            return follower.bandit.predict(place, now, outcome, relative=relative)
+            return follower.bandit.predict(place, now, outcome, context, relative=relative)
 
-    def recommend(
-        self, t: Any = None, among: Among = None, context: ArrayLike | None = None
-    ) -> Array:
+    def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
             rows = self.names.rows(among) if texts(among) else among
@@ -234,7 +239,8 @@ class Watching:
 
     def _names_on(self, domain_now: Domain) -> Names:
         domain = self._first.domain
-        self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
+        sites = candidates_of(domain)
+        self._listed("names", () if sites is None else range(len(sites)))
         known = domain.names if isinstance(domain, Space) else range(domain.dimension)
         self._listed("coordinates", known)
         with self._field("user:given"):
@@ -395,9 +401,14 @@ class Watching:
     def _points_of(self, X: Any) -> Any:
         return self.names.points(X) if texts(X) else X
 
-    def _checked(self, X: ArrayLike) -> Array:
-        """Points of the domain (n, d), given as they are or by name."""
-        return self.domain.check(self._points_of(X))
+    def placed(self, X: ArrayLike, context: Context = None, *, played: bool = False) -> Array:
+        """Points of the domain (n, d), given as they are or by name, with their context."""
+        X = self._points_of(X)
+        if measured(self.domain) or context is not None:
+            known = self.ledger
+            there = [known.failed.X, known.rewards.X] if played else [known.pending.X]
+            X = completed(self.domain, X, context, np.concatenate(there))
+        return self.domain.check(X)
 
     def _time(self, t: Any, name: str = "t") -> float | None:
         if t is None or isinstance(t, int | float | np.number):

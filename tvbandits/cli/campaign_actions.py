@@ -11,14 +11,112 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
-from tvbandits.cli.doubts import Doubts, sure
 from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.files.page import without_nan
+from tvbandits.core.candidates import Candidates, candidates_of
+from tvbandits.core.coercion import file_path
+from tvbandits.core.files.page import generated_by, without_nan
+
+if TYPE_CHECKING:
+    from tvbandits.campaign.campaign import Campaign
+
+# --- what is odd about a time or a reading --------------------------------------------------------
+
+
+FEWEST = 3
+"""From so many readings there is something to compare with."""
+
+FAR_AHEAD, FAR_OUT = 100, 3
+"""A time further ahead than so many usual steps, a value further out than so many ranges of values."""
+
+
+@dataclass
+class Doubts:
+    """What is usual in a campaign, grown by what is brought.
+
+    Attributes
+    ----------
+    campaign : Campaign
+    times, values : lists of float
+        Of what was told or asked.
+    noise : float
+        Deviation of a reading.
+    """
+
+    campaign: Campaign
+    times: list[float]
+    values: list[float]
+    noise: float
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> Doubts:
+        """Of a campaign as it is."""
+        known = campaign.ledger
+        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
+        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
+        return cls(campaign, times, known.rewards.y.tolist(), noise)
+
+    def of_reading(self, X: Array, t: float | None, value: float) -> list[str]:
+        """What is odd about it, in words."""
+        found = []
+        name, at = self.campaign.names.name(X[0]), self.campaign.when(t)
+        if t is not None and self._ahead(t, of_now=1):
+            found.append(f"{name} at {at} is far ahead of {self._latest}")
+        if len(self.values) >= FEWEST and not np.isnan(value):
+            low, high = min(self.values), max(self.values)
+            most = FAR_OUT * max(high - low, 3 * self.noise)
+            # Of equal readings, where the noise is learned, nobody knows yet what is far.
+            if most > 0 and not low - most <= value <= high + most:
+                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
+        return found
+
+    def of_decision(self, t: float) -> list[str]:
+        """What is odd about a time to ask for, which may be planned ahead."""
+        odd = self._ahead(t, of_now=FAR_AHEAD)
+        return [f"{self.campaign.when(t)} is far ahead of {self._latest}"] if odd else []
+
+    @property
+    def _latest(self) -> str:
+        return self.campaign.when(max(self.times)) if self.times else "now"
+
+    def add(self, t: float | None, value: float) -> None:
+        """It is brought."""
+        self.times += [] if t is None else [t]
+        self.values += [] if np.isnan(value) else [value]
+
+    def _ahead(self, t: float, of_now: float) -> bool:
+        """Whether it is far from the times so far, or by more units than that ahead of now."""
+        known: Any = np.unique(self.times)
+        steps = np.diff(known)
+        if len(steps) and t - known[-1] > FAR_AHEAD * max(
+            float(np.median(steps)), known[-1] - known[0]
+        ):
+            return True
+        clock = self.campaign.clock
+        return clock is not None and t > clock.now + of_now
+
+
+def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
+    """Go on if there are none, or if a person says so.
+
+    Raises
+    ------
+    ValueError
+        If nobody does.
+    """
+    if not doubts or yes:
+        return
+    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
+    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
+        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 try:
     from tvbandits.campaign.campaign import Campaign
@@ -86,15 +184,22 @@ class Sites:
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
         self.names = campaign.names
-        self.point, self.name, self.when = self.names.point, self.names.name, campaign.when
+        self.name, self.when = self.names.name, campaign.when
+
+    def point(self, text: str, context: str | None = None, *, played: bool = False) -> Array:
+        """The point (1, d) that a text means, with its context: as given, or as it was asked."""
+        given = self.names.context(context)
+        return self.campaign.placed(text, given, played=played)
 
     @property
     def candidates(self) -> Candidates:
         """The sites of a campaign that has sites."""
-        domain = self.campaign.domain
-        if not isinstance(domain, Candidates):
-            raise ValueError(f"the campaign plays on {domain!r}: it has no sites to name")
-        return domain
+        sites = candidates_of(self.campaign.domain)
+        if sites is None:
+            raise ValueError(
+                f"the campaign plays on {self.campaign.domain!r}: it has no sites to name"
+            )
+        return sites
 
     def rows(self, text: str | None) -> list[int] | None:
         """Row numbers of "name,name", or of "name; name" as `ask` says it."""
@@ -148,6 +253,7 @@ def ask(
     n: int | None,
     among: str | None,
     without: str | None = None,
+    context: str | None = None,
     *,
     yes: bool = False,
 ) -> None:
@@ -159,7 +265,7 @@ def ask(
             sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
         if out is not None:
             rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        X = sites.campaign.ask(t, n, rows, key=call.key)
+        X = sites.campaign.ask(t, n, rows, sites.names.context(context), key=call.key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
@@ -204,7 +310,7 @@ def drop(call: Call, site: str | None) -> None:
         call.say(f"dropped; {left} pending", {"pending": left})
 
 
-def status(call: Call, *, best: bool = False) -> None:
+def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
     if best:
         import_kernels()
@@ -229,9 +335,10 @@ def status(call: Call, *, best: bool = False) -> None:
         )
         shown = {**dict(found.summary), "pending_sites": out}
         if best:
-            shown["best"] = (
-                sites.name(sites.campaign.recommend()) if found.told else "not known yet"
-            )
+            shown["best"] = "not known yet"
+            if found.told:
+                given = sites.names.context(context)
+                shown["best"] = sites.name(sites.campaign.recommend(context=given))
             text += f"; best: {shown['best']}"
             noise = sites.campaign.info.model.noise
             if noise is not None:
@@ -259,11 +366,19 @@ def history(call: Call, last: int) -> None:
             table.writerow(["" if each != each else without_formula(each) for each in cells])
 
 
-def forecast(call: Call, at: str | None, site: str | None, outcome: str | None = None) -> None:
+def forecast(
+    call: Call,
+    at: str | None,
+    site: str | None,
+    outcome: str | None = None,
+    context: str | None = None,
+) -> None:
     """What to expect."""
     import_kernels()
     with call.opened() as sites:
-        X = sites.candidates.X if site is None else sites.point(site)
+        given = sites.names.context(context)
+        everywhere = sites.candidates.X if site is None else site
+        X = sites.campaign.placed(everywhere, given)
         t = sites.time(at)
         mean, deviation = sites.campaign.predict(X, t, outcome)
         sign = 1 if sites.campaign.recipe.minimise else -1
@@ -327,3 +442,28 @@ def verify(call: Call) -> bool:
     text = good if found.fine else "; ".join(found.problems)
     call.say(text, {"fine": found.fine, **vars(found)})
     return found.fine
+
+
+def report(place: str, out: str | None) -> None:
+    """Write the page of a campaign, in place of an earlier one and of nothing else.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or something else where the page goes, or nobody said where the page of a
+        campaign on a server goes.
+    """
+    from tvbandits.campaign.service.page import campaign_page, generator_of
+    from tvbandits.campaign.store.places import check_name
+    from tvbandits.cli.terminal import write_page
+
+    if out is None and "://" in place:
+        raise ValueError("--out must say where to write the page of a campaign on a server")
+    there = file_path("--out", out or f"{place}.html")
+    check_name(there)
+    with Call(place).opened() as sites:
+        campaign = sites.campaign
+        generator = generator_of(campaign)
+        write_page(
+            lambda: campaign_page(campaign), there, lambda path: generated_by(path, generator)
+        )

@@ -10,13 +10,15 @@ import typer
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
-    from tvbandits.cli import bringing, serving
-    from tvbandits.cli import campaign_actions as actions
-    from tvbandits.cli import campaign_config as configuring
-    from tvbandits.cli import campaign_page as paging
+    from tvbandits.cli import (
+        bringing,
+        campaign_actions as actions,
+        campaign_config as configuring,
+        serving,
+    )
 else:
     bringing, serving = Later("bringing"), Later("serving")
-    actions, paging = Later("campaign_actions"), Later("campaign_page")
+    actions = Later("campaign_actions")
     configuring = Later("campaign_config")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
@@ -48,6 +50,11 @@ Among = Annotated[
 
 Without = Annotated[
     str | None, typer.Option(metavar="SITE,...", help="All sites are available but these.")
+]
+
+Context = Annotated[
+    str | None,
+    typer.Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2."),
 ]
 
 Where = Annotated[
@@ -99,6 +106,7 @@ def ask_command(
     n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
     among: Among = None,
     without: Without = None,
+    context: Context = None,
     yes: Yes = False,
     key: Key = None,
     who: Who = None,
@@ -106,7 +114,8 @@ def ask_command(
     format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without, yes=yes)
+    call = actions.Call(file, format_, expert, who, key)
+    actions.ask(call, at, n, among, without, context, yes=yes)
 
 
 @app.command("tell")
@@ -117,6 +126,7 @@ def tell_command(
     at: At = None,
     variance: Annotated[float | None, typer.Option(help="Noise variance of the reading.")] = None,
     outcome: Outcome = None,
+    context: Context = None,
     csv: Table = None,
     yes: Yes = False,
     key: Key = None,
@@ -129,7 +139,7 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     call = actions.Call(file, format_, expert, who, key)
-    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, yes=yes)
+    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, context, yes=yes)
 
 
 @app.command("questions")
@@ -229,10 +239,11 @@ def status_command(
     best: Annotated[
         bool, typer.Option("--best", help="And which point is the best, which takes the beliefs.")
     ] = False,
+    context: Context = None,
     format_: Shape = "text",
 ) -> None:
     """Say how things stand, in one line."""
-    actions.status(actions.Call(file, format_), best=best)
+    actions.status(actions.Call(file, format_), context, best=best)
 
 
 @app.command("history")
@@ -251,10 +262,11 @@ def forecast_command(
     at: At = None,
     site: Where = None,
     outcome: Annotated[str | None, typer.Option(help="Of this outcome under a limit.")] = None,
+    context: Context = None,
     format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    actions.forecast(actions.Call(file, format_), at, site, outcome)
+    actions.forecast(actions.Call(file, format_), at, site, outcome, context)
 
 
 @app.command("watch")
@@ -300,7 +312,7 @@ def report_command(
     ] = None,
 ) -> None:
     """Write the campaign as one page of HTML, which opens anywhere and needs no network."""
-    paging.report(file, out)
+    actions.report(file, out)
 
 
 @app.command("token")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from tvbandits.core.arrays import Array, Index, as_floats, as_points, whole_numb
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import as_measured, joined
+from tvbandits.core.parameters import Category, Parameter
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
@@ -31,8 +33,10 @@ class Candidates:
     ----------
     X : array of shape (A, d)
         The candidates: at least one, no two of them equal. A read-only copy is kept.
-    context : sequence of int, optional
-        Columns that are given by the world when a point is to be chosen, not chosen with it.
+    context : sequence of int, or mapping of str to parameters, optional
+        Columns that are given by the world when a point is to be chosen, not chosen with it. A mapping
+        such as `{"outside": (-15, 20)}`: what is measured then, further coordinates of any value; this
+        makes `CandidatesInContext`.
     retired : sequence of int, optional
         Rows that are not played any more; what was read there still tells about the others.
 
@@ -53,6 +57,11 @@ class Candidates:
     X: Array
     context: Sequence[int] = ()
     retired: Sequence[int] = ()
+
+    def __new__(cls, X: Any = None, context: Any = (), retired: Any = ()) -> Any:  # noqa: D102
+        if cls is Candidates and isinstance(context, Mapping):
+            return CandidatesInContext(Candidates(X, retired=retired), context)
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         X = as_points(self.X, name="candidates") + 0.0  # turns -0.0 into 0.0: equal sets hash alike
@@ -224,6 +233,96 @@ class Candidates:
         values = checked_values(acquisition(self.X), self.X)
         best = _argmax(values, rng)
         return self.X[best].copy(), float(values[best])
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CandidatesInContext:
+    """Candidates, at any value of what is measured when one of them is chosen.
+
+    A point is a candidate with the columns of the context behind it.
+
+    Attributes
+    ----------
+    chosen : Candidates
+    measured : mapping of str to parameters
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates
+    >>> domain = Candidates([[0.0], [1.0]], context={"outside": (-15, 20)})
+    >>> print(domain, domain.dimension)
+    CandidatesInContext(2 points, d=1, context=['outside']) 2
+    """
+
+    chosen: Candidates
+    measured: Mapping[str, Parameter]
+
+    def __init__(self, chosen: Candidates, measured: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "chosen", chosen)
+        given = as_measured(measured)
+        for name, part in given.items():
+            if isinstance(part, Category):
+                raise ValueError(
+                    f"{name} must be numbers: a Space has contexts of words, got {part}"
+                )
+        object.__setattr__(self, "measured", given)
+
+    def __repr__(self) -> str:
+        points = f"{len(self.chosen)} points, d={self.chosen.dimension}"
+        return f"CandidatesInContext({points}, context={list(self.measured)})"
+
+    def __hash__(self) -> int:
+        return hash((self.chosen, tuple(self.measured.items())))
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point, those of the context included."""
+        return self.chosen.dimension + sum(part.width for part in self.measured.values())
+
+    @property
+    def bounds(self) -> Array:
+        """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
+        X = self.chosen.X
+        low, high = X.min(axis=0), X.max(axis=0)
+        ranges = [(part.low, part.high) for part in self.measured.values()]  # type: ignore[union-attr]
+        return np.vstack([np.column_stack([low, np.where(high > low, high, low + 1.0)]), ranges])
+
+    def check(self, X: ArrayLike, name: str = "X") -> Array:
+        """Return `X` (n, d) as candidates and contexts, free of rounding."""
+        points = as_points(X, self.dimension, name)
+        start = self.chosen.dimension
+        columns = [self.chosen.check(points[:, :start], name)]
+        for key, part in self.measured.items():
+            given = points[:, start : start + part.width]
+            columns.append(part.columns(part.codes(given, key)))
+            start += part.width
+        return np.hstack(columns)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        parts = self.measured.values()
+        drawn = [part.columns(part.from_unit(rng.random(n))) for part in parts]
+        return np.hstack([self.chosen.sample(n, rng), *drawn])
+
+    def at(self, values: Array) -> Candidates:
+        """All candidates at one value of the context, as columns (c,)."""
+        return Candidates(joined(self.chosen.X, values), retired=self.chosen.retired)
+
+    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+        """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
+        width = self.dimension - self.chosen.dimension
+        found = [
+            self.at(values).maximise(acquisition, rng)
+            for values in self.sample(64, rng)[:, -width:]
+        ]
+        return max(found, key=lambda each: each[1])
+
+
+def candidates_of(domain: object) -> Candidates | None:
+    """The candidates that a domain chooses from, whatever the context; None of any other domain."""
+    if isinstance(domain, CandidatesInContext):
+        return domain.chosen
+    return domain if isinstance(domain, Candidates) else None
 
 
 def _counts(points_per_axis: object) -> NDArray[Any]:

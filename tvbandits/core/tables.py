@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -131,7 +132,6 @@ def history_columns(
         _rows(answers, "expert", "answer"),
         _rows(pending, "bandit", "pending"),
     ]
-    d = domain.dimension
     columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
     points = np.concatenate([part["X"] for part in parts])
     decode = getattr(domain, "decode", None)
@@ -139,7 +139,7 @@ def history_columns(
         named = decode(points)
         columns |= {str(name): named[name].to_numpy() for name in named.columns}
     else:
-        columns |= {f"x{j}": points[:, j] for j in range(d)}
+        columns |= dict(zip(coordinate_names(domain), points.T, strict=True))
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
     if control is not None:

@@ -21,12 +21,11 @@ from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
 from tvbandits.acquisition.rules import LastingBound, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number, not_negative
-from tvbandits.core.box import Box
+from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Arms, space_of
+from tvbandits.core.space import Arms, Space, space_of
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -34,6 +33,7 @@ from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import (
+    Bounded,
     anchors_of,
     box_kernel,
     joint_box_kernel,
@@ -183,9 +183,12 @@ def _fitted(
 
 
 BOX_RULE = Every(
-    10,
-    (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55),
+    30,
+    (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55, 70, 80, 100, 110, 130, 140, 160),
+    observations=160,
+    recent=0.5,
     in_steps=True,
+    remembered=200,
 )
 """When a kernel is learned on a box: more often than on candidates, since there is more to learn."""
 
@@ -198,17 +201,19 @@ BOX_REWARDS = 400
 """Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
 
 
-def has_several(domain: Domain) -> TypeGuard[Box]:
+def has_several(domain: Domain) -> TypeGuard[Bounded]:
     """Whether a domain is a box of several coordinates, for which 96 features are too few.
 
     An interval keeps the sum of fields, which finds narrow peaks that move.
     """
-    return isinstance(domain, Box) and domain.dimension > 1
+    return isinstance(domain, Bounded) and domain.dimension > 1
 
 
-def box_width(box: Box) -> float:
-    """The width of a decision on a box, where none is given."""
-    return BOX_WIDTH / box.dimension
+def box_width(box: Bounded) -> float:
+    """The width of a decision on a box, where none is given: a context is not explored."""
+    chosen = box.chosen
+    d = len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
+    return min(BOX_WIDTH / d, DEFAULT_WIDTH)
 
 
 # --- the policy ---------------------------------------------------------------------------------
@@ -289,6 +294,7 @@ def sparq_gp_ucb(
     *,
     expert: Expert | None,
     queries: QueryPlan | float = 6.0,
+    ask_every: int = 1,
     sweeps: float | None = None,
     rate: float | None = None,
     threshold: Callable[[int], float] | None = None,
@@ -311,8 +317,11 @@ def sparq_gp_ucb(
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     queries : float or QueryPlan
         c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan.
+    ask_every : int
+        One burst of questions in so many decisions, and none in between: ours, to see what they are
+        worth. The paper's is 1. Only where `queries` is a number, as is `sweeps`.
     sweeps : float, optional
-        Length of the chain that draws the k-DPP, in sweeps; only where `queries` is a number.
+        Length of the chain that draws the k-DPP, in sweeps.
     rate : float, optional
         Of the linear injection s^2 (1 + (rate age)^2); 1, as in [S] eq. 15, unless it is learned.
     threshold : callable, optional
@@ -346,10 +355,14 @@ def sparq_gp_ucb(
         pool_size = 256
     if is_finite_number(queries):
         not_negative("queries", queries)
-        schedule = LogSchedule(float(queries))  # type: ignore[arg-type]
+        whole_number("ask_every", ask_every)
+        schedule = LogSchedule(float(queries), ask_every)  # type: ignore[arg-type]
         queries = KDPP(schedule) if sweeps is None else KDPP(schedule, sweeps)
-    elif sweeps is not None:
-        raise ValueError(f"sweeps is for a number of queries, got {sweeps} and queries={queries!r}")
+    elif sweeps is not None or ask_every != 1:
+        raise ValueError(
+            f"sweeps and ask_every are for a number of queries, got {sweeps}, {ask_every} and "
+            f"queries={queries!r}"
+        )
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan

@@ -13,7 +13,8 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
-from tvbandits import Limit, policies, rate
+from tvbandits import Box, Limit, policies, rate
+from tvbandits.campaign import Campaign
 from tvbandits.campaign.service import Remote, RemoteError
 
 pytestmark = pytest.mark.slow
@@ -201,3 +202,20 @@ def test_who_looks_does_not_wait_for_who_writes(
             go_on.set()
         assert {each.result() for each in waiting} == {200}
     assert len(served.campaign.pending) == 60
+
+
+def test_a_context_goes_over_it(tmp_path: Path) -> None:
+    box = Box([(0.0, 1.0)], context={"outside": (-15, 20)})
+    campaign = Campaign.create(tmp_path / "c.db", policies.gp_ucb(box, RBF(1.0), 0.01))
+    with serving(tmp_path, campaign=campaign) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        X = remote.ask(1, context={"outside": 3.2})
+        np.testing.assert_array_equal(X[:, 1], [3.2])
+        remote.tell(X[:, :1], [0.5])
+        remote.tell([[0.25]], [0.25], 2, context={"outside": -4.0})
+        assert remote.history["outside"].tolist() == [3.2, -4.0]
+        mean, _ = remote.predict([[0.25]], 3, context={"outside": -4.0})
+        assert abs(mean[0] - 0.25) < 0.1
+        assert remote.recommend(3, context={"outside": 1.5})[1] == 1.5
+        with pytest.raises(RemoteError, match="outside must be from -15 to 20, got 99"):
+            remote.ask(4, context={"outside": 99})

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy.signal import lfilter
-from scipy.stats import f as f_distribution
-from scipy.stats import norm
+from scipy.stats import f as f_distribution, norm
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import periods

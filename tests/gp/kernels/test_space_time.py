@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -24,8 +23,7 @@ from sklearn.gaussian_process.kernels import (
 
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting import evidence
-from tvbandits.gp.kernels import structure
-from tvbandits.gp.kernels import structure as validation
+from tvbandits.gp.kernels import structure, structure as validation
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import KernelError
 

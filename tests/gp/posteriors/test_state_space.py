@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import Dense
@@ -16,8 +15,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.kalman import ROUNDING
-from tvbandits.gp.posteriors.state_space import STRIDE, StateSpace
+from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE, StateSpace
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 

@@ -16,10 +16,15 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
-from tvbandits.gp.ensemble.rule import candidate_rows, in_order_of_time
+from tvbandits.gp.ensemble.rule import (
+    CandidatePosterior,
+    before_readings,
+    candidate_rows,
+    in_order_of_time,
+)
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
-from tvbandits.gp.posteriors.data import Data, Groups, without_levels
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.data import Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import FAINT, Posterior
 
@@ -230,9 +235,9 @@ class IndependentArms:
         if surface is None:
             raise ValueError("arms are candidates: there are none")
         data = in_order_of_time(data)
-        if len(data) == 0 or now < data.Z[0, -1]:
-            none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
-            return Factored().condition(kernel, none, surface=surface, now=now)
+        prior = before_readings(kernel, data, surface, now)
+        if prior is not None:
+            return prior
         made_for = _made_for(data, beside=self.control is not None)
         past: tuple[ArmFilters | EffectFilters, ...] = ()
         if isinstance(previous, ArmsPosterior) and previous.made_for == made_for:
@@ -284,7 +289,7 @@ def _made_for(data: Data, *, beside: bool) -> tuple[float, int, float]:
 
 
 @dataclass(frozen=True)
-class ArmsPosterior:
+class ArmsPosterior(CandidatePosterior):
     """What the filters say at one time: a `Posterior` of `gp.posteriors.protocol`.
 
     Means have one column, variances are in the unit of reward squared.
@@ -316,24 +321,7 @@ class ArmsPosterior:
     filters: ArmFilters | EffectFilters = field(repr=False, compare=False)
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
-    dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
-    dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
-    jitter: ClassVar[float] = 0.0
-    condition_number: ClassVar[float] = 1.0
-    log_det_ratio: ClassVar[float] = math.nan
     nugget: ClassVar[float] = 0.0
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but a fantasy."""
-        names = ("kernel", "surface", "data", "now", "made_for", "past", "filters")
-        return {name: self.__dict__[name] for name in names} | {"fantasy": None}
-
-    @property
-    def size(self) -> int:
-        """Number of readings."""
-        return len(self.data)
 
     @cached_property
     def mean(self) -> Array:
@@ -348,11 +336,6 @@ class ArmsPosterior:
         filters = self.filters
         each = filters.total_variance + (filters.means - self.mean) ** 2
         return np.asarray(filters.weights @ each)
-
-    @property
-    def products(self) -> Array:
-        """Not a number (1, 1): the mean is not linear in the values."""
-        return np.full((1, 1), np.nan)
 
     @property
     def learned(self) -> Mapping[str, Any]:
@@ -377,10 +360,6 @@ class ArmsPosterior:
         """Means (A, 1) and variances (A,) of the arms."""
         return self.mean[:, None], self.variance
 
-    def means_on_surface(self) -> Array:
-        """Means (A, 1) of `on_surface`."""
-        return self.mean[:, None]
-
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, 1) and variances (n,) of arms [x, t]; of another point nothing is known."""
         rows = candidate_rows(self.surface, Z)
@@ -390,25 +369,18 @@ class ArmsPosterior:
         """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""
         return self.filters.draws(count, rng)
 
-    def beliefs(self, about: float, beta: float, noise: Array | float) -> JointPosterior:
+    def beliefs(self, about: float, beta: float, noise_variance: Any = 0.0) -> JointPosterior:
         """About the arms now, and what readings of the time `about` would change."""
         then = next((each for each in reversed(self.past) if each.time <= about), self.past[0])
         then = then.moved(about)
         across = then.covariance(np.exp(-abs(self.now - about) / then.scale))
         among = then.covariance()
         return JointPosterior(
-            self.mean, np.sqrt(self.variance), beta, noise,
+            self.mean, np.sqrt(self.variance), beta, noise_variance,
             reach=lambda rows: across[list(rows)],
             among=lambda rows, others: among[np.ix_(list(rows), list(others))],
             present=np.diagonal(among),
         )  # fmt: skip
-
-    def lookahead(
-        self, points: Array, about: float, beta: float, noise_variance: float
-    ) -> JointPosterior:
-        """About arms (n, d) now, and what answers of the time `about` would change."""
-        rows = candidate_rows(self.surface, points)
-        return self.beliefs(about, beta, noise_variance).take(rows)
 
     @cached_property
     def _joint(self) -> Array:
@@ -418,22 +390,6 @@ class ArmsPosterior:
         """Posterior covariance (n1, n2) of arms [x, t], all at the time `now`."""
         one, other = candidate_rows(self.surface, Z1), candidate_rows(self.surface, Z2)
         return self._joint[np.ix_(one, other)]
-
-    def shrunk(
-        self,
-        Z: Array,
-        noise: float | Array,
-        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
-    ) -> ArmsPosterior:
-        """The same with more readings of arms `Z` (k, p), their values unknown."""
-        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise))
-        readings, _ = Groups.of(Z).merge(readings)
-        rows = candidate_rows(self.surface, readings.Z)
-        spread = np.ones(len(self.mean))
-        spread[rows] = readings.variance
-        known = self.beliefs(self.now, 1.0, spread) if self.fantasy is None else self.fantasy
-        known = replace(known, noise_variance=spread).after(*rows.tolist())
-        return replace(self, fantasy=known)
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """With what noise (n,) values seen some ages ago speak about the time `now`."""
@@ -446,10 +402,3 @@ class ArmsPosterior:
         with np.errstate(divide="ignore", over="ignore"):
             found = (total * (1.0 - r2) + noise) / r2
         return np.asarray(np.where(found <= FAINT * (total + noise), found, np.inf))
-
-    def expansion(self, worst: float) -> None:
-        """None: it is no sum of kernel rows."""
-
-    def effective_dimension(self) -> float:
-        """Not a number, as `log_det_ratio`."""
-        return math.nan

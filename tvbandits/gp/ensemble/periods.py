@@ -12,8 +12,7 @@ import math
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import f as f_distribution
-from scipy.stats import rankdata
+from scipy.stats import f as f_distribution, rankdata
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
